@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 )
@@ -92,7 +93,7 @@ type Options struct {
 	// down meanwhile. May be nil.
 	BindsInProgress func() bool
 	// Explanations is the queue of explanations to write; nil when none are written.
-	Explanations *decision.ExplanationQueue
+	Explanations *explain.Queue
 	// DecisionClient writes SchedulingDecisions, see explainer.NewClient. Required with
 	// Explanations.
 	DecisionClient restclient.Interface

@@ -24,6 +24,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -102,7 +103,7 @@ func (m *Manager) createManager() error {
 // createScheduler creates the scheduler, and registers its metrics and those of the
 // other packages.
 func (m *Manager) createScheduler() error {
-	m.ledger, m.explanations = decision.NewLedger(clock.RealClock{}.Now), decision.NewExplanationQueue(m.explanationTime)
+	m.ledger, m.explanations = decision.NewLedger(clock.RealClock{}.Now), explain.NewQueue(m.explanationTime)
 	m.explanations.OnDropped(m.ledger.Dropped)
 	trim := eventhandlers.Trim(m.enableExtenders || plugins.NeedsUntrimmedPods(m.registry))
 	m.informers = eventhandlers.NewInformers(m.clients.watches, trim)
@@ -116,7 +117,7 @@ func (m *Manager) createScheduler() error {
 		CacheBytes: readContainerMemory(os.DirFS("/")).equivalenceCacheSize(&m.cacheSize.Quantity),
 	})
 	m.shutdown.schedulingDone = m.sched.Ended()
-	for _, collector := range slices.Concat(m.sched.Metrics(), decision.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
+	for _, collector := range slices.Concat(m.sched.Metrics(), explain.Metrics(), recorder.Metrics(), unserved.Metrics(), controllers.Metrics()) {
 		if err := m.metricsRegistry.Register(collector); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}

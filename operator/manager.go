@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -54,7 +55,7 @@ type Manager struct {
 	// Set by createScheduler.
 	informers    informers.SharedInformerFactory
 	ledger       *decision.Ledger
-	explanations *decision.ExplanationQueue
+	explanations *explain.Queue
 	sched        *scheduler.Scheduler
 	// Set by addRunnables.
 	checks probeChecks
@@ -146,4 +147,4 @@ func (m *Manager) Informers() informers.SharedInformerFactory { return m.informe
 func (m *Manager) Ledger() *decision.Ledger { return m.ledger }
 
 // Explanations returns the queue of explanations that are not written yet.
-func (m *Manager) Explanations() *decision.ExplanationQueue { return m.explanations }
+func (m *Manager) Explanations() *explain.Queue { return m.explanations }

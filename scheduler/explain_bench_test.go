@@ -16,30 +16,31 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// A refusal by 5,000 nodes, from the snapshot to what the Desk is given: without
-// a Desk, with one that has heard it before, with one that has not, and that
-// where others of its class were explained since anything changed.
+// BenchmarkRefusal measures a failed attempt with 5,000 nodes, from the snapshot to the
+// explanation: without an explanation queue, with the same reasons as before, with other
+// reasons, and after another pod of the same class was explained.
 func BenchmarkRefusal(b *testing.B) {
 	for _, how := range []string{"unexplained", "the same", "another", "another of its class"} {
 		b.Run(how, func(b *testing.B) {
-			var desk *decision.ExplanationQueue
+			var explanations *explain.Queue
 			if how != "unexplained" {
-				desk = decision.NewExplanationQueue(time.Now)
+				explanations = explain.NewQueue(time.Now)
 			}
-			s := tooSmallFor(b, desk, 5000)
+			s := tooSmallFor(b, explanations, 5000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if how == "another" {
 					s.cache.SetNode(benchNode(0))
 				}
 				if strings.HasPrefix(how, "another") {
-					s.options.Explanations = decision.NewExplanationQueue(time.Now)
+					s.options.Explanations = explain.NewQueue(time.Now)
 				}
 				failOnce(b, s, fmt.Sprint("shop/p", i%100))
 			}
@@ -47,7 +48,7 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// refuseOnce tries a pod, and tells the Desk.
+// failOnce tries a pod that fits nowhere, and puts its explanation.
 func failOnce(b *testing.B, s *Scheduler, name string) {
 	pod := podWithCPUs(name, 9, 0).Obj()
 	if err := s.options.Informers.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
@@ -56,7 +57,7 @@ func failOnce(b *testing.B, s *Scheduler, name string) {
 	s.queue.Add(b.Context(), pod)
 	t := &schedulingCycle{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominatingInfo: clearNominatedNode}
 	t.generation, _ = s.profiles.Acquire("p")
-	err := s.schedulePod(b.Context(), t, s.cache.UpdateSnapshot(), &s.cycle)
+	err := s.selectNode(b.Context(), t, s.cache.UpdateSnapshot(), &s.cycle)
 	if d := s.newDecision(t, err); d.Result != decision.Unschedulable {
 		b.Fatal(err)
 	}
@@ -65,15 +66,14 @@ func failOnce(b *testing.B, s *Scheduler, name string) {
 	t.Done()
 }
 
-// tooSmallFor returns a Scheduler with so many nodes that are too small, most of
-// them full.
-func tooSmallFor(b *testing.B, desk *decision.ExplanationQueue, nodes int) *Scheduler {
+// tooSmallFor returns a Scheduler with that many nodes that are too small, most of them full.
+func tooSmallFor(b *testing.B, explanations *explain.Queue, nodes int) *Scheduler {
 	cluster := fakecluster.New()
 	s := New(Options{
 		Client: cluster, Informers: informers.NewSharedInformerFactory(cluster, 0),
 		RecorderFor: func(string) events.EventRecorderLogger { return &eventRecorder{} }, Registry: plugins.InTree(),
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
-		Ledger:      decision.NewLedger(time.Now), Explanations: desk, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Ledger:      decision.NewLedger(time.Now), Explanations: explanations, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	blueprint, rejection := compile.Profile(compile.Input{
 		Profile:  &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}},

@@ -8,35 +8,37 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// writeAll takes from the Desk all that is due, as a writer without a budget does.
-func (w *testEnv) writeAll() {
-	desk := w.options.Explanations
+// writeAll takes all due tasks from the explanation queue, as a writer without a rate limit.
+func (env *testEnv) writeAll() {
+	explanations := env.options.Explanations
 	for {
-		e, _, due := desk.Take()
+		e, _, due := explanations.Take()
 		switch {
 		case !due:
 			return
-		case e.Verb == decision.Delete:
-			delete(w.explanations, e.Pod)
-			desk.Deleted(e)
+		case e.Verb == explain.Delete:
+			delete(env.explanations, e.Pod)
+			explanations.Deleted(e)
 		default:
-			w.explanations[e.Pod] = *e.Explanation
-			desk.Written(e, "object of "+e.UID)
+			env.explanations[e.Pod] = *e.Explanation
+			explanations.Written(e, "object of "+e.UID)
 		}
 	}
 }
 
-// why is the explanation of a pod, without times; nil when there is none.
-func (w *testEnv) status(pod string) *decision.Status {
-	w.writeAll()
-	e, ok := w.explanations[pod]
+// status returns the explanation of a pod without times; nil when there is none.
+func (env *testEnv) status(pod string) *decision.Status {
+	env.writeAll()
+	e, ok := env.explanations[pod]
 	if !ok {
 		return nil
 	}
@@ -49,29 +51,29 @@ func (w *testEnv) status(pod string) *decision.Status {
 	return &e.Status
 }
 
-func (w *testEnv) wantStatus(pod string, want *decision.Status) {
-	w.t.Helper()
-	got := w.status(pod)
+func (env *testEnv) wantStatus(pod string, want *decision.Status) {
+	env.t.Helper()
+	got := env.status(pod)
 	if got != nil && want != nil {
 		want.Profile = got.Profile
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		w.t.Errorf("why of %s (-want +got):\n%s", pod, diff)
+		env.t.Errorf("explanation of %s (-want +got):\n%s", pod, diff)
 	}
 }
 
-// explained runs a profile that differs in what it explains.
-func (w *testEnv) explained(explain v1alpha1.Explain, detail v1alpha1.Detail) {
-	w.t.Helper()
-	b := *w.blueprint("explains " + string(explain) + string(detail))
+// explained applies a profile that differs in what it explains.
+func (env *testEnv) explained(explain v1alpha1.Explain, detail v1alpha1.Detail) {
+	env.t.Helper()
+	b := *env.blueprint("explains " + string(explain) + string(detail))
 	b.Decisions.Explain, b.Decisions.Nodes = explain, detail == v1alpha1.DetailNodes
-	w.run(&b)
+	env.run(&b)
 }
 
-func (w *testEnv) run(b *compile.Blueprint) {
-	w.t.Helper()
-	if err := w.Profiles().Apply(w.ctx, b); err != nil {
-		w.t.Fatal(err)
+func (env *testEnv) run(b *compile.Blueprint) {
+	env.t.Helper()
+	if err := env.Profiles().Apply(env.ctx, b); err != nil {
+		env.t.Fatal(err)
 	}
 	synctest.Wait()
 }
@@ -89,9 +91,9 @@ var (
 const insufficientCPU = "Insufficient cpu"
 
 func TestARefusalIsExplained(t *testing.T) {
-	runWithInTreePlugins(t, func(w *testEnv) {
-		w.create(podWithCPUs("shop/big", 8, 0).Obj())
-		w.wantStatus("big", &decision.Status{
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.create(podWithCPUs("shop/big", 8, 0).Obj())
+		env.wantStatus("big", &decision.Status{
 			Result: "Unschedulable",
 			Message: "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu. preemption: " +
 				"0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
@@ -115,12 +117,12 @@ func TestARefusalIsExplained(t *testing.T) {
 }
 
 func TestEveryMissingResourceOfANodeIsExplained(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		node *fixture.NodeBuilder
 		pod  *fixture.PodBuilder
 		want []decision.Missing
 	}{
-		"whoever refuses it beside the first": {
+		"a second plugin that rejects the node": {
 			fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi").Unschedulable().Taint("key", "", v1.TaintEffectNoExecute),
 			podWithCPUs("shop/a", 2, 0).Requests("memory", "1536Mi"),
 			[]decision.Missing{
@@ -130,24 +132,24 @@ func TestEveryMissingResourceOfANodeIsExplained(t *testing.T) {
 				{Resource: "memory", Requested: "1536Mi", Free: "1Gi"},
 			},
 		},
-		"a place for the pod itself": {
+		"pods": {
 			fixture.Node("n1").Capacity("cpu", "4", "pods", "0"), podWithCPUs("shop/a", 1, 0),
 			[]decision.Missing{{Resource: "pods", Requested: "1", Free: "0"}},
 		},
-		"a vendor's resource": {
+		"an extended resource": {
 			fixture.Node("n1").Capacity("cpu", "4", "vendor.example/gpu", "1"), podWithCPUs("shop/a", 1, 0).Requests("vendor.example/gpu", "3"),
 			[]decision.Missing{{Resource: "vendor.example/gpu", Requested: "3", Free: "1"}},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			runWithInTreePlugins(t, func(w *testEnv) {
-				w.create(c.pod.Obj())
+		t.Run(name, func(t *testing.T) {
+			runWithInTreePlugins(t, func(env *testEnv) {
+				env.create(c.pod.Obj())
 				var got []decision.ClosestNode
-				if why := w.status("a"); why != nil {
+				if why := env.status("a"); why != nil {
 					got = why.ClosestNodes
 				}
 				if diff := gocmp.Diff([]decision.ClosestNode{{Node: "n1", Missing: c.want}}, got); diff != "" {
-					t.Errorf("nearest (-want +got):\n%s", diff)
+					t.Errorf("closest nodes (-want +got):\n%s", diff)
 				}
 			}, c.node.Obj())
 		})
@@ -164,15 +166,15 @@ func TestAPodThatPreFilterRejectsIsExplained(t *testing.T) {
 			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}},
 		}}
 	})
-	runWithInTreePlugins(t, func(w *testEnv) {
-		w.create(named.Obj())
-		why := w.status("a")
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.create(named.Obj())
+		why := env.status("a")
 		if why == nil {
 			t.Fatal("it is not explained")
 		}
-		w.want("who", why.BlockedBy, "NodeAffinity 2")
-		w.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 2, Summary: "0/2"}))
-		w.want("what is near", fmt.Sprint(why.ClosestNodes), "[]")
+		env.want("rejections", why.BlockedBy, "NodeAffinity 2")
+		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 2, Summary: "0/2"}))
+		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[]")
 		want := []decision.Rejection{{Plugin: "NodeAffinity", Code: "UnschedulableAndUnresolvable", Reason: "pod affinity terms conflict", Nodes: 2}}
 		if diff := gocmp.Diff(want, why.Rejections); diff != "" {
 			t.Errorf("rejections (-want +got):\n%s", diff)
@@ -180,7 +182,7 @@ func TestAPodThatPreFilterRejectsIsExplained(t *testing.T) {
 	}, nodeWithCPUs("n1", 4), nodeWithCPUs("n2", 4))
 }
 
-// A DaemonSet's pod names its node; the others are ruled out by that.
+// A DaemonSet's pod has an affinity for its node, which excludes the others.
 func TestAPodThatNamesItsNodeIsExplainedByIt(t *testing.T) {
 	named := podWithCPUs("shop/a", 8, 0).Mutate(func(p *v1.Pod) {
 		term := v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"n1"}}}}
@@ -188,14 +190,79 @@ func TestAPodThatNamesItsNodeIsExplainedByIt(t *testing.T) {
 			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}},
 		}}
 	})
-	runWithInTreePlugins(t, func(w *testEnv) {
-		w.create(named.Obj())
-		why := w.status("a")
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.create(named.Obj())
+		why := env.status("a")
 		if why == nil {
 			t.Fatal("it is not explained")
 		}
-		w.want("who", why.BlockedBy, "NodeAffinity 2, NodeResourcesFit 1")
-		w.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 3, Evaluated: 1, Summary: "0/3"}))
-		w.want("what is near", fmt.Sprint(why.ClosestNodes), "[{n1 [{cpu 8 4  }]}]")
+		env.want("rejections", why.BlockedBy, "NodeAffinity 2, NodeResourcesFit 1")
+		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 3, Evaluated: 1, Summary: "0/3"}))
+		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[{n1 [{cpu 8 4  }]}]")
 	}, nodeWithCPUs("n1", 4), nodeWithCPUs("n2", 9), nodeWithCPUs("n3", 9))
+}
+
+// The closest nodes of a pending pod are nodes that it may get by waiting, not those that
+// its own selector or a taint of an administrator excludes.
+func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
+	node := func(name, zone, cpu string) *fixture.NodeBuilder {
+		return fixture.Node(name).Label(v1.LabelTopologyZone, zone).Capacity("cpu", cpu, "pods", "9")
+	}
+	const notReady, dedicated = "node.kubernetes.io/not-ready", "example.com/dedicated"
+	inZone1 := func() *fixture.PodBuilder {
+		return podWithCPUs("shop/a", 8, 0).NodeSelector(v1.LabelTopologyZone, "zone-1")
+	}
+	for name, c := range map[string]struct {
+		pod   *fixture.PodBuilder
+		nodes []*fixture.NodeBuilder
+		want  string
+	}{
+		"a pod that selects zone-1 gets nodes of zone-1, though those of zone-2 have free resources": {
+			inZone1(), []*fixture.NodeBuilder{node("a", "zone-2", "64"), node("b", "zone-1", "2"), node("c", "zone-2", "9"), node("d", "zone-1", "4")},
+			"[{d [{cpu 8 4  }]} {b [{cpu 8 2  }]}]",
+		},
+		"the same where another plugin rejected the nodes of zone-2 before": {
+			inZone1(), []*fixture.NodeBuilder{
+				node("a", "zone-2", "64").Unschedulable(), node("b", "zone-2", "64").Unschedulable(), node("c", "zone-2", "64").Unschedulable(),
+				node("d", "zone-1", "4").Unschedulable(),
+			},
+			"[{d [{   NodeUnschedulable node(s) were unschedulable} {cpu 8 4  }]}]",
+		},
+		"a node that is not ready is listed, one with a taint that the pod does not tolerate is not": {
+			podWithCPUs("shop/a", 8, 0), []*fixture.NodeBuilder{
+				node("a", "zone-1", "2"), node("b", "zone-1", "64").Taint(notReady, "", v1.TaintEffectNoSchedule),
+				node("c", "zone-1", "64").Taint(dedicated, "", v1.TaintEffectNoSchedule),
+			},
+			"[{b [{   TaintToleration node(s) had untolerated taint(s)}]} {a [{cpu 8 2  }]}]",
+		},
+		"a node without the label of a topology spread constraint is not listed": {
+			podWithCPUs("shop/a", 8, 0).Spread(v1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: "example.com/rack", WhenUnsatisfiable: v1.DoNotSchedule,
+			}), []*fixture.NodeBuilder{
+				node("a", "zone-1", "64"), node("b", "zone-1", "2").Label("example.com/rack", "r1"),
+			},
+			"[{b [{cpu 8 2  }]}]",
+		},
+		"where every node is excluded, those with the fewest excluding plugins are listed": {
+			inZone1(), []*fixture.NodeBuilder{
+				node("a", "zone-2", "64").Taint(dedicated, "", v1.TaintEffectNoSchedule), node("b", "zone-2", "2"),
+			},
+			"[{b [{   NodeAffinity node(s) didn't match Pod's node affinity/selector} {cpu 8 2  }]}]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var nodes []runtime.Object
+			for _, n := range c.nodes {
+				nodes = append(nodes, n.Obj())
+			}
+			runWithInTreePlugins(t, func(env *testEnv) {
+				env.create(c.pod.Obj())
+				why := env.status("a")
+				if why == nil {
+					t.Fatal("it is not explained")
+				}
+				env.want("the closest nodes", fmt.Sprint(why.ClosestNodes), c.want)
+			}, nodes...)
+		})
+	}
 }

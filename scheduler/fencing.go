@@ -18,25 +18,26 @@ import (
 var (
 	fencedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "berth_handover_fenced_pods",
-		Help: "[ALPHA] Waiting pods whose status this leader wrote before its first decision, so that no Binding of an earlier leader takes effect, by reason: fresh (they carry no refusal), journal (a Binding of them was under way), unknown (there was no journal of the leader before).",
+		Help: "[ALPHA] Pending pods whose status this leader wrote before its first decision, so that no Binding of an earlier leader takes effect, by reason: fresh (the pod has no PodScheduled condition of False), journal (a Binding of the pod may have been in flight), unknown (the earlier leader left no journal).",
 	}, []string{"reason"})
 	handoverDuration = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_handover_duration_seconds",
-		Help: "[ALPHA] Time from when this process began to lead until it began to decide.",
+		Help: "[ALPHA] Time from when this process became the leader until its first scheduling attempt could start.",
 	})
 )
 
-// fencing is what a new leader has to fence, and why.
+// fencing is which pods a new leader has to fence, and why.
 type fencing struct {
 	pods []*v1.Pod
-	// fresh, journaled and unknown are how many of them are fenced for which reason.
+	// fresh, journaled and unknown count the pods by the reason of their fence, as in the
+	// metric berth_handover_fenced_pods.
 	fresh, journaled, unknown int
-	// caughtUp is how long the informers took before.
-	caughtUp time.Duration
+	// informersSynced is how long the informers took to hold the quorum list.
+	informersSynced time.Duration
 }
 
-// commits is where a Binding is committed before it is sent, nil where no leader comes
-// after this one.
+// bindingJournal returns the journal that records a Binding before it is sent; nil where
+// no other process can lead.
 func (s *Scheduler) bindingJournal() binding.Journal {
 	if s.options.Handover.Journal == nil {
 		return nil
@@ -44,37 +45,37 @@ func (s *Scheduler) bindingJournal() binding.Journal {
 	return s.options.Handover.Journal
 }
 
-// takeJournal takes the journal over and returns what is to be fenced. It reports
-// false when ctx ends first.
+// takeOverJournal takes the journal over and returns which pods it says must be fenced.
 func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool) {
-	takeover := s.options.Handover
-	if takeover.Journal == nil {
+	handover := s.options.Handover
+	if handover.Journal == nil {
 		return journal.Handover{Fence: journal.FenceAll}, true
 	}
-	leadership, ok := retry(ctx, s, takeover.Leadership)
+	leadership, ok := retry(ctx, s, handover.Leadership)
 	if !ok {
 		return journal.Handover{}, false
 	}
 	if leadership.First && s.hasDecisionAnnotations() {
-		// The Lease and the journal are gone, and a leader was here: nobody knows
-		// what it has sent.
+		// The Lease and the journal were deleted, but there was a leader: its Bindings in
+		// flight are unknown.
 		leadership.First = false
 	}
-	told, ok := takeover.Journal.TakeOver(ctx, leadership)
+	fromJournal, ok := handover.Journal.TakeOver(ctx, leadership)
 	if fault.EveryPodFenced {
-		told.Fence = journal.FenceAll
+		fromJournal.Fence = journal.FenceAll
 	}
-	return told, ok
+	return fromJournal, ok
 }
 
-// showsDecisions says whether a pod carries the record of a decision.
+// hasDecisionAnnotations reports whether any pod carries Berth's decision annotation.
 func (s *Scheduler) hasDecisionAnnotations() bool {
 	return slices.ContainsFunc(s.allPods(), func(pod *v1.Pod) bool { return pod.Annotations[decision.AnnotationKey] != "" })
 }
 
-// toFence are the pods that a Binding of an earlier leader may still bind. API servers
-// bind none that has a node, is being deleted, or is gated.
-func (s *Scheduler) podsToFence(profiles []string, told journal.Handover) (f fencing) {
+// podsToFence returns the pods that a Binding of an earlier leader may still bind. The
+// API server refuses to bind a pod that has a node, is being deleted, or has scheduling
+// gates.
+func (s *Scheduler) podsToFence(profiles []string, fromJournal journal.Handover) (f fencing) {
 	profiles = append(profiles, s.profiles.Names()...)
 	for _, pod := range s.allPods() {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
@@ -82,9 +83,9 @@ func (s *Scheduler) podsToFence(profiles []string, told journal.Handover) (f fen
 		}
 		ours := slices.Contains(profiles, pod.Spec.SchedulerName)
 		switch {
-		case told.Pods.Has(pod.UID):
+		case fromJournal.Pods.Has(pod.UID):
 			f.journaled++
-		case ours && told.Fence == journal.FenceAll:
+		case ours && fromJournal.Fence == journal.FenceAll:
 			f.unknown++
 		case ours && !binding.HasPodScheduledFalse(pod):
 			f.fresh++
@@ -104,19 +105,20 @@ func (s *Scheduler) allPods() []*v1.Pod {
 	return pods
 }
 
-// tookOver says what the handover took, and tells the journal that it is over.
-func (s *Scheduler) recordHandover(began time.Time, told journal.Handover, f fencing, came binding.FenceResult) {
+// recordHandover sets the metrics of the handover, logs it, and tells the journal that
+// the fences are written.
+func (s *Scheduler) recordHandover(start time.Time, fromJournal journal.Handover, f fencing, result binding.FenceResult) {
 	if s.options.Handover.Journal != nil {
-		s.options.Handover.Journal.Fenced(came.Unfenced)
+		s.options.Handover.Journal.Fenced(result.Unfenced)
 	}
-	took := s.options.Clock.Since(began)
+	duration := s.options.Clock.Since(start)
 	fencedPods.WithLabelValues("fresh").Set(float64(f.fresh))
 	fencedPods.WithLabelValues("journal").Set(float64(f.journaled))
 	fencedPods.WithLabelValues("unknown").Set(float64(f.unknown))
-	handoverDuration.Set(took.Seconds())
-	if told.Err != nil {
-		s.options.Log.Error(told.Err, "The journal of Bindings cannot be written: each new leader fences every pod that waits", "configMap", journal.Name)
+	handoverDuration.Set(duration.Seconds())
+	if fromJournal.Err != nil {
+		s.options.Log.Error(fromJournal.Err, "The journal of Bindings cannot be written: each new leader fences every pending pod", "configMap", journal.Name)
 	}
-	s.options.Log.Info("Took over", "epoch", s.epoch, "fence", told.Fence, "caughtUpAfter", f.caughtUp, "marked", came.Fenced,
-		"fresh", f.fresh, "inJournal", f.journaled, "unknown", f.unknown, "boundMeanwhile", len(came.Bound), "took", took)
+	s.options.Log.Info("Leader handover is complete", "epoch", s.epoch, "fence", fromJournal.Fence, "informersSyncedAfter", f.informersSynced, "fenced", result.Fenced,
+		"fresh", f.fresh, "inJournal", f.journaled, "unknown", f.unknown, "boundMeanwhile", len(result.Bound), "took", duration)
 }

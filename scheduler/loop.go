@@ -20,87 +20,105 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// turn is one attempt on its way through the six steps.
-type schedulingCycle struct {
-	*queue.Attempt
-	generation *profile.Generation
-	state      *framework.CycleState
-	placement  *cycle.Placement
-	walk       decision.Walk
-	// top are the best nodes. They are noted in the loop: beside it the
-	// snapshot moves, and a node that was scored may be gone.
-	topNodes []decision.NodeScore
-	flight   *binding.Assignment
-	start    time.Time
-	// beat is the loop's note of the turn; nil beside the loop.
-	heartbeat *heartbeat
-	// end ends the context that plugins were given in the turn; may be nil.
-	cancel context.CancelCauseFunc
-	// nodes is how many there were, why what is known of a refusal by the cycle
-	// for its explanation; may be nil.
-	nodeCount   int
-	explanation *decision.Explanation
-	// span is the attempt's; nil where it is not traced.
-	span trace.Span
-	// nominate replaces the pod's nominated node after a refusal; nil leaves
-	// it as it is.
-	nominatingInfo *fwk.NominatingInfo
+// run is the scheduling loop: it pops one pod after the other until ctx ends. A pod that
+// was popped is scheduled under bindingContext, which ends later.
+func (s *Scheduler) run(ctx context.Context) {
+	for {
+		// 1. The queue pops the next pod.
+		attempt := s.queue.Pop(ctx)
+		if attempt == nil {
+			return
+		}
+		s.scheduleOne(s.bindingContext, attempt)
+	}
 }
 
-// nominateNone takes a nomination back.
-var clearNominatedNode = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
-
-// schedule takes one pod through steps 2 to 5, and hands the rest to land.
+// scheduleOne takes one pod through steps 2 to 6. The binding cycle, and an attempt that
+// the loop abandoned, go on in goroutines of their own, which record the result (step 6).
 func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
-	pod := attempt.Pod
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName)
-	ctx = klog.NewContext(ctx, logger)
-
-	beat := s.progress.begin(pod, s.options.Clock.Now())
+	ctx = withPodLogger(ctx, attempt.Pod)
+	heartbeat := s.progress.begin(attempt.Pod, s.options.Clock.Now())
 	defer s.progress.end()
-	generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName)
+
+	// 2. The pod's profile: its current generation, with one more reference.
+	generation, ok := s.acquireGeneration(attempt)
 	if !ok {
 		attempt.Return(ctx)
 		return
 	}
-	if attempt.AdmittedBy != generation.Blueprint().Hash && !fault.NewGatePassed && !fault.NaiveSwap {
-		// A swap came after the pod was let in, and may have brought a gate.
-		generation.Release()
-		attempt.Return(ctx)
-		return
-	}
-	t := &schedulingCycle{
-		Attempt: attempt, generation: generation, state: framework.NewCycleState(),
-		start: beat.start, heartbeat: beat, nominatingInfo: clearNominatedNode,
-	}
-	beat.framework.Store(generation.Framework)
+	t := newSchedulingCycle(attempt, generation, heartbeat)
 	if s.skipPodSchedule(t) {
 		attempt.Done()
 		generation.Release()
 		return
 	}
 	ctx = s.startTrace(ctx, t)
-	err, here := s.runSchedulingCycle(ctx, t)
-	s.queue.RecordLoopTime(pod.Spec.SchedulerName, s.options.Clock.Since(t.start))
+
+	// 3. The snapshot changes here and nowhere else.
+	snapshot := s.cache.UpdateSnapshot()
+	s.numberAttempt(t)
+
+	finished, err := s.runPluginSteps(ctx, t, func(ctx context.Context, c *cycle.Cycle) error {
+		// 4. cycle.Run chooses a node; if none fits, PostFilter plugins may nominate one.
+		if err := s.selectNode(ctx, t, snapshot, c); err != nil {
+			return err
+		}
+		// 5. binding.Begin assumes the pod on the node and runs Reserve and Permit.
+		return s.beginBinding(ctx, t)
+	})
+	s.queue.RecordLoopTime(attempt.Pod.Spec.SchedulerName, s.options.Clock.Since(t.start))
+
+	// 6. The result is recorded: now after a failure, else at the end of the binding cycle.
 	switch {
-	case !here:
-		return
+	case !finished:
 	case err != nil:
 		s.handleSchedulingFailure(ctx, t, err)
 		s.release(t)
-		return
+	default:
+		s.startBindingCycle(ctx, t)
 	}
-	s.inFlight.Add(1)
-	bindingGoroutines.Inc()
-	s.options.Go(func() {
-		defer s.inFlight.Done()
-		defer bindingGoroutines.Dec()
-		defer s.release(t)
-		s.bindingCycle(ctx, t)
-	})
 }
 
-// release gives back what the turn holds, which is over.
+// schedulingCycle is one attempt to schedule a pod, from step 2 to step 6.
+type schedulingCycle struct {
+	*queue.Attempt
+	generation *profile.Generation
+	state      *framework.CycleState
+	podInfo    *framework.PodInfo
+	placement  *cycle.Placement
+	walk       decision.Walk
+	// topNodes are the best nodes, copied in the scheduling cycle: later the snapshot
+	// may lack a node that was scored.
+	topNodes   []decision.NodeScore
+	assignment *binding.Assignment
+	start      time.Time
+	// heartbeat is the loop's record of the cycle; nil for a cycle that only records the
+	// failure of an abandoned attempt.
+	heartbeat *heartbeat
+	// cancel ends the context of an asynchronous attempt; nil for others.
+	cancel context.CancelCauseFunc
+	// nodeCount is the number of nodes in the snapshot. explanation is what the scheduling
+	// cycle found out about its failure; may be nil.
+	nodeCount   int
+	explanation *decision.Explanation
+	// span is the attempt's; nil where it is not traced.
+	span trace.Span
+	// nominatingInfo replaces the pod's nominated node after a failure; nil keeps it.
+	nominatingInfo *fwk.NominatingInfo
+}
+
+// clearNominatedNode removes a nomination.
+var clearNominatedNode = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+
+func newSchedulingCycle(attempt *queue.Attempt, generation *profile.Generation, h *heartbeat) *schedulingCycle {
+	h.framework.Store(generation.Framework)
+	return &schedulingCycle{
+		Attempt: attempt, generation: generation, state: framework.NewCycleState(),
+		start: h.start, heartbeat: h, nominatingInfo: clearNominatedNode,
+	}
+}
+
+// release ends the trace and the context of a cycle, and releases its generation.
 func (s *Scheduler) release(t *schedulingCycle) {
 	s.endTrace(t)
 	if t.cancel != nil {
@@ -109,8 +127,28 @@ func (s *Scheduler) release(t *schedulingCycle) {
 	t.generation.Release()
 }
 
-// nobodysBusiness says whether the pod must not be scheduled at all: it is
-// being deleted, its last attempt is still on its way, or it has a node.
+// withPodLogger adds the pod and its profile to the context's logger.
+func withPodLogger(ctx context.Context, pod *v1.Pod) context.Context {
+	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName))
+}
+
+// acquireGeneration returns the generation that schedules the pod. It returns false when
+// no profile of the name runs, or when another generation admitted the pod to the active
+// queue: the new one may have a PreEnqueue plugin that gates it.
+func (s *Scheduler) acquireGeneration(attempt *queue.Attempt) (*profile.Generation, bool) {
+	generation, ok := s.profiles.Acquire(attempt.Pod.Spec.SchedulerName)
+	if !ok {
+		return nil, false
+	}
+	if attempt.AdmittedBy != generation.Blueprint().Hash && !fault.NewGatePassed && !fault.NaiveSwap {
+		generation.Release()
+		return nil, false
+	}
+	return generation, true
+}
+
+// skipPodSchedule reports whether the pod must not be scheduled: it is being deleted, or
+// it is assumed or bound.
 func (s *Scheduler) skipPodSchedule(t *schedulingCycle) bool {
 	if t.Pod.DeletionTimestamp != nil {
 		t.generation.Framework.EventRecorder().Eventf(t.Pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling",
@@ -120,26 +158,29 @@ func (s *Scheduler) skipPodSchedule(t *schedulingCycle) bool {
 	return s.cache.IsAssigned(t.Pod.UID) && !fault.PlacedPodTried
 }
 
-// try finds a node and claims it in memory. It reports false when the turn goes
-// on without the loop.
-func (s *Scheduler) runSchedulingCycle(ctx context.Context, t *schedulingCycle) (err error, here bool) {
-	snapshot := s.cache.UpdateSnapshot()
+// numberAttempt gives the attempt its number, and samples it for plugin metrics.
+func (s *Scheduler) numberAttempt(t *schedulingCycle) {
 	s.attemptCount++
 	t.walk.Seq = s.attemptCount
 	t.state.SetRecordPluginMetrics(s.attemptCount%framework.SampleEvery == 0 && !fault.PluginsUntimed)
-	if t.generation.Framework.HasOutOfTreePlugins() {
-		return s.runSchedulingAsync(ctx, t, snapshot)
-	}
-	return s.schedulePod(ctx, t, snapshot, &s.cycle), true
 }
 
-// place finds a node and claims it in memory. c is moved on.
-func (s *Scheduler) schedulePod(ctx context.Context, t *schedulingCycle, snapshot *cache.Snapshot, c *cycle.Cycle) error {
-	memo := t.generation.EquivalenceCache()
-	info, err := memo.PodInfo(t.Pod)
-	if err != nil {
-		// The pod has affinity terms that no API server should have let in.
-		// Upstream goes on without them; so do we.
+// runPluginSteps runs the steps in the loop's goroutine, or asynchronously where the
+// profile has out-of-tree plugins; see runAsync.
+func (s *Scheduler) runPluginSteps(ctx context.Context, t *schedulingCycle, steps pluginSteps) (finished bool, err error) {
+	if t.generation.Framework.HasOutOfTreePlugins() {
+		return s.runAsync(ctx, t, steps)
+	}
+	return true, steps(ctx, &s.cycle)
+}
+
+// selectNode is step 4. It advances c, and sets the cycle's placement.
+func (s *Scheduler) selectNode(ctx context.Context, t *schedulingCycle, snapshot *cache.Snapshot, c *cycle.Cycle) error {
+	equivalenceCache := t.generation.EquivalenceCache()
+	var err error
+	if t.podInfo, err = equivalenceCache.PodInfo(t.Pod); err != nil {
+		// The API server should not have admitted the pod's affinity terms. Like
+		// kube-scheduler, go on without them.
 		klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
 	}
 	blueprint := t.generation.Blueprint()
@@ -152,7 +193,7 @@ func (s *Scheduler) schedulePod(ctx context.Context, t *schedulingCycle, snapsho
 		Pod:                      t.Pod,
 		Snapshot:                 snapshot,
 		State:                    t.state,
-		EquivalenceCache:         memo,
+		EquivalenceCache:         equivalenceCache,
 	}
 	t.placement, err = c.Run(ctx, request)
 	if err != nil {
@@ -165,31 +206,54 @@ func (s *Scheduler) schedulePod(ctx context.Context, t *schedulingCycle, snapsho
 	}
 	t.SetNodeChosen()
 	if blueprint.Decisions.Nodes || fault.AnnotationNamesNodes {
-		// Scores are good for this turn only.
+		// The next cycle overwrites the scores.
 		t.topNodes = t.placement.Top(blueprint.Decisions.TopScores)
 	}
-	t.flight = &binding.Assignment{
-		Framework: t.generation.Framework, State: t.state, Info: info, Node: t.placement.Node, StopRecordingEvents: t.StopRecordingEvents,
+	return nil
+}
+
+// runPostFilter runs the PostFilter plugins for a pod that no node fits, and keeps their
+// nomination and message for handleSchedulingFailure.
+func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err error) {
+	var fitErr *framework.FitError
+	f := t.generation.Framework
+	if !errors.As(err, &fitErr) || !f.HasPostFilterPlugins() {
+		return
 	}
-	// What the pod's author wrote under that name must not be taken for Berth's,
-	// and a Binding can replace it but not remove it.
-	_, forged := t.Pod.Annotations[decision.AnnotationKey]
-	if blueprint.Decisions.Annotate || forged {
-		d := s.newDecision(t, nil)
-		if !blueprint.Decisions.Nodes {
-			d = d.WithoutNodes()
-		}
-		t.flight.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
+	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, fitErr.Diagnosis.NodeToStatus)
+	fitErr.Diagnosis.PostFilterMsg = status.Message()
+	if rejectors, err := t.state.Read(remainingRejectorsKey); err == nil {
+		t.SetFurtherRejectors(rejectors.(pluginNames).Set)
 	}
-	promised := s.cache.NominatedNode(t.Pod.UID)
-	err = s.binding.Begin(ctx, t.flight)
-	if promised != "" && promised != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
-		// It went elsewhere: the room that was kept for it is free. The API
-		// server says nothing of it, since the promise may stay in the status.
-		s.eventHandlers.NominationFreed(ctx, t.Pod, promised)
+	if status.IsError() {
+		klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed")
 	}
-	if pod, here := t.Current(); !here || pod.DeletionTimestamp != nil {
-		// Who was told of it may have found nobody at Permit yet.
+	t.nominatingInfo = nil
+	if result != nil {
+		t.nominatingInfo = result.NominatingInfo
+	}
+	if status.IsSuccess() && t.nominatingInfo.Mode() == fwk.ModeOverride {
+		// The plugin that nominated the node also knows the events that requeue the pod.
+		fitErr.Diagnosis.UnschedulablePlugins.Insert(status.Plugin())
+	}
+}
+
+// beginBinding is step 5. On success the pod is assumed, reserved, and permitted or
+// waiting on Permit.
+func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error {
+	t.assignment = &binding.Assignment{
+		Framework: t.generation.Framework, State: t.state, Info: t.podInfo, Node: t.placement.Node,
+		StopRecordingEvents: t.StopRecordingEvents, Annotations: s.decisionAnnotation(t),
+	}
+	nominated := s.cache.NominatedNode(t.Pod.UID)
+	err := s.binding.Begin(ctx, t.assignment)
+	if nominated != "" && nominated != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
+		// The pod goes to another node than its nominated one, whose resources are free
+		// for others. No update of the pod may say so: its status may keep the old name.
+		s.eventHandlers.NominationFreed(ctx, t.Pod, nominated)
+	}
+	if pod, exists := t.Current(); !exists || pod.DeletionTimestamp != nil {
+		// The event handler of the deletion may have run before the pod waited on Permit.
 		s.eventHandlers.RejectWaitingPod(t.Pod)
 	}
 	if err == nil {
@@ -198,48 +262,18 @@ func (s *Scheduler) schedulePod(ctx context.Context, t *schedulingCycle, snapsho
 	return err
 }
 
-// makeRoom asks the PostFilter plugins, when the pod fits nowhere, whether
-// they can make it fit, and keeps what they say for the refusal.
-func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err error) {
-	var unfit *framework.FitError
-	f := t.generation.Framework
-	if !errors.As(err, &unfit) || !f.HasPostFilterPlugins() {
-		return
+// decisionAnnotation returns the annotation that the Binding carries; nil where the
+// profile wants none. A pod that its author gave this annotation gets it in any case: a
+// Binding can replace an annotation, but not remove it.
+func (s *Scheduler) decisionAnnotation(t *schedulingCycle) map[string]string {
+	blueprint := t.generation.Blueprint()
+	_, forged := t.Pod.Annotations[decision.AnnotationKey]
+	if !blueprint.Decisions.Annotate && !forged {
+		return nil
 	}
-	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, unfit.Diagnosis.NodeToStatus)
-	unfit.Diagnosis.PostFilterMsg = status.Message()
-	if others, err := t.state.Read(remainingRejectorsKey); err == nil {
-		t.SetFurtherRejectors(others.(pluginNames).Set)
+	d := s.newDecision(t, nil)
+	if !blueprint.Decisions.Nodes {
+		d = d.WithoutNodes()
 	}
-	if status.IsError() {
-		klog.FromContext(ctx).Error(status.AsError(), "Making room failed")
-	}
-	t.nominatingInfo = nil
-	if result != nil {
-		t.nominatingInfo = result.NominatingInfo
-	}
-	if status.IsSuccess() && t.nominatingInfo.Mode() == fwk.ModeOverride {
-		// Whoever makes room knows when there is some.
-		unfit.Diagnosis.UnschedulablePlugins.Insert(status.Plugin())
-	}
-}
-
-// land binds the pod, beside the loop.
-func (s *Scheduler) bindingCycle(ctx context.Context, t *schedulingCycle) {
-	end := s.monitorBinding(ctx, t)
-	err := s.binding.Finish(ctx, t.flight)
-	end()
-	switch {
-	case err == nil:
-		s.recordBound(ctx, t)
-	case errors.Is(err, binding.ErrGone):
-		klog.FromContext(ctx).V(1).Info("Not bound: the pod is gone or elsewhere", "node", t.flight.Node)
-		t.traceResult(resultGone)
-		t.Done()
-		s.wakeForFreedResources(ctx, t, nil)
-	default:
-		// Before the pod is put back: the freed room is older than that.
-		s.wakeForFreedResources(ctx, t, err)
-		s.handleSchedulingFailure(ctx, t, err)
-	}
+	return map[string]string{decision.AnnotationKey: decision.Annotation(d)}
 }

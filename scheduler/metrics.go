@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/scheduler/volumes"
 )
 
-// The names, labels and buckets are kube-scheduler's, so that dashboards made for
-// it keep working; so is the stability that a help text begins with.
+// Names, labels, buckets and stability levels are kube-scheduler's, so that dashboards
+// made for it keep working.
 var (
 	scheduleAttempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_schedule_attempts_total",
@@ -27,22 +27,22 @@ var (
 	}, []string{"result", "profile"})
 	attemptDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_scheduling_attempt_duration_seconds",
-		Help:    "[STABLE] Time of an attempt, from when the pod was popped until it was bound or refused.",
+		Help:    "[STABLE] Time of a scheduling attempt, from when the queue popped the pod until it was bound or the attempt failed.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result", "profile"})
 	algorithmDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "scheduler_scheduling_algorithm_duration_seconds",
-		Help:    "[BETA] Time from when a pod was popped until a node was chosen, or it was clear that it fits nowhere and who could make room.",
+		Help:    "[BETA] Time from when the queue popped a pod until a node was chosen, or until the pod was found unschedulable and preemption was tried.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	})
 	podDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_pod_scheduling_sli_duration_seconds",
-		Help:    "[BETA] Time from when a pod was first ready to be tried until it was bound, by how many attempts that took: 1 to 14, or 15+.",
+		Help:    "[BETA] Time from when a pod was first ready to be scheduled until it was bound, by its number of attempts: 1 to 14, or 15+.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
 	}, []string{"attempts"})
 	goroutines = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "scheduler_goroutines",
-		Help: "[BETA] Work that goes on beside the loop, by what it is: binding is pods on their way to their node.",
+		Help: "[BETA] Goroutines beside the scheduling loop, by operation; binding counts binding cycles.",
 	}, []string{"operation"})
 	podAttempts = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "scheduler_pod_scheduling_attempts",
@@ -51,11 +51,11 @@ var (
 	})
 	afterFlush = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "scheduler_pod_scheduled_after_flush_total",
-		Help: "[ALPHA] Pods bound after the flush woke them rather than an event. Anything but 0 means that a queueing hint missed what made the pod fit.",
+		Help: "[ALPHA] Pods bound after the periodic flush requeued them rather than an event. Anything but 0 means that a queueing hint missed the event that made the pod fit.",
 	})
 )
 
-// Metrics returns the collectors of all rooms of the scheduler.
+// Metrics returns the collectors of all packages of the scheduler.
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{scheduleAttempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
@@ -63,10 +63,11 @@ func (s *Scheduler) Metrics() []prometheus.Collector {
 	)
 }
 
-// bindings counts the pods on their way to their node.
+// bindingGoroutines counts the binding cycles that run.
 var bindingGoroutines = goroutines.WithLabelValues("binding")
 
-// arrived counts a pod that was bound now, after so many attempts since then.
+// observeScheduled records a bound pod: its number of attempts, and the time since it
+// was first ready to be scheduled.
 func (s *Scheduler) observeScheduled(attempts int, since time.Time) {
 	label := "15+"
 	if attempts < 15 {
@@ -76,14 +77,14 @@ func (s *Scheduler) observeScheduled(attempts int, since time.Time) {
 	podAttempts.Observe(float64(attempts))
 }
 
-// attempted counts an attempt that ended now.
+// observeAttempt records an attempt that ended now.
 func (s *Scheduler) observeAttempt(result string, t *schedulingCycle) {
 	name := t.generation.Blueprint().Name
 	scheduleAttempts.WithLabelValues(result, name).Inc()
 	attemptDuration.WithLabelValues(result, name).Observe(s.options.Clock.Since(t.start).Seconds())
 }
 
-// forgetProfile drops the series of a profile that is gone.
+// deleteProfileSeries removes the series of a deleted profile.
 func deleteProfileSeries(name string) {
 	framework.ForgetProfile(name)
 	extender.ForgetProfile(name)

@@ -15,15 +15,14 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// measured is what the scheduler tells now: by name{values} how often something
-// was counted or timed, or how much of it there is.
-func (w *testEnv) metrics() map[string]float64 {
-	w.t.Helper()
+// metrics returns the scheduler's metrics by name{values}: counts, or gauge values.
+func (env *testEnv) metrics() map[string]float64 {
+	env.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(w.Metrics()...)
+	registry.MustRegister(env.Metrics()...)
 	families, err := registry.Gather()
 	if err != nil {
-		w.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	all := map[string]float64{}
 	for _, family := range families {
@@ -50,14 +49,14 @@ func amount(m *dto.Metric) float64 {
 
 func TestMetricsOfAttempts(t *testing.T) {
 	const pods = 2 * framework.SampleEvery
-	runTest(t, func(w *testEnv) {
-		w.apply("one")
-		defer w.startLeading()()
-		before := w.metrics()
+	runTest(t, func(env *testEnv) {
+		env.apply("one")
+		defer env.startLeading()()
+		before := env.metrics()
 		for i := range pods {
-			w.create(webPod(fmt.Sprint("a", i)))
+			env.create(webPod(fmt.Sprint("a", i)))
 		}
-		after, want := w.metrics(), map[string]float64{
+		after, want := env.metrics(), map[string]float64{
 			"scheduler_schedule_attempts_total{p,scheduled}":                        pods,
 			"scheduler_scheduling_algorithm_duration_seconds{}":                     pods,
 			"scheduler_pod_scheduling_sli_duration_seconds{1}":                      pods,
@@ -76,21 +75,21 @@ func TestMetricsOfAttempts(t *testing.T) {
 			t.Errorf("more than before (-want +got):\n%s", diff)
 		}
 		for name, want := range map[string]float64{"scheduler_cache_size{nodes}": 2, "scheduler_cache_size{assumed_pods}": 0, "scheduler_goroutines{binding}": 0} {
-			if got, told := after[name]; got != want || !told {
-				t.Errorf("%s is %v (%v), want %v", name, got, told, want)
+			if got, found := after[name]; got != want || !found {
+				t.Errorf("%s is %v (%v), want %v", name, got, found, want)
 			}
 		}
 	}, node("n1"), node("n2"))
 }
 
 func TestAProfileThatIsGoneLeavesNoSeries(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		w.a.SetStatus("Filter", probe.Reject("too small"))
-		w.apply("one")
-		defer w.startLeading()()
-		w.create(webPod("a"))
+	runTest(t, func(env *testEnv) {
+		env.a.SetStatus("Filter", probe.Reject("too small"))
+		env.apply("one")
+		defer env.startLeading()()
+		env.create(webPod("a"))
 		of := func() (names []string) {
-			for name := range w.metrics() {
+			for name := range env.metrics() {
 				if slices.Contains(strings.Split(strings.TrimSuffix(name[strings.Index(name, "{")+1:], "}"), ","), "p") {
 					names = append(names, name)
 				}
@@ -100,11 +99,11 @@ func TestAProfileThatIsGoneLeavesNoSeries(t *testing.T) {
 		if len(of()) == 0 {
 			t.Fatal("nothing is measured of the profile")
 		}
-		w.cluster.DeletePod(webPod("a"))
-		w.Profiles().Delete("p")
+		env.cluster.DeletePod(webPod("a"))
+		env.Profiles().Delete("p")
 		synctest.Wait()
 		if left := of(); len(left) > 0 {
-			t.Errorf("left: %q", left)
+			t.Errorf("series left: %q", left)
 		}
 	}, node("n1"))
 }

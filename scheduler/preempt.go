@@ -17,23 +17,24 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
 )
 
-// evictAgain is how long a preemptor waits whose victims could not all be told
-// to go, unless something else happens before: the longest backoff by default.
-// The queue's own backoff would not do, since an idle queue does not sit it
-// out after a refusal.
+// preemptionRetryAfter is how long a preemptor waits when some of its victims could
+// not be evicted, unless an event requeues it before: the default maximum backoff. The
+// queue's own backoff is not enough, since an idle queue pops a pod before its backoff
+// ends.
 const preemptionRetryAfter = 10 * time.Second
 
-// preemptionFailed wakes a preemptor that has waited that long. Its label is
-// what the metrics call the event.
+// eventPreemptionFailed requeues a preemptor after preemptionRetryAfter. CustomLabel is
+// the event's name in metrics.
 var eventPreemptionFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "PreemptionFailed"}
 
-// preemptor is what the plugins of all generations are lent: preemption plans,
-// binding carries out.
+// preemptor implements framework.Preemptor for the plugins of all generations: the
+// package preemption makes plans, binding evicts the victims.
 type preemptor struct {
 	*Scheduler
 	planner *preemption.Planner
@@ -54,41 +55,42 @@ func newPreemptor(s *Scheduler) preemptor {
 	})}
 }
 
-// newest returns the newest version of a pod that is being tried; the error
-// says that it need not be any more.
+// latestPod returns the newest version of a pod that is being scheduled. It returns an
+// error when the pod need not be scheduled any more.
 func latestPod(pods corelisters.PodLister, pod *v1.Pod) (*v1.Pod, error) {
-	newest, err := pods.Pods(pod.Namespace).Get(pod.Name)
+	latest, err := pods.Pods(pod.Namespace).Get(pod.Name)
 	switch {
 	case err != nil:
 		return nil, err
-	case newest.UID != pod.UID:
-		return nil, fmt.Errorf("pod %q was re-created while it was tried", pod.Name)
-	case newest.Spec.NodeName != "":
-		return nil, fmt.Errorf("pod %q was bound to %s while it was tried", pod.Name, newest.Spec.NodeName)
+	case latest.UID != pod.UID:
+		return nil, fmt.Errorf("pod %q was recreated while it was being scheduled", pod.Name)
+	case latest.Spec.NodeName != "":
+		return nil, fmt.Errorf("pod %q was bound to %s while it was being scheduled", pod.Name, latest.Spec.NodeName)
 	}
-	return newest, nil
+	return latest, nil
 }
 
-// Plan says who would have to leave so that the pod fits.
+// Plan returns which victims would have to be evicted so that the pod fits. It stores
+// in the request's CycleState what the explanation and the queue need.
 func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
 	preemption.RecordAttempt()
 	plan, err := p.planner.Plan(ctx, request)
-	var hopeless *framework.FitError
-	if errors.As(err, &hopeless) {
-		request.State.Write(remainingRejectorsKey, remainingRejectors(hopeless.Diagnosis))
+	var fitErr *framework.FitError
+	if errors.As(err, &fitErr) {
+		request.State.Write(remainingRejectorsKey, remainingRejectors(fitErr.Diagnosis))
 	}
 	request.State.Write(preemptionResultKey, preemptionResultOf(plan, err))
 	return plan, err
 }
 
-// stillRefuseKey is where an attempt's state holds who would refuse the pod
-// even if others left. It was no plugin's verdict that they refused it; but
-// without them there might be room.
-const remainingRejectorsKey fwk.StateKey = "berth.dev/StillRefuse"
+// remainingRejectorsKey is the CycleState key of the plugins that would reject the pod
+// even without its potential victims. They did not reject it in Filter, but an event
+// that concerns them can make preemption possible.
+const remainingRejectorsKey fwk.StateKey = "berth.dev/RemainingRejectors"
 
 type pluginNames struct{ sets.Set[string] }
 
-// Clone returns the names: nobody changes them.
+// Clone returns n itself, which never changes.
 func (n pluginNames) Clone() fwk.StateData { return n }
 
 func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
@@ -101,8 +103,46 @@ func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
 	return names
 }
 
-// CarryOut begins to evict the victims. That goes on when the attempt is over
-// whose context ctx is, and ends with the loop.
+// preemptionResultKey is the CycleState key of the attempt's preemptionResult.
+const preemptionResultKey fwk.StateKey = "berth.dev/PreemptionResult"
+
+// preemptionResult is the outcome of the search for victims.
+type preemptionResult decision.PreemptionResult
+
+// Clone returns r itself, which never changes.
+func (r *preemptionResult) Clone() fwk.StateData { return r }
+
+// preemptionResultOf returns the outcome of a search that returned plan and err.
+func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionResult {
+	var fitErr *framework.FitError
+	var ineligible *framework.IneligibleError
+	switch {
+	case err == nil:
+		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
+	case errors.As(err, &fitErr):
+		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
+	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
+		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
+	case errors.As(err, &ineligible):
+		return &preemptionResult{Outcome: decision.PreemptionNotEligible}
+	}
+	return &preemptionResult{Outcome: decision.PreemptionFailed}
+}
+
+// preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
+// tried it.
+func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
+	if result, err := t.state.Read(preemptionResultKey); err == nil {
+		return (*decision.PreemptionResult)(result.(*preemptionResult))
+	}
+	if s.binding.Evicting(t.Pod.UID) {
+		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
+	}
+	return nil
+}
+
+// Execute starts to evict the plan's victims. The eviction outlives the attempt of ctx
+// and ends with the loop.
 func (p preemptor) Execute(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	if !fault.EvictionEndsWithTheTurn {
 		ctx = klog.NewContext(p.bindingContext, klog.FromContext(ctx))
@@ -110,35 +150,34 @@ func (p preemptor) Execute(ctx context.Context, handle fwk.Handle, plan *framewo
 	preemption.RecordVictims(len(plan.Victims))
 	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
 	p.inFlight.Add(1)
-	begin := p.options.Clock.Now()
-	p.binding.Evict(ctx, handle, plan, func(end binding.EvictionResult) {
+	start := p.options.Clock.Now()
+	p.binding.Evict(ctx, handle, plan, func(result binding.EvictionResult) {
 		defer p.inFlight.Done()
-		preemption.RecordEviction(p.options.Clock.Since(begin), end.Err)
-		p.recordEviction(ctx, plan, end)
+		preemption.RecordEviction(p.options.Clock.Since(start), result.Err)
+		p.recordEviction(ctx, plan, result)
 	})
 }
 
-// UnderWay says whether victims of the pod with this UID are still being told
-// to go.
+// InProgress reports whether victims of the pod are still being evicted.
 func (p preemptor) InProgress(uid types.UID) bool { return p.binding.Evicting(uid) }
 
-// evicted settles an eviction. The preemptor is woken here only where no event
-// will do it: at once when its room is there already, and later when not all
-// victims could be told, lest an API server that refuses is asked without end.
-func (s *Scheduler) recordEviction(ctx context.Context, plan *framework.PreemptionPlan, end binding.EvictionResult) {
+// recordEviction handles the end of an eviction. It requeues the preemptor only where no
+// event will: at once when its victims are gone already, and after preemptionRetryAfter
+// when an eviction failed, so that a failing API server is not called without pause.
+func (s *Scheduler) recordEviction(ctx context.Context, plan *framework.PreemptionPlan, result binding.EvictionResult) {
 	pod := plan.Preemptor
-	s.options.Ledger.Evicted(pod.Spec.SchedulerName, end.Victims)
+	s.options.Ledger.Evicted(pod.Spec.SchedulerName, result.Victims)
 	s.queue.GateOpened(ctx, pod.UID)
 	switch {
-	case end.Err != nil:
-		klog.FromContext(ctx).Error(end.Err, "Preemption failed; the pod is tried again", "victimsSoFar", end.Victims)
+	case result.Err != nil:
+		klog.FromContext(ctx).Error(result.Err, "Preemption failed; the pod is tried again", "evictedVictims", result.Victims)
 		s.options.Clock.AfterFunc(preemptionRetryAfter, func() { s.options.Go(func() { s.retryPreemption(ctx, plan) }) })
-	case !end.DeleteEventExpected:
+	case !result.DeleteEventExpected:
 		s.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
 	}
 }
 
-// tryAgain wakes the preemptor of a plan that failed.
+// retryPreemption requeues the preemptor of a plan that failed.
 func (s *Scheduler) retryPreemption(ctx context.Context, plan *framework.PreemptionPlan) {
 	s.queue.Event(ctx, eventPreemptionFailed, nil, nil, func(pod *v1.Pod) bool { return pod.UID == plan.Preemptor.UID })
 }

@@ -22,19 +22,19 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// inTown runs a test in virtual time with the plugins of the tree, of which
-// profile p runs the default ones and leads.
-func runWithInTreePlugins(t *testing.T, test func(w *testEnv), objects ...runtime.Object) {
-	runTestWith(t, plugins.InTree(), func(w *testEnv) {
-		w.profile("p", nil)
-		defer w.startLeading()()
-		test(w)
+// runWithInTreePlugins runs a test in virtual time with the in-tree plugins; the leader runs
+// profile p with the default ones.
+func runWithInTreePlugins(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
+	runTestWith(t, plugins.InTree(), func(env *testEnv) {
+		env.profile("p", nil)
+		defer env.startLeading()()
+		test(env)
 	}, objects...)
 }
 
-// profile lets a profile run.
-func (w *testEnv) profile(name string, chosen *v1alpha1.Plugins) {
-	w.t.Helper()
+// profile applies a profile.
+func (env *testEnv) profile(name string, chosen *v1alpha1.Plugins) {
+	env.t.Helper()
 	blueprint, rejection := compile.Profile(compile.Input{
 		Profile: &v1alpha1.SchedulingProfile{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1alpha1.SchedulingProfileSpec{Plugins: chosen},
@@ -42,15 +42,15 @@ func (w *testEnv) profile(name string, chosen *v1alpha1.Plugins) {
 		Registry: plugins.InTree(), Version: "test",
 	})
 	if rejection != nil {
-		w.t.Fatal(rejection.Message())
+		env.t.Fatal(rejection.Message())
 	}
-	if err := w.Profiles().Apply(w.ctx, blueprint); err != nil {
-		w.t.Fatal(err)
+	if err := env.Profiles().Apply(env.ctx, blueprint); err != nil {
+		env.t.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-// berth offers cpus for up to 20 pods.
+// nodeWithCPUs returns a node with that many CPUs and room for 20 pods.
 func nodeWithCPUs(name string, cpus int) *v1.Node {
 	return fixture.Node(name).Capacity("cpu", fmt.Sprint(cpus), "pods", "20").Obj()
 }
@@ -59,121 +59,120 @@ func podWithCPUs(key string, cpus int, priority int32) *fixture.PodBuilder {
 	return fixture.Pod(key).Requests("cpu", fmt.Sprint(cpus)).Priority(priority).SchedulerName("p")
 }
 
-// acts are the deletions and bindings since the last time.
-func (w *testEnv) bindsAndDeletes() []string {
-	return slices.DeleteFunc(w.cluster.TakeCalls(), func(call string) bool {
+// bindsAndDeletes returns the deletions and bindings since the last call.
+func (env *testEnv) bindsAndDeletes() []string {
+	return slices.DeleteFunc(env.cluster.TakeCalls(), func(call string) bool {
 		return !strings.HasPrefix(call, "delete") && !strings.HasPrefix(call, "bind")
 	})
 }
 
-// news are the events that tell of preemptions, since the last time.
-func (w *testEnv) preemptedEvents() []string {
-	return slices.DeleteFunc(w.events.take(), func(line string) bool { return !strings.Contains(line, " Preempted: ") })
+// preemptedEvents returns the Preempted Events since the last call.
+func (env *testEnv) preemptedEvents() []string {
+	return slices.DeleteFunc(env.events.take(), func(line string) bool { return !strings.Contains(line, " Preempted: ") })
 }
 
-func (w *testEnv) victims() int64 {
-	page, _ := w.options.Ledger.History("p", 0)
-	return page.Totals.Victims
+func (env *testEnv) victims() int64 {
+	history, _ := env.options.Ledger.History("p", 0)
+	return history.Totals.Victims
 }
 
 func TestAPodGetsTheResourcesOfItsVictims(t *testing.T) {
-	runWithInTreePlugins(t, func(w *testEnv) {
-		w.create(podWithCPUs("bank/big", 3, 9).Obj())
-		w.wantLines("calls, each victim told why first", slices.DeleteFunc(w.cluster.TakeCalls(), func(call string) bool { return call == "patch big" }),
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.create(podWithCPUs("bank/big", 3, 9).Obj())
+		env.wantLines("calls, with the status of each victim first", slices.DeleteFunc(env.cluster.TakeCalls(), func(call string) bool { return call == "patch big" }),
 			"patch b", "delete b", "patch a", "delete a", "bind big n1")
-		w.wantLines("events, which name the preemptor by its UID", w.preemptedEvents(),
+		env.wantLines("events, which name the preemptor by its UID", env.preemptedEvents(),
 			"b Normal Preempted: Preempted by pod bank/big on node n1", "a Normal Preempted: Preempted by pod bank/big on node n1")
-		if n := w.victims(); n != 2 {
+		if n := env.victims(); n != 2 {
 			t.Errorf("the profile counts %d victims, want 2", n)
 		}
 	}, nodeWithCPUs("n1", 4), podWithCPUs("shop/a", 2, 1).On("n1").Obj(), podWithCPUs("shop/b", 1, 2).On("n1").Obj(), podWithCPUs("shop/c", 1, 9).On("n1").Obj())
 }
 
-// Its attempts have a context of their own, which ends before the victims are
-// told.
+// Attempts of such a profile have a context of their own, which ends before the evictions.
 func TestAPodOfAProfileWithOutOfTreePluginsGetsTheResourcesOfItsVictims(t *testing.T) {
 	registry := plugins.InTree()
 	foreign := registry["NodeName"]
 	foreign.InTree = false
 	registry["NodeName"] = foreign
-	runTestWith(t, registry, func(w *testEnv) {
-		w.profile("p", nil)
-		defer w.startLeading()()
-		w.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { time.Sleep(time.Second) }, Times: 3})
-		w.create(podWithCPUs("bank/big", 4, 9).Obj())
+	runTestWith(t, registry, func(env *testEnv) {
+		env.profile("p", nil)
+		defer env.startLeading()()
+		env.cluster.Inject(fakecluster.Fault{Verb: "patch", Before: func() { time.Sleep(time.Second) }, Times: 3})
+		env.create(podWithCPUs("bank/big", 4, 9).Obj())
 		time.Sleep(5 * time.Second)
-		w.wantLines("calls", w.bindsAndDeletes(), "delete a", "delete b", "bind big n1")
+		env.wantLines("calls", env.bindsAndDeletes(), "delete a", "delete b", "bind big n1")
 	}, nodeWithCPUs("n1", 4), podWithCPUs("shop/a", 2, 1).On("n1").Obj(), podWithCPUs("shop/b", 2, 1).On("n1").Obj())
 }
 
 func TestAPodWaitsForVictimsThatTerminateSlowly(t *testing.T) {
 	first, second := podWithCPUs("shop/a", 2, 1).On("n1").Obj(), podWithCPUs("shop/b", 2, 1).On("n1").Obj()
-	runWithInTreePlugins(t, func(w *testEnv) {
-		w.cluster.TerminateGracefully()
-		w.create(podWithCPUs("bank/big", 4, 9).Obj())
-		w.wantLines("calls", w.bindsAndDeletes(), "delete a", "delete b")
-		w.want("condition", w.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "+
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.cluster.TerminateGracefully()
+		env.create(podWithCPUs("bank/big", 4, 9).Obj())
+		env.wantLines("calls", env.bindsAndDeletes(), "delete a", "delete b")
+		env.want("condition", env.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "+
 			"preemption: found a potential placement for pod on node n1, preempting 2 victims")
-		w.want("nominated", w.cluster.Pod(webPod("bank/big")).Status.NominatedNodeName, "n1")
+		env.want("nominated", env.cluster.Pod(webPod("bank/big")).Status.NominatedNodeName, "n1")
 		for _, victim := range []*v1.Pod{first, second} {
-			got := w.cluster.Pod(victim).Status.Conditions[0]
+			got := env.cluster.Pod(victim).Status.Conditions[0]
 			if got.Type != v1.DisruptionTarget || got.Status != v1.ConditionTrue || got.Reason != "PreemptionByScheduler" ||
 				got.Message != "p: preempting to accommodate a higher priority pod" {
-				t.Errorf("%s was told %+v", victim.Name, got)
+				t.Errorf("%s has status %+v", victim.Name, got)
 			}
 		}
-		// Woken meanwhile it asks nobody else, and takes nobody's room.
-		w.cluster.DeletePod(first)
+		// If it is requeued meanwhile it evicts no other pod.
+		env.cluster.DeletePod(first)
 		synctest.Wait()
-		w.want("condition", w.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "+
+		env.want("condition", env.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "+
 			"preemption: not eligible due to a terminating pod on the nominated node.")
-		w.create(podWithCPUs("shop/small", 2, 5).Obj())
-		w.want("a lesser pod's node", w.nodeOf("shop/small"), "")
-		w.cluster.DeletePod(second)
+		env.create(podWithCPUs("shop/small", 2, 5).Obj())
+		env.want("node of a pod of lower priority", env.nodeOf("shop/small"), "")
+		env.cluster.DeletePod(second)
 		synctest.Wait()
-		w.wantLines("calls", w.bindsAndDeletes(), "bind big n1")
+		env.wantLines("calls", env.bindsAndDeletes(), "bind big n1")
 	}, nodeWithCPUs("n1", 4), first, second)
 }
 
 func TestAPodIsGatedWhileItsVictimsAreBeingEvicted(t *testing.T) {
-	runWithInTreePlugins(t, func(w *testEnv) {
+	runWithInTreePlugins(t, func(env *testEnv) {
 		goOn := make(chan struct{})
-		w.cluster.Inject(fakecluster.Fault{Verb: "delete"}, fakecluster.Fault{Verb: "delete", Before: func() { <-goOn }})
-		w.create(podWithCPUs("bank/big", 4, 9).Obj())
-		w.want("queue, after the first victim's leaving has woken the pod", w.counts(), "1 gated")
-		w.profile("p", &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: "ImageLocality"}}}})
-		w.want("queue, after a swap, which forgets nothing", w.counts(), "1 gated")
+		env.cluster.Inject(fakecluster.Fault{Verb: "delete"}, fakecluster.Fault{Verb: "delete", Before: func() { <-goOn }})
+		env.create(podWithCPUs("bank/big", 4, 9).Obj())
+		env.want("queue, after the first victim's deletion requeued the pod", env.counts(), "1 gated")
+		env.profile("p", &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: "ImageLocality"}}}})
+		env.want("queue, after a swap", env.counts(), "1 gated")
 		close(goOn)
 		synctest.Wait()
-		w.wantLines("calls", w.bindsAndDeletes(), "delete a", "delete b", "bind big n1")
+		env.wantLines("calls", env.bindsAndDeletes(), "delete a", "delete b", "bind big n1")
 	}, nodeWithCPUs("n1", 4), podWithCPUs("shop/a", 2, 2).On("n1").Obj(), podWithCPUs("shop/b", 2, 1).On("n1").Obj())
 }
 
 func TestAPodThatMayNotPreemptWaits(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		plugins *v1alpha1.Plugins
 		pod     *v1.Pod
 		says    string
 	}{
-		"a profile without the plugin preempts nobody": {
+		"a profile without the plugin does not preempt": {
 			&v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: "DefaultPreemption"}}}},
 			podWithCPUs("bank/big", 4, 9).Obj(), "",
 		},
-		"nor does a pod whose policy is Never": {
+		"a pod with the policy Never does not preempt": {
 			nil, podWithCPUs("bank/big", 4, 9).Mutate(func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptNever) }).Obj(),
 			" preemption: not eligible due to preemptionPolicy=Never.",
 		},
-		"nor one that is no more important": {
+		"a pod of equal priority does not preempt": {
 			nil, podWithCPUs("bank/big", 4, 1).Obj(), " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			runWithInTreePlugins(t, func(w *testEnv) {
-				w.profile("p", c.plugins)
-				w.create(c.pod)
-				w.want("condition", w.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."+c.says)
-				w.want("queue", w.counts(), "1 unschedulable")
-				w.wantLines("calls", w.bindsAndDeletes())
+		t.Run(name, func(t *testing.T) {
+			runWithInTreePlugins(t, func(env *testEnv) {
+				env.profile("p", c.plugins)
+				env.create(c.pod)
+				env.want("condition", env.podScheduled("bank/big"), "False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."+c.says)
+				env.want("queue", env.counts(), "1 unschedulable")
+				env.wantLines("calls", env.bindsAndDeletes())
 			}, nodeWithCPUs("n1", 4), podWithCPUs("shop/a", 4, 1).On("n1").Obj())
 		})
 	}
@@ -181,54 +180,54 @@ func TestAPodThatMayNotPreemptWaits(t *testing.T) {
 
 func TestEvictionErrors(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		fault  fakecluster.Fault
-		before func(w *testEnv)
-		after  time.Duration // until the pod has its room
+		before func(env *testEnv)
+		after  time.Duration // until the pod is scheduled
 		acts   []string
 	}{
-		"of an API server that fails is asked again": {
+		"an internal error is retried": {
 			fakecluster.Fault{Err: apierrors.NewInternalError(errors.New("no")), Times: 3}, nil, 3 * time.Second,
 			[]string{"delete a", "delete a", "delete a", "delete a", "bind big n1"},
 		},
-		"of one that refuses is asked again later, not without end": {
+		"a rejected request is retried later, not without pause": {
 			fakecluster.Fault{Err: apierrors.NewForbidden(pods, "a", errors.New("the role is not bound"))}, nil, preemptionRetryAfter,
 			[]string{"delete a", "delete a", "bind big n1"},
 		},
-		"whose answer was lost has taken place": {
+		"a request whose response was lost counts": {
 			fakecluster.Fault{Err: errors.New("lost"), Committed: true}, nil, time.Second,
 			[]string{"delete a", "bind big n1"},
 		},
-		"of a pod that has gone is over": {
-			fakecluster.Fault{}, func(w *testEnv) { w.cluster.DeletePod(webPod("shop/a")) }, 0,
+		"a deleted victim counts as evicted": {
+			fakecluster.Fault{}, func(env *testEnv) { env.cluster.DeletePod(webPod("shop/a")) }, 0,
 			[]string{"delete a", "bind big n1"},
 		},
-		"of a pod that has a successor of the same name is over": {
-			fakecluster.Fault{}, func(w *testEnv) {
-				w.cluster.DeletePod(webPod("shop/a"))
-				w.cluster.Apply(podWithCPUs("shop/a", 4, 1).UID("another").Obj())
+		"a victim that was replaced by a pod of the same name counts as evicted": {
+			fakecluster.Fault{}, func(env *testEnv) {
+				env.cluster.DeletePod(webPod("shop/a"))
+				env.cluster.Apply(podWithCPUs("shop/a", 4, 1).UID("another").Obj())
 			}, 0,
 			[]string{"delete a", "bind big n1"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			runWithInTreePlugins(t, func(w *testEnv) {
+		t.Run(name, func(t *testing.T) {
+			runWithInTreePlugins(t, func(env *testEnv) {
 				c.fault.Verb = "delete"
 				if c.before != nil {
-					c.fault.Before = func() { c.before(w) }
+					c.fault.Before = func() { c.before(env) }
 				}
-				w.cluster.Inject(c.fault)
-				w.create(podWithCPUs("bank/big", 4, 9).Obj())
+				env.cluster.Inject(c.fault)
+				env.create(podWithCPUs("bank/big", 4, 9).Obj())
 				if c.after > 0 {
 					time.Sleep(c.after - time.Millisecond)
 					synctest.Wait()
-					w.want("node before that", w.nodeOf("bank/big"), map[bool]string{true: "n1"}[c.fault.Committed])
+					env.want("node before that", env.nodeOf("bank/big"), map[bool]string{true: "n1"}[c.fault.Committed])
 					time.Sleep(time.Millisecond)
 					synctest.Wait()
 				}
-				w.wantLines("calls", w.bindsAndDeletes(), c.acts...)
-				if a := w.cluster.Pod(webPod("shop/a")); (a != nil) != strings.Contains(sentence, "successor") {
-					t.Errorf("in the end the API server has %v", a)
+				env.wantLines("calls", env.bindsAndDeletes(), c.acts...)
+				if a := env.cluster.Pod(webPod("shop/a")); (a != nil) != strings.Contains(name, "replaced by") {
+					t.Errorf("at the end the API server has %v", a)
 				}
 			}, nodeWithCPUs("n1", 4), podWithCPUs("shop/a", 4, 1).On("n1").Obj())
 		})

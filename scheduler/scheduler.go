@@ -15,7 +15,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -24,8 +23,8 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/extender"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -33,71 +32,70 @@ import (
 	"github.com/berthdev/berth/scheduler/volumes"
 )
 
-// Options are what a Scheduler is built from. All fields are required unless
-// they say otherwise.
+// Options configure a Scheduler. A field is required unless its comment says
+// what nil or 0 means.
 type Options struct {
 	// Client binds, patches and reads pods.
 	Client clientset.Interface
-	// Watches is what informers read with that plugins want and the house does
-	// not; nil means Client.
+	// WatchClient serves the informers that plugins ask for and Berth does not run;
+	// nil means Client.
 	WatchClient clientset.Interface
 	// VolumeClient binds volumes and claims; nil means Client.
 	VolumeClient clientset.Interface
-	// Dynamic is what resources are watched with that plugins want to be woken by
-	// and the house does not watch; nil: nobody is woken by them.
+	// Dynamic watches the resources that plugins register events for and Berth does
+	// not watch. With nil, such events requeue no pod.
 	Dynamic dynamic.Interface
 	// KubeConfig is handed to plugins that make clients of their own.
 	KubeConfig *restclient.Config
-	// Informers hold what is scheduled; the Scheduler starts them.
+	// Informers hold the objects that scheduling reads; the Scheduler starts them.
 	Informers informers.SharedInformerFactory
-	// Transform is the one that Informers apply to pods: what is read from the API
-	// server besides is brought into the same form. nil: they apply none.
+	// Transform is the one that Informers apply to pods. Pods that are read from the
+	// API server directly get the same transform. nil means none.
 	Transform toolscache.TransformFunc
-	// RecorderFor returns the recorder of a profile's events.
+	// RecorderFor returns the event recorder of a profile.
 	RecorderFor func(profile string) events.EventRecorderLogger
 	Registry    framework.Registry
-	// Storage is which kinds of storage objects the API server serves.
+	// Storage lists the kinds of storage objects that the API server serves.
 	Storage eventhandlers.Storage
-	// DeviceClasses counts the DeviceClasses; Unsupported reads what it counts. nil:
-	// none are watched.
+	// DeviceClasses counts the DeviceClasses; Unsupported reads the counts. nil means
+	// that none are watched.
 	DeviceClasses *eventhandlers.DeviceClasses
-	// Unsupported names the field of a pod that this build cannot honour.
+	// Unsupported returns the first field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Extender makes the client of an extender; nil: no profile has any.
+	// Extender makes the client of an extender; nil means that no profile has one.
 	Extender func(life context.Context, profile string, c extender.Config) (fwk.Extender, error)
 	Ledger   *decision.Ledger
-	// Desk is where explanations wait to be written; nil: no pod is explained.
-	Explanations *decision.ExplanationQueue
+	// Explanations is where explanations wait until a controller writes them; nil
+	// means that no pod is explained.
+	Explanations *explain.Queue
 	Clock        clock.WithTickerAndDelayedExecution
 	Log          logr.Logger
-	// Tracer makes a span of each attempt, and of each extension point that it comes
-	// to; nil: attempts are not traced.
+	// Tracer makes a span for each attempt and for each extension point of it; nil
+	// means no tracing.
 	Tracer trace.Tracer
-	// Epoch returns the number of this leadership; nil means 0.
+	// Epoch returns the leader epoch; nil means 0.
 	Epoch func(ctx context.Context) int64
-	// Takeover is what is asked before the first decision.
+	// Handover says how to take over from the leader before; see Handover.
 	Handover Handover
-	// Grace returns the context of what is under way: it outlives ctx, that of
-	// Start, for as long as bindings may still be brought to their end. nil: they
-	// end with it.
+	// ShutdownContext returns a context that outlives ctx, the one of Start, by the
+	// time that bindings may still take to end. nil means that bindings end with ctx.
 	ShutdownContext func(ctx context.Context) (context.Context, context.CancelFunc)
-	// Go starts work beside the loop; nil means a goroutine.
+	// Go starts a goroutine; nil means framework.Goroutine.
 	Go func(func())
-	// Wait waits for what such work does; nil means framework.Block.
+	// Wait waits for what such a goroutine does; nil means framework.Block.
 	Wait framework.WaitFunc
-	// CacheBytes bounds what is remembered of verdicts for all profiles together;
-	// 0 means cycle.DefaultBudget.
+	// CacheBytes bounds the equivalence caches of all profiles together; 0 means
+	// cycle.DefaultBudget.
 	CacheBytes int
-	// Slice is how many pods the change of a profile looks at at once, and Yield
-	// lets others come in between; 0 and nil leave both to the queue.
+	// ChunkSize is how many pods a profile change looks at under one lock of the
+	// queue; Yield runs between two chunks. 0 and nil mean the queue's defaults.
 	ChunkSize int
 	Yield     func()
-	// Seed is where chance comes from: at which node the search for victims
-	// begins.
+	// Seed seeds the choice of the node at which the search for victims begins.
 	Seed uint64
 }
 
-// Scheduler is the loop and the rooms it walks through.
+// Scheduler runs the scheduling loop and owns the components that it uses.
 type Scheduler struct {
 	options       Options
 	queue         *queue.Queue
@@ -110,18 +108,19 @@ type Scheduler struct {
 	volumes       *volumes.Volumes
 	waitingPods   *framework.WaitingPods
 	epoch         int64
-	// attempts is how many there were.
+	// attemptCount numbers the attempts of this process.
 	attemptCount uint64
 	heldStatus   *heldStatusQueue
+	explainer    *explain.Builder
 	progress     loopProgress
-	// life is the context of what goes on when an attempt is over.
+	// bindingContext is the context of binding cycles, evictions and undo.
 	bindingContext context.Context
 
-	// lead is held by whoever may call cache.Refresh: the follower's ticker
-	// until leading is set, the loop from then on.
+	// leadMu is held for cache.UpdateSnapshot: by Standby's ticker until leading is
+	// true, by the loop from then on.
 	leadMu  sync.Mutex
 	leading bool
-	// flights are the bindings under way.
+	// inFlight counts the binding cycles and evictions that run.
 	inFlight sync.WaitGroup
 	// ended is closed when Start returns.
 	ended chan struct{}
@@ -143,6 +142,8 @@ func New(o Options) *Scheduler {
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Released: s.volumeReleased,
 	})
+	core := o.Informers.Core().V1()
+	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	s.heldStatus = newHeldStatusQueue(o.Clock, s.writeHeldStatus)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
@@ -164,10 +165,10 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// Profiles are the profiles that run; the controllers apply to them.
+// Profiles returns the running profiles; the controllers apply changes to them.
 func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 
-// lent is what the plugins' informers are taken from.
+// informerPool returns the pool that lends informers to plugins.
 func (s *Scheduler) informerPool() *scopedinformers.Pool {
 	return scopedinformers.NewPool(scopedinformers.Options{
 		Informers: s.options.Informers, Watched: append(eventhandlers.Kinds(), s.options.Storage.Kinds()...), NotServed: s.options.Storage.Missing(),
@@ -177,7 +178,8 @@ func (s *Scheduler) informerPool() *scopedinformers.Pool {
 	})
 }
 
-// namespace returns the labels of a namespace.
+// namespace returns the labels of a namespace, and false when there is none of
+// that name.
 func (s *Scheduler) namespace(name string) (labels.Set, bool) {
 	namespace, err := s.options.Informers.Core().V1().Namespaces().Lister().Get(name)
 	if err != nil {
@@ -186,22 +188,7 @@ func (s *Scheduler) namespace(name string) (labels.Set, bool) {
 	return namespace.Labels, true
 }
 
-// hostFor returns what the plugins of a profile are lent.
-func (s *Scheduler) hostFor() func(name string) framework.Host {
-	preBinds, preempts := framework.NewPodsInPreBind(), newPreemptor(s)
-	return func(name string) framework.Host {
-		return framework.Host{
-			Client: s.options.Client, KubeConfig: s.options.KubeConfig, Informers: s.options.Informers,
-			Recorder: s.options.RecorderFor(name), Lister: s.cache.Snapshot(), PinnedLister: s.cache.PinnedSnapshot(), Nominator: s.cache.Nominator,
-			Activator: activator{s.queue}, WaitingPods: s.waitingPods, PodsInPreBind: preBinds,
-			Preemptor: preempts, Volumes: s.sharedVolumes(), Clock: s.options.Clock,
-			OnPluginFault: func(pod *v1.Pod, at framework.PluginFault) { s.queue.RecordPluginFault(pod.UID, at) },
-			Go:            s.options.Go, Wait: s.options.Wait,
-		}
-	}
-}
-
-// counts says where the pods of a profile are.
+// queueCounts counts the pending pods of a profile by where they wait.
 func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
 	counts := s.queue.Counts(name)
 	s.waitingPods.Each(func(p fwk.WaitingPod) {
@@ -213,55 +200,15 @@ func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
 	return counts
 }
 
-// NeedLeaderElection says that only the leader schedules.
-func (s *Scheduler) NeedLeaderElection() bool { return true }
-
-// Start schedules until ctx ends, and then sees to it that nothing is left half
-// done; see finish.
-func (s *Scheduler) Start(ctx context.Context) error {
-	defer close(s.ended)
-	if !s.eventHandlers.WaitForSync(ctx) {
-		return nil
-	}
-	ctx = klog.NewContext(ctx, s.options.Log)
-	s.bindingContext = ctx
-	if s.options.ShutdownContext != nil && !fault.BindsEndWithTheLoop {
-		var end context.CancelFunc
-		s.bindingContext, end = s.options.ShutdownContext(ctx)
-		defer end()
-	}
-	if s.options.Epoch != nil {
-		s.epoch = s.options.Epoch(ctx)
-	}
-	if !s.handOver(ctx) {
-		return nil
-	}
-	s.leadMu.Lock()
-	s.leading = true
-	s.leadMu.Unlock()
-	s.reportHeldPods()
-	s.options.Log.Info("Scheduling", "epoch", s.epoch)
-	s.options.Go(func() { s.queue.Run(ctx) })
-	s.progress.goroutine = goroutineID()
-	s.progress.leading.Store(true)
-	defer s.progress.leading.Store(false)
-	for {
-		attempt := s.queue.Pop(ctx)
-		if attempt == nil {
-			break
-		}
-		s.scheduleOne(s.bindingContext, attempt)
-	}
-	s.shutDown()
-	return nil
+// Components are the parts that hold a Scheduler's state, for readers such as the
+// debugger and the simulation. Callers must not change them.
+type Components struct {
+	Queue   *queue.Queue
+	Cache   *cache.Cache
+	Waiting *framework.WaitingPods
 }
 
-// Ended is closed when Start has returned: this process schedules no more.
-func (s *Scheduler) Ended() <-chan struct{} { return s.ended }
-
-// activator lets plugins activate pods.
-type activator struct{ queue *queue.Queue }
-
-func (a activator) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
-	a.queue.Activate(klog.NewContext(context.Background(), logger), pods)
+// Components returns the parts of s.
+func (s *Scheduler) Components() Components {
+	return Components{Queue: s.queue, Cache: s.cache, Waiting: s.waitingPods}
 }

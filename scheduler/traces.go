@@ -14,11 +14,10 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// attemptSpan is the name of an attempt's span, which begins a trace.
+// attemptSpan is the name of an attempt's span, the root of its trace.
 const attemptSpan = "Schedule"
 
-// What is said of an attempt, beside the names that OpenTelemetry has for pods and
-// nodes.
+// Attributes of an attempt's span, beside OpenTelemetry's own for pods and nodes.
 const (
 	profileKey    = attribute.Key("berth.profile")
 	generationKey = attribute.Key("berth.generation")
@@ -29,16 +28,16 @@ const (
 	feasibleKey   = attribute.Key("berth.nodes.feasible")
 )
 
-// How attempts end of which no decision is recorded.
+// Results of attempts for which no decision is recorded.
 const (
-	// gone: the pod was deleted, or somebody else has bound it.
+	// resultGone: the pod was deleted, or another scheduler bound it.
 	resultGone decision.Result = "Gone"
-	// handedOver: this process leads no more, and the next leader tries the pod.
+	// resultHandedOver: this process lost the leadership; the next leader tries the pod.
 	resultHandedOver decision.Result = "HandedOver"
 )
 
-// trace begins the trace of an attempt, if this is one of those that are traced,
-// and returns the context of what belongs to it.
+// startTrace starts the span of an attempt and returns a context with it. It returns
+// ctx unchanged where the attempt is not sampled.
 func (s *Scheduler) startTrace(ctx context.Context, t *schedulingCycle) context.Context {
 	if s.options.Tracer == nil {
 		return ctx
@@ -58,7 +57,8 @@ func (s *Scheduler) startTrace(ctx context.Context, t *schedulingCycle) context.
 	return traced
 }
 
-// traceDecision says in the attempt's span how it ended: with err, as d records.
+// traceDecision sets the span's attributes and status from the attempt's decision;
+// err is the attempt's error.
 func (t *schedulingCycle) traceDecision(d decision.Decision, err error) {
 	if t.span == nil {
 		return
@@ -79,7 +79,7 @@ func (t *schedulingCycle) traceDecision(d decision.Decision, err error) {
 	t.traceResult(d.Result)
 }
 
-// traceResult says in the attempt's span how it ended.
+// traceResult sets the span's result attribute.
 func (t *schedulingCycle) traceResult(result decision.Result) {
 	if t.span != nil {
 		t.span.SetAttributes(resultKey.String(string(result)))
@@ -88,7 +88,7 @@ func (t *schedulingCycle) traceResult(result decision.Result) {
 
 // endTrace ends the attempt's span.
 func (s *Scheduler) endTrace(t *schedulingCycle) {
-	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.flight == nil) {
+	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.assignment == nil) {
 		t.span.End(trace.WithTimestamp(s.options.Clock.Now()))
 	}
 }

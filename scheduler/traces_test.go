@@ -22,18 +22,17 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// collects lets attempts be traced as sampler says, and returns who collects what
-// ended.
-func (w *testEnv) collectSpans(sampler sdk.Sampler) *tracetest.InMemoryExporter {
+// collectSpans enables tracing with that sampler, and returns the exporter of ended spans.
+func (env *testEnv) collectSpans(sampler sdk.Sampler) *tracetest.InMemoryExporter {
 	exporter := tracetest.NewInMemoryExporter()
-	w.options.Tracer = sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter)).Tracer("test")
+	env.options.Tracer = sdk.NewTracerProvider(sdk.WithSampler(sampler), sdk.WithSyncer(exporter)).Tracer("test")
 	return exporter
 }
 
-// failure stands for why a span failed, which is no attribute.
+// failure is the pseudo-attribute for a span's error description.
 const failure attribute.Key = "failed"
 
-// spanSays is a span's name, and those of keys that it has, by their names.
+// spanAttributes returns a span's name and those of the attributes that it has.
 func spanAttributes(span tracetest.SpanStub, keys ...attribute.Key) string {
 	var said []string
 	for _, a := range span.Attributes {
@@ -49,8 +48,8 @@ func spanAttributes(span tracetest.SpanStub, keys ...attribute.Key) string {
 	return strings.TrimSpace(text)
 }
 
-// points are the spans below an attempt's, in the order in which they ended, with
-// what they came to where that is no success.
+// spanPoints returns the spans below an attempt's in the order of their ends, each with its
+// result unless it succeeded.
 func spanPoints(t *testing.T, a attemptTrace) string {
 	t.Helper()
 	var names []string
@@ -73,55 +72,55 @@ func spanPoints(t *testing.T, a attemptTrace) string {
 func TestAnAttemptIsATrace(t *testing.T) {
 	forbidden := apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("no"))
 	const cycle = "PreFilter, Filter, Score, Reserve, Permit, PreBindPreFlight Skip, "
-	for sentence, c := range map[string]struct {
-		with         func(w *testEnv)
+	for name, c := range map[string]struct {
+		with         func(env *testEnv)
 		want, points string
 	}{
-		"of a pod that is bound": {
+		"a pod that is bound": {
 			func(*testEnv) {},
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
 			cycle + "Bind, PostBind",
 		},
-		"of a pod that fits nowhere": {
-			func(w *testEnv) { w.a.SetStatus("Filter", probe.Reject("too small")) },
+		"a pod that no node fits": {
+			func(env *testEnv) { env.a.SetStatus("Filter", probe.Reject("too small")) },
 			"berth.message=0/2 nodes are available: 2 too small. berth.nodes.evaluated=2 berth.nodes.feasible=0 berth.result=Unschedulable",
 			"PreFilter, Filter, PostFilter by A",
 		},
-		"of a pod that a plugin refuses on its node": {
-			func(w *testEnv) { w.a.SetStatus("Reserve", probe.Reject("taken")) },
+		"a pod that a Reserve plugin rejects": {
+			func(env *testEnv) { env.a.SetStatus("Reserve", probe.Reject("taken")) },
 			"berth.message=0/1 nodes are available: 1 taken. berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Unschedulable k8s.node.name=n1",
 			"PreFilter, Filter, Score, Reserve by A Unschedulable, Unreserve",
 		},
-		"of a pod whose Binding is refused": {
-			func(w *testEnv) { w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
+		"a pod whose Binding is rejected": {
+			func(env *testEnv) { env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Error k8s.node.name=n1" +
 				` failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no`,
 			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no, Unreserve`,
 		},
-		"of a pod that waits at Permit": {
-			func(w *testEnv) {
-				w.a.PermitTimeout = time.Minute
-				w.a.SetStatus("Permit", probe.Wait)
-				time.AfterFunc(time.Second, func() { w.waitingPods.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
+		"a pod that waits on Permit": {
+			func(env *testEnv) {
+				env.a.PermitTimeout = time.Minute
+				env.a.SetStatus("Permit", probe.Wait)
+				time.AfterFunc(time.Second, func() { env.waitingPods.Each(func(p fwk.WaitingPod) { p.Allow("A") }) })
 			},
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Bound k8s.node.name=n1",
 			"PreFilter, Filter, Score, Reserve, Permit Wait, PreBindPreFlight Skip, WaitOnPermit, Bind, PostBind",
 		},
-		"of a pod that goes while it is bound": {
-			func(w *testEnv) {
-				w.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { w.cluster.DeletePod(webPod("a")) }})
+		"a pod that is deleted during Bind": {
+			func(env *testEnv) {
+				env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { env.cluster.DeletePod(webPod("a")) }})
 			},
 			"berth.result=Gone",
 			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": no answer, Unreserve`,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			runTest(t, func(w *testEnv) {
-				spans := w.collectSpans(sdk.AlwaysSample())
-				w.apply("one")
-				end := w.startLeading()
-				c.with(w)
-				w.create(webPod("a"))
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				spans := env.collectSpans(sdk.AlwaysSample())
+				env.apply("one")
+				end := env.startLeading()
+				c.with(env)
+				env.create(webPod("a"))
 				time.Sleep(1100 * time.Millisecond)
 				synctest.Wait()
 				attempts := byAttempt(spans.GetSpans())
@@ -130,47 +129,47 @@ func TestAnAttemptIsATrace(t *testing.T) {
 					t.Fatal("no attempt's span ended")
 				}
 				first := attempts[0]
-				w.want("which attempt", spanAttributes(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
+				env.want("attempt number", spanAttributes(first.root, "berth.attempt", "berth.generation", "berth.hash", "berth.profile", "k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"),
 					"Schedule berth.attempt=1 berth.generation=7 berth.hash=one berth.profile=p k8s.namespace.name=default k8s.pod.name=a k8s.pod.uid=default/a")
-				w.want("how it ended", spanAttributes(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
-				w.want("its points", spanPoints(t, first), c.points)
+				env.want("result", spanAttributes(first.root, "berth.result", "berth.message", "berth.nodes.evaluated", "berth.nodes.feasible", "k8s.node.name", failure), "Schedule "+c.want)
+				env.want("extension points", spanPoints(t, first), c.points)
 			}, node("n1"), node("n2"))
 		})
 	}
 }
 
-// Each try is a trace of its own, and its number says so.
+// Each attempt is a trace of its own, with its number.
 func TestARetryIsAnotherTrace(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		spans := w.collectSpans(sdk.AlwaysSample())
-		w.a.SetStatus("Permit", probe.Fail(errors.New("not yet")))
-		w.apply("one")
-		defer w.startLeading()()
-		w.create(webPod("a"))
-		w.a.SetStatus("Permit", nil)
+	runTest(t, func(env *testEnv) {
+		spans := env.collectSpans(sdk.AlwaysSample())
+		env.a.SetStatus("Permit", probe.Fail(errors.New("not yet")))
+		env.apply("one")
+		defer env.startLeading()()
+		env.create(webPod("a"))
+		env.a.SetStatus("Permit", nil)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		var got []string
 		for _, attempt := range byAttempt(spans.GetSpans()) {
 			got = append(got, spanAttributes(attempt.root, "berth.attempt", "berth.result", failure))
 		}
-		w.wantLines("attempts", got,
+		env.wantLines("attempts", got,
 			`Schedule berth.attempt=1 berth.result=Error failed: running Permit plugin "A": not yet`, "Schedule berth.attempt=2 berth.result=Bound")
 	}, node("n1"))
 }
 
-// An attempt that is left behind ends when it is, and not when its plugin does.
+// The span of an abandoned attempt ends when the loop abandons it, not when the call returns.
 func TestAnAbandonedAttemptEndsItsTrace(t *testing.T) {
-	runWithFaultyPlugin(t, func(w *testEnv, o *faultyPlugin) {
-		spans := w.collectSpans(sdk.AlwaysSample())
-		w.create(faultyPod("a", "Filter hangs"))
+	runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+		spans := env.collectSpans(sdk.AlwaysSample())
+		env.create(faultyPod("a", "Filter hangs"))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		attempts := byAttempt(spans.GetSpans())
 		if len(attempts) != 1 || attempts[0].root.EndTime.Sub(attempts[0].root.StartTime) != framework.CallTimeout {
 			t.Fatalf("ended: %v", attempts)
 		}
-		w.want("the attempt", spanAttributes(attempts[0].root, "berth.result", failure),
+		env.want("the attempt", spanAttributes(attempts[0].root, "berth.result", failure),
 			`Schedule berth.result=Error failed: plugin "Odd" did not come back from Filter within 10s`)
 		o.unblock()
 		synctest.Wait()
@@ -181,26 +180,25 @@ func TestAnAbandonedAttemptEndsItsTrace(t *testing.T) {
 }
 
 func TestAnAttemptThatIsNotSampledIsNotTraced(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		spans := w.collectSpans(sdk.NeverSample())
-		w.apply("one")
-		defer w.startLeading()()
-		w.create(webPod("a"))
-		w.want("where it is", w.nodeOf("a"), "n1")
+	runTest(t, func(env *testEnv) {
+		spans := env.collectSpans(sdk.NeverSample())
+		env.apply("one")
+		defer env.startLeading()()
+		env.create(webPod("a"))
+		env.want("node", env.nodeOf("a"), "n1")
 		if got := spans.GetSpans(); len(got) > 0 {
 			t.Errorf("spans: %v", got)
 		}
 	}, node("n1"))
 }
 
-// attemptTrace is what is told of one attempt.
+// attemptTrace holds the spans of one attempt.
 type attemptTrace struct {
 	root  tracetest.SpanStub
 	spans tracetest.SpanStubs
 }
 
-// byAttempt puts spans together that are of one trace, in the order in which the
-// attempts ended.
+// byAttempt groups spans by trace, in the order in which the attempts ended.
 func byAttempt(spans tracetest.SpanStubs) (all []attemptTrace) {
 	of := map[trace.TraceID]tracetest.SpanStubs{}
 	for _, span := range spans {

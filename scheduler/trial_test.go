@@ -27,8 +27,7 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// meddler does, whenever it is asked about a node, all that it can do with its
-// handle.
+// writingPlugin tries, at each Filter call, everything that its Handle might let it change.
 type writingPlugin struct {
 	*probe.Plugin
 	handle fwk.Handle
@@ -41,7 +40,7 @@ func (m *writingPlugin) Filter(ctx context.Context, _ fwk.CycleState, pod *v1.Po
 	m.failed(pods.Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}))
 	m.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "Meddled", "Meddling", "on trial")
 	m.handle.Activate(klog.Background(), map[string]*v1.Pod{"": pod})
-	m.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Reject("M", "on trial") })
+	m.handle.IterateOverWaitingPods(func(env fwk.WaitingPod) { env.Reject("M", "on trial") })
 	m.handle.RejectWaitingPod(pod.UID)
 	m.handle.DeleteNominatedPodIfExists(pod)
 	if info, err := framework.NewPodInfo(pod); err == nil {
@@ -63,83 +62,83 @@ func TestATrialChangesNothing(t *testing.T) {
 		return &writingPlugin{on, handle, func(err error) { mu.Lock(); defer mu.Unlock(); errs = append(errs, err) }}, nil
 	}
 	registry["M"] = meddling
-	runTestWith(t, registry, func(w *testEnv) {
-		w.a, w.journal = old, journal
-		w.apply("one")
+	runTestWith(t, registry, func(env *testEnv) {
+		env.a, env.journal = old, journal
+		env.apply("one")
 		old.SetStatus("Filter", probe.Reject("full"))
-		w.create(webPod("waits"))
-		defer w.startLeading()()
+		env.create(webPod("waits"))
+		defer env.startLeading()()
 		old.SetStatus("Filter", nil)
 		old.SetStatus("Permit", probe.Wait)
-		w.create(webPod("at-permit"))
-		before := w.allObjects()
-		for _, line := range []string{"waits at Permit", "default/waits Unschedulable", "promised n2"} {
+		env.create(webPod("at-permit"))
+		before := env.allObjects()
+		for _, line := range []string{"waits on Permit", "default/waits Unschedulable", "nominated n2"} {
 			if !strings.Contains(strings.Join(before, "\n"), line) {
 				t.Fatalf("there is nothing to change: %q", before)
 			}
 		}
 
-		b := w.blueprint("two")
+		b := env.blueprint("two")
 		b.Chains = probe.Chains([]*probe.Plugin{on}, framework.Bind)
 		b.Chains[framework.Bind] = []framework.Entry{{Name: defaultbinder.Name}}
-		tried, err := w.Profiles().Try(w.ctx, b)
+		tried, err := env.Profiles().Try(env.ctx, b)
 		synctest.Wait()
 		if err != nil || tried.Sampled == 0 || !tried.Compared {
 			t.Errorf("%+v, %v", tried, err)
 		}
-		w.wantLines("after the trial", w.allObjects(), before...)
+		env.wantLines("after the trial", env.allObjects(), before...)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(errs) == 0 {
-			t.Error("the plugin on trial did nothing")
+			t.Error("the plugin made no request")
 		}
 		for _, err := range errs {
 			if !errors.Is(err, errOnTrial) {
-				t.Errorf("a write ended with %v, want that the profile is only on trial", err)
+				t.Errorf("a write returned %v, want errOnTrial", err)
 			}
 		}
-	}, node("n1"), node("n2"), fixture.Pod("runs").SchedulerName("p").On("n1").Obj(), fixture.Pod("promised").SchedulerName("p").NominatedNodeName("n2").Obj())
+	}, node("n1"), node("n2"), fixture.Pod("runs").SchedulerName("p").On("n1").Obj(), fixture.Pod("nominated").SchedulerName("p").NominatedNodeName("n2").Obj())
 }
 
-// everything is what a trial could have changed.
-func (w *testEnv) allObjects() []string {
+// allObjects returns all that a trial could have changed.
+func (env *testEnv) allObjects() []string {
 	var out []string
-	for uid, place := range w.queue.Places() {
+	for uid, place := range env.queue.Places() {
 		out = append(out, string(uid)+" "+string(place))
 	}
-	for _, name := range []string{"waits", "at-permit", "runs", "promised"} {
-		out = append(out, name+" on "+w.nodeOf(name)+" "+w.podScheduled(name)+", promised "+w.cache.NominatedNode(webPod(name).UID))
+	for _, name := range []string{"waits", "at-permit", "runs", "nominated"} {
+		out = append(out, name+" on "+env.nodeOf(name)+" "+env.podScheduled(name)+", nominated "+env.cache.NominatedNode(webPod(name).UID))
 	}
-	w.waitingPods.Each(func(p fwk.WaitingPod) { out = append(out, p.GetPod().Name+" waits at Permit") })
-	w.events.mu.Lock()
-	out = append(out, w.events.lines...)
-	w.events.mu.Unlock()
+	env.waitingPods.Each(func(p fwk.WaitingPod) { out = append(out, p.GetPod().Name+" waits on Permit") })
+	env.events.mu.Lock()
+	out = append(out, env.events.lines...)
+	env.events.mu.Unlock()
 	slices.Sort(out)
 	return out
 }
 
 func TestOnTrialNothingIsWritten(t *testing.T) {
-	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.Method) }))
+	var requests []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { requests = append(requests, r.Method) }))
 	defer server.Close()
 	config, client := readOnlyClient(&restclient.Config{Host: server.URL})
 	own, err := clientset.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for sentence, c := range map[string]clientset.Interface{"the house's client": client, "a client that a plugin makes": own} {
+	for name, c := range map[string]clientset.Interface{"the Handle's client": client, "a client that a plugin makes": own} {
 		pods := c.CoreV1().Pods("shop")
 		_, _ = pods.Get(t.Context(), "web", metav1.GetOptions{})
 		_, create := pods.Create(t.Context(), fixture.Pod("web").Obj(), metav1.CreateOptions{})
 		_, patch := pods.Patch(t.Context(), "web", "application/json", []byte("{}"), metav1.PatchOptions{})
 		for _, err := range []error{create, patch, pods.Delete(t.Context(), "web", metav1.DeleteOptions{})} {
 			if !errors.Is(err, errOnTrial) || !strings.Contains(err.Error(), "/api/v1/namespaces/shop/pods") {
-				t.Errorf("%s: %v, want that it names what was refused", sentence, err)
+				t.Errorf("%s: %v, want the name of the refused request", name, err)
 			}
 		}
 	}
-	if !slices.Equal(asked, []string{"GET", "GET"}) {
-		t.Errorf("the server was asked %q, want two reads", asked)
+	if !slices.Equal(requests, []string{"GET", "GET"}) {
+		t.Errorf("the server got %q, want two reads", requests)
 	}
 }
 
@@ -149,7 +148,7 @@ func TestATrialWaitsForTheInformers(t *testing.T) {
 			Trials: &profile.Trials{}, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
 		})
 		if _, err := set.Try(t.Context(), (&testEnv{a: &probe.Plugin{PluginName: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrCachesNotSynced) {
-			t.Errorf("%v, want that it has to wait", err)
+			t.Errorf("%v, want that the informers have not synced", err)
 		}
 	})
 }

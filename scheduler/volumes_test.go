@@ -23,7 +23,7 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// served are the kinds of storage, where objects are of them.
+// storageKinds returns the kinds of storage that the API server serves: those of the objects.
 func storageKinds(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.Object) eventhandlers.Storage {
 	t.Helper()
 	if !slices.ContainsFunc(objects, func(o runtime.Object) bool { _, is := o.(*storagev1.StorageClass); return is }) {
@@ -46,11 +46,11 @@ func storageKinds(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.
 	return storage
 }
 
-// volumeBlueprint runs VolumeBinding, A and the real binder.
-func (w *testEnv) volumeBlueprint(hash string) *compile.Blueprint {
+// volumeBlueprint returns a profile with VolumeBinding, A and the default binder.
+func (env *testEnv) volumeBlueprint(hash string) *compile.Blueprint {
 	name := volumebinding.Name
-	w.options.Registry[name] = framework.Registration{Name: name, New: volumebinding.New, InTree: true}
-	b := w.blueprint(hash)
+	env.options.Registry[name] = framework.Registration{Name: name, New: volumebinding.New, InTree: true}
+	b := env.blueprint(hash)
 	b.Queue.FlushAfter = 0
 	for _, point := range framework.PointsOf((*volumebinding.Plugin)(nil)) {
 		b.Chains[point] = append([]framework.Entry{{Name: name, Weight: 1}}, b.Chains[point]...)
@@ -61,10 +61,10 @@ func (w *testEnv) volumeBlueprint(hash string) *compile.Blueprint {
 	return b
 }
 
-// owner is a pod that uses the claim of its name.
+// owner returns a pod that uses the claim of its name.
 func owner(name string) *v1.Pod { return fixture.Pod(name).SchedulerName("p").Claim(name).Obj() }
 
-// oneVolume is a cluster with one volume, which the claims a and b are after.
+// oneVolume returns one volume and the claims a and b, which both match it.
 func oneVolume() []runtime.Object {
 	return []runtime.Object{
 		node("n1"), podNamespace(), fixture.StorageClass("local", ""), fixture.Volume("v", "local").Obj(),
@@ -74,45 +74,45 @@ func oneVolume() []runtime.Object {
 
 const noVolume = "False Unschedulable: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
 
-// What is assumed of volumes is the house's, and not a generation's.
+// Assumed volumes belong to the scheduler, not to a generation.
 func TestASwapKeepsAssumedVolumes(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		w.cluster.RunVolumeController()
-		w.a.PermitTimeout = time.Hour
-		w.a.SetStatus("Permit", probe.Wait)
-		w.run(w.volumeBlueprint("old"))
-		defer w.startLeading()()
-		w.create(owner("a"))
-		w.run(w.volumeBlueprint("new"))
-		w.create(owner("b"))
-		w.want("b, while a waits at Permit under the old generation", w.podScheduled("b"), noVolume)
+	runTest(t, func(env *testEnv) {
+		env.cluster.RunVolumeController()
+		env.a.PermitTimeout = time.Hour
+		env.a.SetStatus("Permit", probe.Wait)
+		env.run(env.volumeBlueprint("old"))
+		defer env.startLeading()()
+		env.create(owner("a"))
+		env.run(env.volumeBlueprint("new"))
+		env.create(owner("b"))
+		env.want("b, while a waits on Permit under the old generation", env.podScheduled("b"), noVolume)
 
-		w.waitingPods.Get(webPod("a").UID).Allow("A")
+		env.waitingPods.Get(webPod("a").UID).Allow("A")
 		synctest.Wait()
-		w.want("a", w.nodeOf("a"), "n1")
-		w.want("whose the volume is", w.cluster.BoundVolumes()["v"], "default/a")
+		env.want("a", env.nodeOf("a"), "n1")
+		env.want("claim of the volume", env.cluster.BoundVolumes()["v"], "default/a")
 	}, oneVolume()...)
 }
 
-// A volume that is given back has no event of the API server: nothing was
-// written. Who was refused because of it hears of it all the same.
+// The API server sends no event for an assumed volume that is released, since nothing was
+// written. Pods that were rejected because of it are requeued all the same.
 func TestAReleasedVolumeWakesPodsThatWantIt(t *testing.T) {
-	runTest(t, func(w *testEnv) {
-		w.cluster.RunVolumeController()
-		w.a.PermitTimeout = time.Hour
-		w.a.SetStatus("Permit", probe.Wait)
-		w.run(w.volumeBlueprint("only"))
-		defer w.startLeading()()
-		w.create(owner("a"))
-		w.create(owner("b"))
-		w.want("b, while a waits at Permit", w.podScheduled("b"), noVolume)
+	runTest(t, func(env *testEnv) {
+		env.cluster.RunVolumeController()
+		env.a.PermitTimeout = time.Hour
+		env.a.SetStatus("Permit", probe.Wait)
+		env.run(env.volumeBlueprint("only"))
+		defer env.startLeading()()
+		env.create(owner("a"))
+		env.create(owner("b"))
+		env.want("b, while a waits on Permit", env.podScheduled("b"), noVolume)
 
-		w.a.SetStatus("Permit", nil)
-		w.cluster.DeletePod(owner("a"))
+		env.a.SetStatus("Permit", nil)
+		env.cluster.DeletePod(owner("a"))
 		synctest.Wait()
 		time.Sleep(time.Minute) // b's backoff
 		synctest.Wait()
-		w.want("b", w.nodeOf("b"), "n1")
-		w.want("whose the volume is", w.cluster.BoundVolumes()["v"], "default/b")
+		env.want("b", env.nodeOf("b"), "n1")
+		env.want("claim of the volume", env.cluster.BoundVolumes()["v"], "default/b")
 	}, oneVolume()...)
 }

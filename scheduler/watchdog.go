@@ -17,39 +17,36 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// The loop notes at which pod it is, and which goroutine works on the pod: which
-// plugin that one is in is read from its stack, once somebody must be told.
-
-// pulse is the loop's progress. Anybody may read it.
+// loopProgress records which pod the loop works on, and in which goroutine. The
+// watchdog finds the plugin call that hangs in that goroutine's stack. Reads are safe
+// for concurrent use.
 type loopProgress struct {
-	// leads says that the loop runs.
+	// leading is true while the loop runs.
 	leading atomic.Bool
-	// beats is how many pods were popped.
+	// popped counts the pods that were popped.
 	popped atomic.Uint64
-	// goroutine is the number of the goroutine that the loop runs in. The loop alone
-	// reads and writes it.
+	// goroutine is the ID of the loop's goroutine. Only the loop reads and writes it.
 	goroutine uint64
-	// at is the pod that the loop is at; nil while it waits for one.
+	// current is the pod that the loop works on; nil while it waits for one.
 	current atomic.Pointer[heartbeat]
-	// turn holds one value while the loop is at a pod, or somebody looks at what is
-	// the loop's.
+	// busy holds one value while the loop works on a pod, or while WhileIdle runs.
 	busy chan struct{}
 }
 
-// beat is one turn of the loop.
+// heartbeat is one iteration of the loop.
 type heartbeat struct {
 	pod   *v1.Pod
 	start time.Time
-	// framework are the plugins that are asked; nil before that is known.
+	// framework runs the plugins; nil until the generation is known.
 	framework atomic.Pointer[framework.Framework]
-	// watch is that of an attempt beside the loop, which waits for it.
+	// watch times the calls of an asynchronous attempt; nil for others.
 	watch atomic.Pointer[framework.CallWatch]
-	// goroutine is the number of the goroutine that works on the pod: the loop's, or
-	// that of an attempt beside it.
+	// goroutine is the ID of the goroutine that works on the pod: the loop's, or an
+	// asynchronous attempt's.
 	goroutine atomic.Uint64
 }
 
-// begins notes that the loop is at a pod.
+// begin records that the loop works on a pod. It waits while WhileIdle runs.
 func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
 	b := &heartbeat{pod: pod, start: now}
 	b.goroutine.Store(p.goroutine)
@@ -59,20 +56,20 @@ func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
 	return b
 }
 
-// rests notes that the loop is done with it.
+// end records that the loop is done with the pod.
 func (p *loopProgress) end() {
 	<-p.busy
 	p.current.Store(nil)
 }
 
-// Between brings the snapshot up to date and calls look while the loop is at no
-// pod, so that it may look at what is the loop's. The loop waits for it: look must
-// be short. It fails when ctx ends first.
+// WhileIdle updates the snapshot and calls look while the loop works on no pod, so
+// that look may read what only the loop may touch. The loop waits for look, which must
+// be short. WhileIdle returns an error when ctx ends first.
 func (s *Scheduler) WhileIdle(ctx context.Context, look func()) error {
 	select {
 	case s.progress.busy <- struct{}{}:
 		defer func() { <-s.progress.busy }()
-		s.leadMu.Lock() // nor is a follower's ticker
+		s.leadMu.Lock() // keeps Standby's ticker out
 		defer s.leadMu.Unlock()
 		s.cache.UpdateSnapshot()
 		look()
@@ -82,48 +79,47 @@ func (s *Scheduler) WhileIdle(ctx context.Context, look func()) error {
 	}
 }
 
-// Watchdog tells whether the loop goes on. Plugins that are not built in are
-// left behind by the loop itself, and so do not count; what hangs besides would
-// hang for ever, and ends with the process alone.
+// Watchdog checks that the loop makes progress. The loop abandons calls of
+// out-of-tree plugins by itself; any other call that hangs blocks the loop for ever,
+// and only a restart of the process ends it.
 type Watchdog struct {
 	scheduler *Scheduler
-	// limit is how long the loop may be at one step.
+	// limit is how long one step of the loop may take.
 	limit time.Duration
 
 	mu sync.Mutex
-	// beats is how many pods there had been popped at since, when pods were
-	// waiting for the loop and it for them.
+	// popped is the number of popped pods at since, when the loop waited though pods
+	// were active.
 	popped uint64
 	since  time.Time
-	// told is what where was found out about.
+	// reported is the iteration that location belongs to.
 	reported *heartbeat
 	location string
 }
 
-// NewWatchdog returns a Watchdog of s that is alarmed when one step takes longer
-// than limit, which must be more than framework.CallLimit.
+// NewWatchdog returns a Watchdog of s that fails when one step takes longer than
+// limit, which must be more than framework.CallTimeout.
 func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
 	return &Watchdog{scheduler: s, limit: limit}
 }
 
-// Alive is nil while the loop goes on, or has nothing to do: it waits for pods,
-// or does not lead. Else the error says in which call of a plugin it hangs, and since
-// when. It names no pod and no profile, since probes are answered to everybody; the log
-// does.
+// Check returns nil while the loop makes progress, has nothing to do or does not lead.
+// Otherwise the error names the plugin call that hangs, and since when. It names no pod
+// and no profile, since anybody may call the probe; the log names them.
 func (w *Watchdog) Check() error {
 	s := w.scheduler
-	now, beats := s.options.Clock.Now(), s.progress.popped.Load()
-	if at := s.progress.current.Load(); at != nil {
+	now, popped := s.options.Clock.Now(), s.progress.popped.Load()
+	if current := s.progress.current.Load(); current != nil {
 		w.mu.Lock()
 		w.since = time.Time{}
 		w.mu.Unlock()
-		return w.checkCurrent(at, now)
+		return w.checkCurrent(current, now)
 	}
-	waits := s.progress.leading.Load() && s.queue.HasActive()
+	waiting := s.progress.leading.Load() && s.queue.HasActive()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !waits || beats != w.popped || w.since.IsZero() {
-		w.popped, w.since = beats, now
+	if !waiting || popped != w.popped || w.since.IsZero() {
+		w.popped, w.since = popped, now
 		return nil
 	}
 	if idle := now.Sub(w.since); idle > w.limit {
@@ -132,10 +128,10 @@ func (w *Watchdog) Check() error {
 	return nil
 }
 
-// busy is Alive while the loop is at a pod.
-func (w *Watchdog) checkCurrent(at *heartbeat, now time.Time) error {
-	since := at.start
-	if watch := at.watch.Load(); watch != nil && !fault.SlowCallsAddUp {
+// checkCurrent is Check while the loop works on a pod.
+func (w *Watchdog) checkCurrent(current *heartbeat, now time.Time) error {
+	since := current.start
+	if watch := current.watch.Load(); watch != nil && !fault.SlowCallsAddUp {
 		since = watch.LastTransition()
 	}
 	busy := now.Sub(since)
@@ -143,34 +139,34 @@ func (w *Watchdog) checkCurrent(at *heartbeat, now time.Time) error {
 		return nil
 	}
 	if fault.ProbesNamePods {
-		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(at.pod), at.pod.Spec.SchedulerName, formatTime(since))
+		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(current.pod), current.pod.Spec.SchedulerName, formatTime(since))
 	}
-	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(at))
+	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(current))
 }
 
-// found says where the loop is, which is found out, and logged, once for a pod.
-func (w *Watchdog) locate(at *heartbeat) string {
+// locate returns where the loop hangs. It searches and logs once per iteration.
+func (w *Watchdog) locate(current *heartbeat) string {
 	w.mu.Lock()
-	told, where := w.reported, w.location
+	reported, location := w.reported, w.location
 	w.mu.Unlock()
-	if told == at {
-		return where
+	if reported == current {
+		return location
 	}
-	where = w.findLocation(at)
+	location = w.findLocation(current)
 	w.mu.Lock()
-	w.reported, w.location = at, where
+	w.reported, w.location = current, location
 	w.mu.Unlock()
-	return where
+	return location
 }
 
 func formatTime(since time.Time) string { return since.UTC().Format(time.RFC3339) }
 
-// whereabouts says where the loop is, and logs its stack.
-func (w *Watchdog) findLocation(at *heartbeat) string {
-	stack := stackOf(allStacks(), at.goroutine.Load())
-	w.scheduler.options.Log.Error(nil, "The loop hangs", "pod", klog.KObj(at.pod),
-		"schedulingProfile", at.pod.Spec.SchedulerName, "since", at.start, "stack", stack)
-	if f := at.framework.Load(); f != nil {
+// findLocation finds where the loop hangs from its stack, and logs the stack.
+func (w *Watchdog) findLocation(current *heartbeat) string {
+	stack := stackOf(allStacks(), current.goroutine.Load())
+	w.scheduler.options.Log.Error(nil, "The scheduling loop hangs", "pod", klog.KObj(current.pod),
+		"schedulingProfile", current.pod.Spec.SchedulerName, "since", current.start, "stack", stack)
+	if f := current.framework.Load(); f != nil {
 		if call, found := f.CallInStack(stack); found {
 			return fmt.Sprintf("in a call of plugin %q at %s", call.Plugin, call.Point)
 		}
@@ -185,14 +181,14 @@ func (w *Watchdog) findLocation(at *heartbeat) string {
 
 const (
 	modulePath = "github.com/berthdev/berth/"
-	// stackHead is what the stack of a goroutine begins with; its number follows.
+	// stackPrefix begins the stack of a goroutine; its ID follows.
 	stackPrefix = "goroutine "
-	// stacksLimit bounds how much of all stacks is looked at, in bytes.
+	// maxStackBytes bounds the text of all stacks.
 	maxStackBytes = 64 << 20
 )
 
-// stacks are those of all goroutines. The world stands still for it, a
-// millisecond for some hundred of them.
+// allStacks returns the stacks of all goroutines. It stops the world: about one
+// millisecond for a few hundred goroutines.
 func allStacks() string {
 	for size := 1 << 20; ; size *= 2 {
 		text := make([]byte, size)
@@ -202,26 +198,26 @@ func allStacks() string {
 	}
 }
 
-// stackOf is the stack of a goroutine, by its number; empty when it has ended.
+// stackOf returns the stack of the goroutine with that ID; empty when it has ended.
 func stackOf(all string, goroutine uint64) string {
 	head := fmt.Sprint(stackPrefix, goroutine, " ")
-	for one := range strings.SplitSeq(all, "\n\n") {
-		if strings.HasPrefix(one, head) {
-			return one
+	for stack := range strings.SplitSeq(all, "\n\n") {
+		if strings.HasPrefix(stack, head) {
+			return stack
 		}
 	}
 	return ""
 }
 
-// thisGoroutine is the number of the goroutine that calls it, which the runtime
-// tells in the first line of its stack alone.
+// goroutineID returns the ID of the calling goroutine, which the runtime prints only in
+// the first line of its stack.
 func goroutineID() uint64 {
 	var text [64]byte
 	head := strings.TrimPrefix(string(text[:runtime.Stack(text[:], false)]), stackPrefix)
 	number, _, _ := strings.Cut(head, " ")
 	id, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return 0 // which no goroutine has
+		return 0 // no goroutine has this ID
 	}
 	return id
 }

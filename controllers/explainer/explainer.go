@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -41,7 +41,7 @@ const (
 // explainer takes tasks from the queue and carries them out one at a time, so that it
 // sends less to a slow API server.
 type explainer struct {
-	queue     *decision.ExplanationQueue
+	queue     *explain.Queue
 	decisions *decisionClient
 	pods      corelisters.PodLister
 	synced    func() bool
@@ -58,7 +58,7 @@ type explainer struct {
 // and FinalWrites.
 type Options struct {
 	// Queue holds the explanations to write.
-	Queue *decision.ExplanationQueue
+	Queue *explain.Queue
 	// Client writes them, see NewClient.
 	Client restclient.Interface
 	// Pods lists every pod that has not terminated, once PodsSynced returns true.

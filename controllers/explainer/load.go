@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // syncPollInterval is how often it is checked whether the pod informer has synced.
@@ -57,8 +57,8 @@ func (x *explainer) logError(logger logr.Logger, err error, message string) {
 
 // standingOf describes an existing object to the queue, and says when it is to be
 // deleted.
-func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) decision.ExistingObject {
-	s := decision.ExistingObject{
+func (x *explainer) standingOf(object *v1alpha1.SchedulingDecision) explain.ExistingObject {
+	s := explain.ExistingObject{
 		Namespace: object.Namespace, Pod: object.Name,
 		Owner: ownerOf(object), Object: object.UID, WrittenAt: object.CreationTimestamp.Time,
 		Status: object.Status,

@@ -9,12 +9,13 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // newDecision returns the object that a task writes. The pod owns it, and its deletion
 // does not wait for the object's.
-func newDecision(e decision.Task, now time.Time) *v1alpha1.SchedulingDecision {
+func newDecision(e explain.Task, now time.Time) *v1alpha1.SchedulingDecision {
 	return &v1alpha1.SchedulingDecision{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingDecision"},
 		ObjectMeta: metav1.ObjectMeta{

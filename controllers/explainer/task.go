@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // process does one task of the queue, reports the result to the queue, and returns for
 // how long to send nothing to the API server.
-func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.Task) time.Duration {
+func (x *explainer) process(ctx context.Context, logger logr.Logger, e explain.Task) time.Duration {
 	if obsolete, bound := x.obsolete(e); obsolete {
 		x.queue.Obsolete(e, bound)
 		return 0
 	}
 	var object types.UID
 	var err error
-	if e.Verb == decision.Delete {
+	if e.Verb == explain.Delete {
 		err = x.deleteObject(ctx, e)
 	} else {
 		object, err = x.writeObject(ctx, e)
 	}
 	switch {
-	case err == nil && e.Verb == decision.Delete:
+	case err == nil && e.Verb == explain.Delete:
 		x.queue.Deleted(e)
 	case err == nil:
 		x.queue.Written(e, object)
@@ -43,7 +43,7 @@ func (x *explainer) process(ctx context.Context, logger logr.Logger, e decision.
 
 // obsolete reports whether an explanation is of no use any more, since its pod is bound
 // or deleted, and whether it is bound.
-func (x *explainer) obsolete(e decision.Task) (obsolete, bound bool) {
+func (x *explainer) obsolete(e explain.Task) (obsolete, bound bool) {
 	if e.Explanation == nil {
 		return false, false
 	}
@@ -56,7 +56,7 @@ func (x *explainer) obsolete(e decision.Task) (obsolete, bound bool) {
 }
 
 // deleteObject deletes the object of a task if it still belongs to the task's pod.
-func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
+func (x *explainer) deleteObject(ctx context.Context, e explain.Task) error {
 	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
 	if e.Object != "" {
 		err := x.decisions.delete(ctx, name, e.Object)
@@ -81,10 +81,10 @@ func (x *explainer) deleteObject(ctx context.Context, e decision.Task) error {
 }
 
 // writeObject writes the explanation of a task, and returns the object's UID.
-func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID, error) {
+func (x *explainer) writeObject(ctx context.Context, e explain.Task) (types.UID, error) {
 	object := newDecision(e, x.clock.Now())
 	switch e.Verb {
-	case decision.Update:
+	case explain.Update:
 		uid, err := x.decisions.update(ctx, object)
 		switch {
 		case isGone(err): // another client deleted it
@@ -93,7 +93,7 @@ func (x *explainer) writeObject(ctx context.Context, e decision.Task) (types.UID
 			return x.writeOverExisting(ctx, object, err)
 		}
 		return uid, err
-	case decision.Replace:
+	case explain.Replace:
 		return x.writeOverExisting(ctx, object, nil)
 	}
 	uid, err := x.decisions.create(ctx, object)
@@ -128,7 +128,7 @@ func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.Sche
 
 // handleFailure logs the error of a task, and puts the task back into the queue unless
 // it can never succeed. It returns for how long to send nothing to the API server.
-func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e decision.Task, err error) time.Duration {
+func (x *explainer) handleFailure(ctx context.Context, logger logr.Logger, e explain.Task, err error) time.Duration {
 	now := x.clock.Now()
 	if ctx.Err() != nil {
 		x.queue.Retry(e, now, true)

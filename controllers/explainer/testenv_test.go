@@ -22,12 +22,13 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/explain"
 )
 
 // testEnv is a running explainer in virtual time, inside a synctest bubble.
 type testEnv struct {
 	*fakeServer
-	queue   *decision.ExplanationQueue
+	queue   *explain.Queue
 	pods    cache.Indexer
 	dropped int
 	// binding says that pods are being bound.
@@ -43,7 +44,7 @@ type testEnv struct {
 // newTestEnv starts an explainer with a server and the given pods.
 func newTestEnv(t *testing.T, server *fakeServer, pods ...*corev1.Pod) *testEnv {
 	o := &testEnv{
-		fakeServer: server, queue: decision.NewExplanationQueue(time.Now),
+		fakeServer: server, queue: explain.NewQueue(time.Now),
 		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	o.queue.OnDropped(func(string) { o.dropped++ })

@@ -2,21 +2,21 @@ package decision
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
-// AnnotationKey is the annotation that a Binding carries. The API server
-// merges it into the pod in the same write, so that it is there exactly when
-// the pod is bound.
+// AnnotationKey is the annotation of a Binding that records its decision. The API server
+// merges it into the pod in the same write, so that a pod has it exactly when it is bound.
 const AnnotationKey = "berth.dev/decision"
 
-// maxAnnotation bounds the annotation's value in bytes. The API server does
-// not check annotations that come with a Binding, and one too large would
-// make every later update of the pod fail.
+// maxAnnotation bounds the annotation's value in bytes. The API server does not validate
+// the size of annotations that come with a Binding, and a value that is too large would
+// make each later update of the pod fail.
 const maxAnnotation = 1024
 
-// record is the annotation's value. Keys stay; new ones may come. Evaluated,
-// Feasible and Top are there under detail: Nodes alone.
+// annotationRecord is the JSON of the annotation. Its keys are stable; new ones may be
+// added. Evaluated, Feasible and Top are only set under detail: Nodes.
 type annotationRecord struct {
 	Version    int         `json:"v"`
 	Profile    string      `json:"profile"`
@@ -31,9 +31,9 @@ type annotationRecord struct {
 	Top        []NodeScore `json:"top,omitempty"`
 }
 
-// Annotation returns the value of AnnotationKey for d, at most 1 KiB. Where it
-// would be longer, the last of the best nodes goes first, then the shares of
-// the plugins, then the rest of the best nodes.
+// Annotation returns the annotation's value for d, at most 1 KiB. To make a longer value
+// fit it removes first the worst of the best nodes, then the scores by plugin, then the
+// last node.
 func Annotation(d Decision) string {
 	r := annotationRecord{
 		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Epoch: d.Epoch,
@@ -53,20 +53,19 @@ func Annotation(d Decision) string {
 		case len(r.Top) == 1:
 			r.Top = nil
 		default:
-			// Names are bounded by the API server, so that the rest fits.
+			// The API server bounds the length of names, so that the rest fits.
 			return string(text)
 		}
 	}
 }
 
-// Best returns the k nodes with the highest totals, best first; winner, the
-// index of the node that was chosen, comes before its equals. score returns
-// the i-th node's record.
+// TopNodes returns the k nodes with the highest totals, best first. winner is the index
+// of the chosen node, which comes first among equals. score returns the i-th node's entry.
 func TopNodes(totals []int64, winner, k int, score func(i int) NodeScore) []NodeScore {
 	if k < 1 {
 		return nil
 	}
-	// Few are wanted of many, for every pod: the many are not sorted.
+	// An insertion into the k best so far: k is small, and this runs for every pod.
 	top := make([]int, 0, k+1)
 	for i := range totals {
 		if len(top) == k && totals[i] <= totals[top[k-1]] && i != winner {
@@ -84,4 +83,20 @@ func TopNodes(totals []int64, winner, k int, score func(i int) NodeScore) []Node
 		best = append(best, score(i))
 	}
 	return best
+}
+
+// ParseAnnotation returns the Decision that an annotation's value records, as far as
+// Annotation wrote it. Unknown keys are ignored.
+func ParseAnnotation(annotation string) (Decision, error) {
+	var r annotationRecord
+	if err := json.Unmarshal([]byte(annotation), &r); err != nil {
+		return Decision{}, fmt.Errorf("is not the JSON of a decision: %w", err)
+	}
+	if r.Version != 1 {
+		return Decision{}, fmt.Errorf("has version %d, 1 is known", r.Version)
+	}
+	return Decision{
+		Result: Bound, Profile: r.Profile, Generation: r.Generation, Hash: r.Hash, Epoch: r.Epoch,
+		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Walk: r.Walk, Top: r.Top,
+	}, nil
 }

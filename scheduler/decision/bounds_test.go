@@ -8,16 +8,16 @@ import (
 )
 
 func TestTruncateCountsCharacters(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		text, want string
 		limit      int
 	}{
-		"what has room stays":                  {"four", "four", 4},
-		"as many characters, of more bytes":    {"üüüü", "üüüü", 4},
-		"one too many makes room for the mark": {"üüüüü", "üüü…", 4},
-		"one that is one byte each":            {"fives", "fiv…", 4},
+		"text within the limit is unchanged":       {"four", "four", 4},
+		"the limit counts characters, not bytes":   {"üüüü", "üüüü", 4},
+		"the ellipsis replaces the last character": {"üüüüü", "üüü…", 4},
+		"one character too many, one byte each":    {"fives", "fiv…", 4},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := Truncate(c.text, c.limit); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -40,10 +40,10 @@ func TestSummarizeLeavesNothingOut(t *testing.T) {
 			}
 			got := Summarize(all, total)
 			if diff := cmp.Diff([]int{MaxReasons, c.last, c.entries}, []int{len(got), got[len(got)-1], total(got)}); diff != "" {
-				t.Errorf("entries, the last, all of them (-want +got):\n%s", diff)
+				t.Errorf("number of entries, last entry, sum (-want +got):\n%s", diff)
 			}
 			if total(all) != c.entries {
-				t.Error("the list itself was changed")
+				t.Error("Summarize changed its argument")
 			}
 		})
 	}

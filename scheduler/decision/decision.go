@@ -11,18 +11,18 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Result is how an attempt ended, in the words of api.md.
+// Result is how an attempt ended, as in the API.
 type Result string
 
-// The results that an attempt can have.
+// The results of attempts.
 const (
 	Bound         Result = "Bound"
 	Unschedulable Result = "Unschedulable"
 	Error         Result = "Error"
 )
 
-// Decision is the record of one attempt. It is a value: nobody changes one
-// after it was recorded.
+// Decision is the record of one attempt. It is a value: nobody changes it after it was
+// recorded.
 type Decision struct {
 	Time       time.Time
 	Namespace  string
@@ -33,21 +33,21 @@ type Decision struct {
 	Profile    string
 	Generation int64
 	Hash       string
-	// Epoch numbers the leadership that decided.
+	// Epoch is the leader epoch of the process that decided.
 	Epoch int64
-	// Message is the refusal's or the error's text; empty for a bound pod.
+	// Message is the error's text; empty for a bound pod.
 	Message   string
 	Evaluated int
 	Feasible  int
 	Attempts  int
-	// Walk is where the attempt stood among all others.
+	// Walk says where the attempt stood in the sequence of all attempts.
 	Walk Walk
 	// Top are the best nodes, best first, at most the profile's topScores.
 	Top []NodeScore
 }
 
-// WithoutNodes returns d without what it says of other nodes than the pod's own:
-// which were best, how many were evaluated and how many were feasible.
+// WithoutNodes returns d without what it says of other nodes than the chosen one: the best
+// nodes and the numbers of evaluated and feasible nodes.
 func (d Decision) WithoutNodes() Decision {
 	if !fault.AnnotationNamesNodes {
 		d.Top, d.Evaluated, d.Feasible = nil, 0, 0
@@ -55,35 +55,34 @@ func (d Decision) WithoutNodes() Decision {
 	return d
 }
 
-// Walk is where an attempt stood among all others, and what it had heard of: with
-// it, what was decided can be put in order again, and decided again.
+// Walk is where an attempt stood in the sequence of all attempts, and which versions of
+// the cluster it saw. Replay uses it to order recorded decisions and to make them again.
 type Walk struct {
-	// Seq numbers the attempts of one process, from 1 on, refused ones among them.
+	// Seq numbers the attempts of one process from 1, failed ones included.
 	Seq uint64 `json:"seq"`
-	// Start is the index of the node that the walk started at.
+	// Start is the index of the node at which the search began.
 	Start int `json:"start"`
-	// Order is a checksum of the nodes in the order in which they are tried.
+	// Order is a checksum of the node order.
 	Order uint32 `json:"order"`
-	// Nodes and Pods are the resource versions of the newest change of a node, and
-	// of a pod that has one, that the attempt had heard of.
+	// Nodes and Pods are the newest resource versions of a node, and of a pod with a node,
+	// that the snapshot contained.
 	Nodes uint64 `json:"nodes"`
 	Pods  uint64 `json:"pods"`
 }
 
-// NodeScore is a scored node: its total, and each plugin's weighted share.
+// NodeScore is a scored node: its total, and each plugin's weighted score.
 type NodeScore struct {
 	Node    string           `json:"node"`
 	Score   int64            `json:"score"`
 	Plugins map[string]int64 `json:"plugins,omitempty"`
 }
 
-// QueueCounts says where a profile's waiting pods are.
+// QueueCounts counts a profile's pending pods by where they wait.
 type QueueCounts struct {
 	Active, Backoff, Unschedulable, Gated, Waiting, Held, Quarantined, InFlight int
 }
 
-// Pending is how many pods wait, in whatever place; pods in flight are not
-// among them.
+// Pending returns the number of pods that wait, in all places but InFlight.
 func (c QueueCounts) Pending() int {
 	return c.Active + c.Backoff + c.Unschedulable + c.Gated + c.Waiting + c.Held + c.Quarantined
 }

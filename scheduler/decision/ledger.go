@@ -7,12 +7,12 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// ledgerSize bounds the decisions kept for each profile: spec.decisions.history
-// allows no more than 50.
+// ledgerSize is how many decisions are kept for each profile: the maximum of
+// spec.decisions.history.
 const ledgerSize = 50
 
-// Totals count a profile's attempts since Since: the moment when this process first
-// heard of the profile, or the one from which an earlier process counted.
+// Totals count a profile's attempts since Since: when this process first opened the
+// profile, or the Since of an earlier process whose totals were restored.
 type Totals struct {
 	Since            time.Time
 	Bound            int64
@@ -22,35 +22,34 @@ type Totals struct {
 	DecisionsDropped int64
 }
 
-// Earlier is what earlier processes published of a profile.
+// PublishedHistory is what earlier processes published in a profile's status.
 type PublishedHistory struct {
 	Totals Totals
-	// Last is when the newest decision was made; zero when there was none.
+	// Last is the time of the newest decision; zero when there was none.
 	Last time.Time
-	// Recent are the newest decisions, newest first, and Omitted how many Totals count
-	// beside them.
+	// Recent are the newest decisions, newest first. Omitted is how many decisions Totals
+	// count beside them.
 	Recent  []Decision
 	Omitted int64
 }
 
-// Page is what the ledger knows of one profile.
+// ProfileHistory is the ledger's record of one profile.
 type ProfileHistory struct {
 	Totals Totals
-	// Last is when the newest decision was made; zero when there is none.
+	// Last is the time of the newest decision; zero when there is none.
 	Last time.Time
 	// Recent are the newest decisions, newest first.
 	Recent []Decision
-	// Omitted is how many decisions were made that Recent does not hold.
+	// Omitted is how many decisions were made beside those in Recent.
 	Omitted int64
-	// Queue says where the profile's pods wait.
+	// Queue counts the profile's pending pods.
 	Queue QueueCounts
-	// Version grows with each recorded decision, so that a publisher can tell
-	// whether anything changed.
+	// Version grows with each recorded decision, so that a publisher can detect changes.
 	Version uint64
 }
 
-// Ledger is the bounded record of decisions, by profile, from Open to Close. It is safe for
-// concurrent use; recording never blocks on a reader's I/O.
+// Ledger is the bounded record of decisions by profile. A profile is in it from Open to
+// Close. It is safe for concurrent use, and recording never waits for a reader's I/O.
 type Ledger struct {
 	now func() time.Time
 
@@ -64,7 +63,7 @@ type profileLedger struct {
 	totals    Totals
 	last      time.Time
 	ring      [ledgerSize]Decision
-	total     int64 // of this process
+	total     int64 // decisions of this process
 	published PublishedHistory
 	version   uint64
 }
@@ -74,65 +73,64 @@ func NewLedger(now func() time.Time) *Ledger {
 	return &Ledger{now: now, profiles: map[string]*profileLedger{}, changed: make(chan struct{}, 1)}
 }
 
-// CountQueueWith sets where Page.Queue comes from. Call it before the ledger
-// is read; f must not call the ledger.
+// SetQueueCounts sets the source of ProfileHistory.Queue. Call it before the ledger is
+// read; f must not call the ledger.
 func (l *Ledger) SetQueueCounts(f func(profile string) QueueCounts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queueCounts = f
 }
 
-// Changed holds one value after anything was recorded. Readers drain it and
-// then read pages: the channel carries no data.
+// Changed returns a channel that holds one value after something was recorded. Readers
+// drain it and then call History: the channel carries no data.
 func (l *Ledger) Changed() <-chan struct{} { return l.changed }
 
-// Open starts a profile's totals now, unless they run already.
+// Open adds a profile, unless it is there: its totals start now.
 func (l *Ledger) Open(profile string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.getOrCreate(profile)
 }
 
-// Continue has the profile's page go on from what earlier processes published, beside
-// what was recorded since Open. Call it once a page; it does nothing and returns false
-// where there is none.
-func (l *Ledger) Restore(profile string, from PublishedHistory) bool {
+// Restore adds what earlier processes published of the profile to what was recorded since
+// Open. Call it once after Open; it returns false for a profile that is not open.
+func (l *Ledger) Restore(profile string, published PublishedHistory) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, open := l.profiles[profile]
 	if !open {
 		return false
 	}
-	p.published = from
-	p.totals.add(from.Totals)
-	if p.last.Before(from.Last) {
-		p.last = from.Last
+	p.published = published
+	p.totals.add(published.Totals)
+	if p.last.Before(published.Last) {
+		p.last = published.Last
 	}
 	return true
 }
 
-// add counts what was counted before as well.
-func (t *Totals) add(before Totals) {
-	if !before.Since.IsZero() && before.Since.Before(t.Since) {
-		t.Since = before.Since
+// add adds earlier totals.
+func (t *Totals) add(earlier Totals) {
+	if !earlier.Since.IsZero() && earlier.Since.Before(t.Since) {
+		t.Since = earlier.Since
 	}
-	t.Bound += before.Bound
-	t.Refusals += before.Refusals
-	t.Errors += before.Errors
-	t.Victims += before.Victims
-	t.DecisionsDropped += before.DecisionsDropped
+	t.Bound += earlier.Bound
+	t.Refusals += earlier.Refusals
+	t.Errors += earlier.Errors
+	t.Victims += earlier.Victims
+	t.DecisionsDropped += earlier.DecisionsDropped
 }
 
-// Close forgets a profile: its totals start afresh should it come back.
+// Close deletes a profile; another Open starts new totals.
 func (l *Ledger) Close(profile string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.profiles, profile)
 }
 
-// Record adds one decision to its profile's page. A bind may end after its
-// profile was deleted: where there is no page, nobody would read the decision, and
-// nobody would close the page.
+// Record adds a decision to its profile. It ignores decisions of profiles that are not
+// open: a bind may end after its profile was deleted, and then no reader would ever close
+// the profile again.
 func (l *Ledger) Record(d Decision) {
 	l.mu.Lock()
 	p, open := l.lookup(d.Profile)
@@ -156,8 +154,8 @@ func (l *Ledger) Record(d Decision) {
 	l.notify()
 }
 
-// Evicted adds to the pods that were evicted for pods of the profile, if it has a
-// page.
+// Evicted adds to the number of pods that were evicted for pods of the profile, if it is
+// open.
 func (l *Ledger) Evicted(profile string, victims int) {
 	if victims == 0 {
 		return
@@ -174,8 +172,8 @@ func (l *Ledger) Evicted(profile string, victims int) {
 	}
 }
 
-// Dropped adds to the explanations of the profile's pods that were not written.
-// It reports nothing of a profile that the ledger never heard of.
+// Dropped counts an explanation of a pod of the profile that was not written, if the
+// profile is open.
 func (l *Ledger) Dropped(profile string) {
 	l.mu.Lock()
 	p, known := l.profiles[profile]
@@ -189,7 +187,7 @@ func (l *Ledger) Dropped(profile string) {
 	}
 }
 
-// tell leaves word that something was recorded.
+// notify puts a value into the channel of Changed.
 func (l *Ledger) notify() {
 	select {
 	case l.changed <- struct{}{}:
@@ -197,9 +195,9 @@ func (l *Ledger) notify() {
 	}
 }
 
-// Page returns a copy of what is known of profile, with at most history recent
-// decisions. It reports false for a profile the ledger never heard of.
-func (l *Ledger) History(profile string, history int) (ProfileHistory, bool) {
+// History returns a copy of a profile's record with at most limit recent decisions; false
+// for a profile that is not open.
+func (l *Ledger) History(profile string, limit int) (ProfileHistory, bool) {
 	l.mu.Lock()
 	p, ok := l.profiles[profile]
 	if !ok {
@@ -207,30 +205,28 @@ func (l *Ledger) History(profile string, history int) (ProfileHistory, bool) {
 		return ProfileHistory{}, false
 	}
 	out := ProfileHistory{Totals: p.totals, Last: p.last, Version: p.version}
-	out.Recent, out.Omitted = p.recent(min(history, ledgerSize))
+	out.Recent, out.Omitted = p.recent(min(limit, ledgerSize))
 	count := l.queueCounts
 	l.mu.Unlock()
-	// Outside the lock: the counts come from the queue, which has its own.
+	// After the ledger's lock is released: the queue has a lock of its own.
 	if count != nil {
 		out.Queue = count(profile)
 	}
 	return out, true
 }
 
-// recent returns the newest decisions, at most so many, and how many there were beside
-// them.
-func (p *profileLedger) recent(most int) (newest []Decision, omitted int64) {
-	own := min(int64(most), p.total)
+// recent returns at most limit of the newest decisions, and the number of all others.
+func (p *profileLedger) recent(limit int) (newest []Decision, omitted int64) {
+	own := min(int64(limit), p.total)
 	for i := range own {
 		newest = append(newest, p.ring[(p.total-1-i)%ledgerSize])
 	}
-	earlier := min(most-int(own), len(p.published.Recent))
+	earlier := min(limit-int(own), len(p.published.Recent))
 	newest = append(newest, p.published.Recent[:earlier]...)
 	return newest, p.total - own + int64(len(p.published.Recent)-earlier) + p.published.Omitted
 }
 
-// opened returns the page of a profile; false where Open did not come before, or
-// Close came after. Called with the lock.
+// lookup returns an open profile's record; false for others. The caller holds the lock.
 func (l *Ledger) lookup(profile string) (*profileLedger, bool) {
 	if fault.LedgerPageReopened {
 		return l.getOrCreate(profile), true
@@ -239,6 +235,8 @@ func (l *Ledger) lookup(profile string) (*profileLedger, bool) {
 	return p, open
 }
 
+// getOrCreate returns a profile's record and creates it if need be. The caller holds the
+// lock.
 func (l *Ledger) getOrCreate(profile string) *profileLedger {
 	p, ok := l.profiles[profile]
 	if !ok {

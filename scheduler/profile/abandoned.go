@@ -133,9 +133,9 @@ func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 	}
 }
 
-// OnDegradationChange makes the Set call notify, without a lock, with the name of each profile
+// OnDegradedChange makes the Set call notify, without a lock, with the name of each profile
 // whose Degradations change.
-func (s *Set) OnDegradationChange(notify func(name string)) {
+func (s *Set) OnDegradedChange(notify func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onDegradationChange = notify

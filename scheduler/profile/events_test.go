@@ -69,7 +69,7 @@ func TestMissedEventsDegradeAProfileThatKeepsRunning(t *testing.T) {
 		t := env.t
 		var served, notified atomic.Bool
 		env.withDynamicInformers(served.Load)
-		env.OnDegradationChange(func(name string) { notified.Store(name == "p") })
+		env.OnDegradedChange(func(name string) { notified.Store(name == "p") })
 		const missed = "events of foos.v1.example.com are not received, so pods that A rejected may wait longer: "
 		env.registersEvents("A", fwk.Node, "foos.v1.example.com", "foos")
 		env.apply(1, "one", "A")

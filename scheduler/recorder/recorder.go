@@ -1,12 +1,11 @@
-// Package recorder tells what happened as Events: a bounded line that yields
-// to binds, and lags rather than loses. client-go's broadcaster starts a
-// goroutine an event and drops what finds its channel full; during a burst of
-// binds that is where both the time and the events go.
+// Package recorder writes Events through a bounded queue that yields to binds: under load
+// Events come late rather than not at all. client-go's broadcaster starts a goroutine per
+// Event and drops Events when its channel is full, which costs CPU and Events during a burst
+// of binds.
 //
-// What the field expects of Events is kept (k8s.io/client-go/tools/events):
-// their names and references, and that one which repeats within six minutes
-// becomes a series, whose count is written when it becomes two, then every
-// half hour, and when it ends.
+// Events are those of k8s.io/client-go/tools/events: the same names and references, and an
+// Event that repeats within six minutes becomes a series, whose count is written at its
+// second occurrence, then every half hour, and at its end.
 package recorder
 
 import (
@@ -15,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
@@ -26,24 +26,38 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Options are what a Recorder is built from.
+var (
+	eventsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "berth_events_waiting",
+		Help: "[ALPHA] Events that wait to be written. Writing Events yields to binds.",
+	})
+	eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_events_dropped_total",
+		Help: "[ALPHA] Events that were not written: too many waited, or the API server refused them.",
+	})
+)
+
+// Metrics returns the package's collectors.
+func Metrics() []prometheus.Collector { return []prometheus.Collector{eventsWaiting, eventsDropped} }
+
+// Options configure a Recorder.
 type Options struct {
 	Client eventsclient.EventsV1Interface
-	// Scheme knows the kinds that Events may be about.
+	// Scheme knows the kinds of objects that Events may regard.
 	Scheme *runtime.Scheme
 	Clock  clock.WithTicker
 	Log    logr.Logger
-	// Go starts work beside the caller's; nil means a goroutine.
+	// Go starts a goroutine; nil means framework.Goroutine.
 	Go func(func())
-	// Busy says whether writes that matter more are under way; nil: never.
+	// Busy reports whether binds are in flight, which Events yield to; nil means never.
 	Busy func() bool
-	// Host names this process among its like.
+	// Host names this process among its replicas.
 	Host string
 	// Limit bounds how many Events wait to be written; 0 means 100,000.
 	Limit int
 }
 
-// Recorder writes the Events of all profiles.
+// Recorder writes the Events of all profiles. It is safe for concurrent use.
 type Recorder struct {
 	options Options
 	ctx     context.Context
@@ -53,15 +67,15 @@ type Recorder struct {
 	queue   eventQueue
 	series  seriesCache
 	writers int
-	// closed is set by Close, which closes closing; empty is closed when all is written
-	// then.
+	// Close sets closed and closes closing. empty is closed when all Events are written
+	// after that.
 	closed  bool
 	closing chan struct{}
 	drained sync.Once
 	empty   chan struct{}
 }
 
-// New returns a Recorder. Close ends it.
+// New returns a Recorder; Close ends it.
 func New(o Options) *Recorder {
 	if o.Limit == 0 {
 		o.Limit = 100_000
@@ -76,46 +90,43 @@ func New(o Options) *Recorder {
 	return &Recorder{options: o, ctx: ctx, cancel: cancel, series: newSeriesCache(), closing: make(chan struct{}), empty: make(chan struct{})}
 }
 
-// For returns the recorder of a profile: its name is the Events' reporting
-// controller.
+// For returns the recorder of a profile, whose name is the Events' reportingController.
 func (r *Recorder) For(profile string) events.EventRecorderLogger {
 	return profileRecorder{recorder: r, controller: profile, logger: r.options.Log}
 }
 
-// voice records Events in the name of one controller.
+// profileRecorder records Events with one reportingController.
 type profileRecorder struct {
 	recorder   *Recorder
 	controller string
 	logger     klog.Logger
 }
 
-// WithLogger returns the same voice; what cannot be recorded is logged to
-// logger.
-func (v profileRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
-	v.logger = logger
-	return v
+// WithLogger returns the same recorder, which logs to logger what it cannot record.
+func (p profileRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	p.logger = logger
+	return p
 }
 
-// Eventf records that something happened to regarding. It never waits. What
-// cannot be an Event is logged, and lost.
-func (v profileRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+// Eventf records an Event and never waits. What cannot be an Event is logged and dropped.
+func (p profileRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if eventType != v1.EventTypeNormal && eventType != v1.EventTypeWarning {
-		v.logger.Error(nil, "Not recorded: an Event's type is Normal or Warning", "type", eventType, "reason", reason)
+		p.logger.Error(nil, "Event is not recorded: its type must be Normal or Warning", "type", eventType, "reason", reason)
 		return
 	}
-	about := identity{eventType: eventType, reason: reason, action: action, controller: v.controller}
+	id := identity{eventType: eventType, reason: reason, action: action, controller: p.controller}
 	var err error
-	if about.regarding, err = v.recorder.reference(regarding); err == nil && related != nil {
-		about.related, err = v.recorder.reference(related)
+	if id.regarding, err = p.recorder.reference(regarding); err == nil && related != nil {
+		id.related, err = p.recorder.reference(related)
 	}
 	if err != nil {
-		v.logger.Error(err, "Not recorded: the object cannot be referred to", "reason", reason, "note", fmt.Sprintf(note, args...))
+		p.logger.Error(err, "Event is not recorded: cannot make a reference to its object", "reason", reason, "note", fmt.Sprintf(note, args...))
 		return
 	}
-	v.recorder.record(about, fmt.Sprintf(note, args...))
+	p.recorder.record(id, fmt.Sprintf(note, args...))
 }
 
-// reference is how an Event names an object. Nearly all are about pods.
+// reference returns the ObjectReference of an object. Nearly all Events regard pods.
 func (r *Recorder) reference(object runtime.Object) (v1.ObjectReference, error) {
 	if pod, ok := object.(*v1.Pod); ok {
 		return v1.ObjectReference{
@@ -130,47 +141,47 @@ func (r *Recorder) reference(object runtime.Object) (v1.ObjectReference, error) 
 	return *ref, nil
 }
 
-// record notes an Event, and sees that somebody writes it.
-func (r *Recorder) record(about identity, note string) {
+// record counts a repeated Event, or queues a new one.
+func (r *Recorder) record(id identity, note string) {
 	now := r.options.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o := r.series.observe(about, now); o != nil {
-		r.enqueue(o)
+	if e := r.series.observe(id, now); e != nil {
+		r.enqueue(e)
 		return
 	}
-	o := &eventEntry{identity: about, note: note, first: now, last: now, count: 1}
-	if r.enqueue(o) {
-		r.enqueue(r.series.add(o))
+	e := &eventEntry{identity: id, note: note, first: now, last: now, count: 1}
+	if r.enqueue(e) {
+		r.enqueue(r.series.add(e))
 	}
 }
 
-// enqueue puts o at the end of the line when there is something to write of
-// it, and reports whether it is or was in line.
-func (r *Recorder) enqueue(o *eventEntry) bool {
-	if o == nil || o.queued || !o.due() {
+// enqueue adds an entry to the queue if a write is due. It returns false when the entry was
+// dropped because the queue is full or closed. The caller holds the lock.
+func (r *Recorder) enqueue(e *eventEntry) bool {
+	if e == nil || e.queued || !e.due() {
 		return true
 	}
 	if r.closed || r.queue.len() >= r.options.Limit {
 		eventsDropped.Inc()
 		return false
 	}
-	r.push(o)
+	r.push(e)
 	return true
 }
 
-// push puts o at the end of the line. The caller holds the lock.
-func (r *Recorder) push(o *eventEntry) {
-	o.queued = true
-	r.queue.push(o)
+// push adds an entry to the queue and starts writers. The caller holds the lock.
+func (r *Recorder) push(e *eventEntry) {
+	e.queued = true
+	r.queue.push(e)
 	eventsWaiting.Set(float64(r.queue.len()))
 	r.startWriters()
 }
 
-// NeedLeaderElection says that any replica may have something to tell.
+// NeedLeaderElection reports that each replica records Events.
 func (r *Recorder) NeedLeaderElection() bool { return false }
 
-// Start ends series that went quiet, until ctx ends.
+// Start ends series that got no Event for finishTime, until ctx ends.
 func (r *Recorder) Start(ctx context.Context) error {
 	ticker := r.options.Clock.NewTicker(sweepInterval)
 	defer ticker.Stop()
@@ -180,16 +191,16 @@ func (r *Recorder) Start(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C():
 			r.mu.Lock()
-			for _, o := range r.series.sweep(now) {
-				r.enqueue(o)
+			for _, e := range r.series.sweep(now) {
+				r.enqueue(e)
 			}
 			r.mu.Unlock()
 		}
 	}
 }
 
-// Close takes no more Events, and writes those in line for as long as ctx
-// allows. What is left then is counted as dropped.
+// Close stops recording, and writes the queued Events until ctx ends. The rest counts as
+// dropped.
 func (r *Recorder) Close(ctx context.Context) {
 	r.mu.Lock()
 	if !r.closed {
@@ -207,7 +218,7 @@ func (r *Recorder) Close(ctx context.Context) {
 	defer r.mu.Unlock()
 	if left := r.queue.len(); left > 0 {
 		eventsDropped.Add(float64(left))
-		r.options.Log.Info("Events were not written before the end", "events", left)
+		r.options.Log.Info("Events were dropped because the process ends", "events", left)
 		r.queue = eventQueue{}
 	}
 }

@@ -18,19 +18,19 @@ import (
 )
 
 func TestTheFieldsOfAnEvent(t *testing.T) {
-	w := newTestEnv(t, nil)
+	e := newTestEnv(t, nil)
 	pod := fixture.Pod("shop/web-1").UID("u1").Obj()
 	pod.ResourceVersion = "7"
-	w.For("batch").Eventf(pod, fixture.Node("n1").Obj(), v1.EventTypeNormal, "Scheduled", "Binding", "assigned to %s", "n1")
-	w.waitForWriters()
+	e.For("batch").Eventf(pod, fixture.Node("n1").Obj(), v1.EventTypeNormal, "Scheduled", "Binding", "assigned to %s", "n1")
+	e.waitForWriters()
 	want := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-1.%x", w.clock.Now().UnixNano()), Namespace: "shop"},
-		EventTime:  metav1.MicroTime{Time: w.clock.Now()}, ReportingController: "batch", ReportingInstance: "batch-host",
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-1.%x", e.clock.Now().UnixNano()), Namespace: "shop"},
+		EventTime:  metav1.MicroTime{Time: e.clock.Now()}, ReportingController: "batch", ReportingInstance: "batch-host",
 		Type: "Normal", Reason: "Scheduled", Action: "Binding", Note: "assigned to n1",
 		Regarding: v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "shop", Name: "web-1", UID: "u1", ResourceVersion: "7"},
 		Related:   &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: "n1"},
 	}
-	got := w.server.stored[want.Name]
+	got := e.server.stored[want.Name]
 	if got != nil && got.Related != nil {
 		got.Related.UID, got.Related.ResourceVersion = "", ""
 	}
@@ -41,9 +41,9 @@ func TestTheFieldsOfAnEvent(t *testing.T) {
 
 func TestRepeatedEventsBecomeASeries(t *testing.T) {
 	type step struct {
-		after time.Duration
-		tell  bool // else the sweep
-		want  []string
+		after  time.Duration
+		record bool // false: sweep
+		want   []string
 	}
 	for name, steps := range map[string][]step{
 		"two and more within six minutes: the second is written, the rest when it is quiet": {
@@ -53,22 +53,22 @@ func TestRepeatedEventsBecomeASeries(t *testing.T) {
 		"after six quiet minutes it is a new Event": {
 			{0, true, []string{"create a"}}, {finishTime, true, []string{"create a"}},
 		},
-		"what was quiet for too long is told before the new one counts": {
+		"the count of a series that ended is written when the Event occurs again": {
 			{0, true, []string{"create a"}}, {time.Minute, true, []string{"patch a x2"}}, {time.Minute, true, nil},
 			{finishTime, true, []string{"create a", "patch a x3"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTestEnv(t, nil)
+			e := newTestEnv(t, nil)
 			for i, s := range steps {
-				w.clock.Step(s.after)
-				if s.tell {
-					w.recordRefusal("a")
+				e.clock.Step(s.after)
+				if s.record {
+					e.recordRefusal("a")
 				} else {
-					w.sweep()
+					e.sweep()
 				}
-				w.waitForWriters()
-				got := w.server.take(t, 0)
+				e.waitForWriters()
+				got := e.server.take(t, 0)
 				if diff := cmp.Diff(toSet(s.want), toSet(got)); diff != "" {
 					t.Fatalf("step %d (-want +got):\n%s", i, diff)
 				}
@@ -78,15 +78,15 @@ func TestRepeatedEventsBecomeASeries(t *testing.T) {
 }
 
 func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
-	w := newTestEnv(t, nil)
+	e := newTestEnv(t, nil)
 	var patches []string
 	for range 33 {
-		w.recordRefusal("a")
-		w.waitForWriters()
-		w.clock.Step(time.Minute)
-		w.sweep()
-		w.waitForWriters()
-		patches = append(patches, w.server.take(t, 0)...)
+		e.recordRefusal("a")
+		e.waitForWriters()
+		e.clock.Step(time.Minute)
+		e.sweep()
+		e.waitForWriters()
+		patches = append(patches, e.server.take(t, 0)...)
 	}
 	if diff := cmp.Diff([]string{"create a", "patch a x2", "patch a x32"}, patches); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -98,23 +98,23 @@ func TestEventsYieldToBindsButAreStillWritten(t *testing.T) {
 		busy bool
 		most int
 	}{
-		"while binds are under way, few are written": {true, minWriters},
-		"else as many as writers":                    {false, maxWriters},
+		"minWriters write while binds are in flight": {true, minWriters},
+		"maxWriters write otherwise":                 {false, maxWriters},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
-				w.server.gate = make(chan struct{})
+				e := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
+				e.server.gate = make(chan struct{})
 				for i := range 100 {
-					w.recordRefusal(fmt.Sprint("p", i))
+					e.recordRefusal(fmt.Sprint("p", i))
 				}
 				synctest.Wait()
-				if w.server.blocked != test.most {
-					t.Errorf("%d are written at once, want %d", w.server.blocked, test.most)
+				if e.server.blocked != test.most {
+					t.Errorf("%d are written at once, want %d", e.server.blocked, test.most)
 				}
-				close(w.server.gate)
-				w.waitForWriters()
-				if got := len(w.server.take(t, 100)); got != 100 {
+				close(e.server.gate)
+				e.waitForWriters()
+				if got := len(e.server.take(t, 100)); got != 100 {
 					t.Errorf("%d were written, want 100", got)
 				}
 			})
@@ -128,27 +128,27 @@ func TestTheAPIServersErrorDecidesWhetherAnEventIsRetried(t *testing.T) {
 		answer error
 		again  bool
 	}{
-		"an error of its own":    {apierrors.NewInternalError(fmt.Errorf("no leader")), true},
-		"too many requests":      {apierrors.NewTooManyRequests("later", 1), true},
-		"no answer":              {fmt.Errorf("connection reset"), true},
-		"forbidden":              {apierrors.NewForbidden(events, "a", fmt.Errorf("no")), false},
-		"the namespace is going": {apierrors.NewForbidden(events, "a", fmt.Errorf("being terminated")), false},
-		"it is there already":    {apierrors.NewAlreadyExists(events, "a"), false},
+		"an internal error":            {apierrors.NewInternalError(fmt.Errorf("no leader")), true},
+		"too many requests":            {apierrors.NewTooManyRequests("later", 1), true},
+		"no response":                  {fmt.Errorf("connection reset"), true},
+		"forbidden":                    {apierrors.NewForbidden(events, "a", fmt.Errorf("no")), false},
+		"the namespace is terminating": {apierrors.NewForbidden(events, "a", fmt.Errorf("being terminated")), false},
+		"the Event exists":             {apierrors.NewAlreadyExists(events, "a"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTestEnv(t, nil)
-			w.server.answers = []error{test.answer}
-			w.recordRefusal("a")
+			e := newTestEnv(t, nil)
+			e.server.answers = []error{test.answer}
+			e.recordRefusal("a")
 			if test.again {
-				eventually(t, "the writer pauses", w.clock.HasWaiters)
-				w.clock.Step(retryDelay)
+				eventually(t, "the writer waits after the error", e.clock.HasWaiters)
+				e.clock.Step(retryDelay)
 			}
-			w.waitForWriters()
+			e.waitForWriters()
 			want := []string{"create a"}
 			if test.again {
 				want = append(want, "create a")
 			}
-			if diff := cmp.Diff(want, w.server.take(t, len(want))); diff != "" {
+			if diff := cmp.Diff(want, e.server.take(t, len(want))); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
@@ -156,50 +156,50 @@ func TestTheAPIServersErrorDecidesWhetherAnEventIsRetried(t *testing.T) {
 }
 
 func TestAnEventThatExpiredIsCreatedAgain(t *testing.T) {
-	w := newTestEnv(t, nil)
-	w.recordRefusal("a")
-	w.waitForWriters()
-	clear(w.server.stored)
-	w.recordRefusal("a")
-	w.waitForWriters()
-	if diff := cmp.Diff([]string{"create a", "create a x2"}, w.server.take(t, 2)); diff != "" {
+	e := newTestEnv(t, nil)
+	e.recordRefusal("a")
+	e.waitForWriters()
+	clear(e.server.stored)
+	e.recordRefusal("a")
+	e.waitForWriters()
+	if diff := cmp.Diff([]string{"create a", "create a x2"}, e.server.take(t, 2)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
 func TestEventsBeyondTheLimitAreDropped(t *testing.T) {
-	w := newTestEnv(t, func(o *Options) { o.Limit, o.Go = 10, func(func()) {} })
+	e := newTestEnv(t, func(o *Options) { o.Limit, o.Go = 10, func(func()) {} })
 	for i := range 15 {
-		w.recordRefusal(fmt.Sprint("p", i))
+		e.recordRefusal(fmt.Sprint("p", i))
 	}
-	if got := w.queue.len(); got != 10 {
+	if got := e.queue.len(); got != 10 {
 		t.Errorf("%d wait, want 10", got)
 	}
 }
 
 func TestCloseWritesTheEventsThatAreLeft(t *testing.T) {
-	w := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return true } })
+	e := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return true } })
 	for i := range 50 {
-		w.recordRefusal(fmt.Sprint("p", i))
+		e.recordRefusal(fmt.Sprint("p", i))
 	}
-	w.Close(context.Background())
-	if got := len(w.server.take(t, 50)); got != 50 {
+	e.Close(context.Background())
+	if got := len(e.server.take(t, 50)); got != 50 {
 		t.Errorf("%d written, want 50", got)
 	}
-	w.recordRefusal("late")
-	w.waitForWriters()
-	if got := w.server.take(t, 0); len(got) != 0 {
+	e.recordRefusal("late")
+	e.waitForWriters()
+	if got := e.server.take(t, 0); len(got) != 0 {
 		t.Errorf("after the end: %v", got)
 	}
 }
 
 func TestCloseWritesTheEventThatAWriterRetries(t *testing.T) {
-	w := newTestEnv(t, nil)
-	w.server.answers = []error{apierrors.NewInternalError(fmt.Errorf("no leader"))}
-	w.recordRefusal("a")
-	eventually(t, "the writer pauses", w.clock.HasWaiters)
-	w.Close(context.Background())
-	if diff := cmp.Diff([]string{"create a", "create a"}, w.server.take(t, 0)); diff != "" {
+	e := newTestEnv(t, nil)
+	e.server.answers = []error{apierrors.NewInternalError(fmt.Errorf("no leader"))}
+	e.recordRefusal("a")
+	eventually(t, "the writer waits after the error", e.clock.HasWaiters)
+	e.Close(context.Background())
+	if diff := cmp.Diff([]string{"create a", "create a"}, e.server.take(t, 0)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -208,38 +208,38 @@ func TestAllWritersRunOnceBindsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Bool
 		busy.Store(true)
-		w := newTestEnv(t, func(o *Options) { o.Busy = busy.Load })
-		w.server.gate = make(chan struct{})
+		e := newTestEnv(t, func(o *Options) { o.Busy = busy.Load })
+		e.server.gate = make(chan struct{})
 		for i := range 100 {
-			w.recordRefusal(fmt.Sprint("p", i))
+			e.recordRefusal(fmt.Sprint("p", i))
 		}
 		busy.Store(false)
-		w.server.gate <- struct{}{} // one is written, and nobody tells anything any more
+		e.server.gate <- struct{}{} // one is written, and no other Event is recorded
 		synctest.Wait()
-		if w.server.blocked != maxWriters {
-			t.Errorf("%d are written at once, want %d", w.server.blocked, maxWriters)
+		if e.server.blocked != maxWriters {
+			t.Errorf("%d are written at once, want %d", e.server.blocked, maxWriters)
 		}
-		close(w.server.gate)
-		w.waitForWriters()
+		close(e.server.gate)
+		e.waitForWriters()
 	})
 }
 
 func TestInvalidEventsAreNotSent(t *testing.T) {
-	w := newTestEnv(t, nil)
-	w.For("batch").Eventf(fixture.Pod("a").Obj(), nil, "Shrug", "R", "A", "note")
-	w.For("batch").Eventf(nil, nil, v1.EventTypeNormal, "R", "A", "note")
-	w.waitForWriters()
-	if got := w.server.take(t, 0); len(got) != 0 {
+	e := newTestEnv(t, nil)
+	e.For("batch").Eventf(fixture.Pod("a").Obj(), nil, "Shrug", "R", "A", "note")
+	e.For("batch").Eventf(nil, nil, v1.EventTypeNormal, "R", "A", "note")
+	e.waitForWriters()
+	if got := e.server.take(t, 0); len(got) != 0 {
 		t.Errorf("sent: %v", got)
 	}
 }
 
-// sweep is a turn of the ticker.
-func (w *testEnv) sweep() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, o := range w.series.sweep(w.clock.Now()) {
-		w.enqueue(o)
+// sweep does what the ticker of Start does.
+func (e *testEnv) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, o := range e.series.sweep(e.clock.Now()) {
+		e.enqueue(o)
 	}
 }
 

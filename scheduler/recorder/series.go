@@ -11,68 +11,69 @@ import (
 )
 
 const (
-	// quiet ends a series: what comes later is news.
+	// finishTime ends a series: an Event that repeats after it is a new one. The times are
+	// those of client-go's event recorder.
 	finishTime = 6 * time.Minute
-	// refreshEvery is how often the count of a long series is written.
+	// refreshTime is how often the count of a long series is written.
 	refreshTime   = 30 * time.Minute
 	sweepInterval = time.Minute
-	// remembered bounds the Events whose repetition is noticed.
+	// maxSeries bounds the number of Events whose repetition is recognised.
 	maxSeries = 16_384
 )
 
-// identity is what makes two Events the same one, seen again.
+// identity is what two Events must share to count as one.
 type identity struct {
 	eventType, reason, action, controller string
 	regarding, related                    v1.ObjectReference
 }
 
-// occurrence is an Event: how often it was seen, and how much of that has been
-// written.
+// eventEntry is an Event: how often it occurred, and how much of that is written.
 type eventEntry struct {
 	identity
 	note        string
 	first, last time.Time
 	count       int32
-	// told is the count that the API server knows; toldAt is since when.
+	// writtenCount is the count that the API server has, since writtenAt.
 	writtenCount int32
 	writtenAt    time.Time
-	// over says that the series ended: what is untold is told now.
+	// ended says that the series has ended: the rest of the count is written at once.
 	ended  bool
 	queued bool
 	tries  int
 }
 
-// due says whether there is something to write.
-func (o *eventEntry) due() bool {
-	return o.writtenCount == 0 || o.writtenCount < o.count && (o.writtenCount == 1 || o.ended || o.last.Sub(o.writtenAt) >= refreshTime)
+// due reports whether a write is due: a new Event, the second occurrence, the end of a
+// series, or refreshTime after the write before.
+func (e *eventEntry) due() bool {
+	return e.writtenCount == 0 || e.writtenCount < e.count && (e.writtenCount == 1 || e.ended || e.last.Sub(e.writtenAt) >= refreshTime)
 }
 
-// event is the occurrence as the API server takes it.
-func (o *eventEntry) event(host string) *eventsv1.Event {
-	namespace := o.regarding.Namespace
+// event returns the API object.
+func (e *eventEntry) event(host string) *eventsv1.Event {
+	namespace := e.regarding.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	e := &eventsv1.Event{
+	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: util.GenerateEventName(o.regarding.Name, o.first.UnixNano()), Namespace: namespace,
+			Name: util.GenerateEventName(e.regarding.Name, e.first.UnixNano()), Namespace: namespace,
 		},
-		EventTime:           metav1.MicroTime{Time: o.first},
-		ReportingController: o.controller,
-		ReportingInstance:   o.controller + "-" + host,
-		Type:                o.eventType, Reason: o.reason, Action: o.action,
-		Regarding: o.regarding, Note: o.note,
+		EventTime:           metav1.MicroTime{Time: e.first},
+		ReportingController: e.controller,
+		ReportingInstance:   e.controller + "-" + host,
+		Type:                e.eventType, Reason: e.reason, Action: e.action,
+		Regarding: e.regarding, Note: e.note,
 	}
-	if o.related != (v1.ObjectReference{}) {
-		e.Related = &o.related
+	if e.related != (v1.ObjectReference{}) {
+		event.Related = &e.related
 	}
-	if o.count > 1 {
-		e.Series = &eventsv1.EventSeries{Count: o.count, LastObservedTime: metav1.MicroTime{Time: o.last}}
+	if e.count > 1 {
+		event.Series = &eventsv1.EventSeries{Count: e.count, LastObservedTime: metav1.MicroTime{Time: e.last}}
 	}
-	return e
+	return event
 }
 
-// series remembers the Events of the last minutes, the longest quiet first.
+// seriesCache holds the Events of the last minutes, least recently observed first.
 type seriesCache struct {
 	byIdentity map[identity]*list.Element
 	order      *list.List
@@ -80,46 +81,47 @@ type seriesCache struct {
 
 func newSeriesCache() seriesCache { return seriesCache{map[identity]*list.Element{}, list.New()} }
 
-// again counts another sight of a known Event; nil when it is news.
-func (s *seriesCache) observe(about identity, now time.Time) *eventEntry {
-	element, ok := s.byIdentity[about]
+// observe counts another occurrence of an Event; nil when it is a new one.
+func (s *seriesCache) observe(id identity, now time.Time) *eventEntry {
+	element, ok := s.byIdentity[id]
 	if !ok {
 		return nil
 	}
-	o := element.Value.(*eventEntry)
-	if now.Sub(o.last) >= finishTime {
+	e := element.Value.(*eventEntry)
+	if now.Sub(e.last) >= finishTime {
 		return nil
 	}
-	o.count++
-	o.last = now
+	e.count++
+	e.last = now
 	s.order.MoveToBack(element)
-	return o
+	return e
 }
 
-// add remembers an Event. It returns one whose series ends by that, since it
-// had to make room or was quiet for too long; nil when there is none.
-func (s *seriesCache) add(o *eventEntry) *eventEntry {
-	var gone *eventEntry
-	if element, ok := s.byIdentity[o.identity]; ok {
-		gone = s.end(element)
+// add adds a new Event. It returns an entry whose series ends by that, because it was
+// evicted or is older than finishTime; nil when there is none.
+func (s *seriesCache) add(e *eventEntry) *eventEntry {
+	var ended *eventEntry
+	if element, ok := s.byIdentity[e.identity]; ok {
+		ended = s.end(element)
 	} else if s.order.Len() >= maxSeries {
-		gone = s.end(s.order.Front())
+		ended = s.end(s.order.Front())
 	}
-	s.byIdentity[o.identity] = s.order.PushBack(o)
-	return gone
+	s.byIdentity[e.identity] = s.order.PushBack(e)
+	return ended
 }
 
-// sweep ends the series that went quiet, and returns all that may be due.
+// sweep ends the series that are older than finishTime, and returns the entries that are
+// due.
 func (s *seriesCache) sweep(now time.Time) []*eventEntry {
 	var due []*eventEntry
 	for element := s.order.Front(); element != nil; {
 		next := element.Next()
-		o := element.Value.(*eventEntry)
-		if now.Sub(o.last) >= finishTime {
+		e := element.Value.(*eventEntry)
+		if now.Sub(e.last) >= finishTime {
 			s.end(element)
 		}
-		if o.due() {
-			due = append(due, o)
+		if e.due() {
+			due = append(due, e)
 		}
 		element = next
 	}
@@ -127,8 +129,8 @@ func (s *seriesCache) sweep(now time.Time) []*eventEntry {
 }
 
 func (s *seriesCache) end(element *list.Element) *eventEntry {
-	o := s.order.Remove(element).(*eventEntry)
-	delete(s.byIdentity, o.identity)
-	o.ended = true
-	return o
+	e := s.order.Remove(element).(*eventEntry)
+	delete(s.byIdentity, e.identity)
+	e.ended = true
+	return e
 }

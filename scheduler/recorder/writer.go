@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// writersMost is how many Events are written at once.
+	// maxWriters is how many Events are written at the same time.
 	maxWriters = 16
-	// writersLeast is how many while binds are under way. It is not none, so
-	// that an endless stream of binds silences nothing.
+	// minWriters is the limit while binds are in flight. It is not 0, so that Events are
+	// written even when binds never stop.
 	minWriters = 2
-	// maxTries is how often an Event is sent to an API server that fails.
+	// maxTries is how often an Event is sent while the API server returns errors.
 	maxTries = 12
-	// pause keeps a writer from an API server in trouble.
+	// retryDelay is how long a writer waits after an error.
 	retryDelay = 10 * time.Second
-	// lastPause is pause while the Recorder is being closed.
+	// closingRetryDelay is retryDelay during Close.
 	closingRetryDelay = time.Second
 	// writeTimeout bounds one request.
 	writeTimeout = 30 * time.Second
 )
 
-// allowed is how many writers there may be now. Events yield to binds, until
-// so many wait that some could be lost.
+// writerLimit returns how many writers may run now. Events yield to binds until half of
+// Limit waits.
 func (r *Recorder) writerLimit() int {
 	if !r.closed && r.queue.len() < r.options.Limit/2 && r.options.Busy() {
 		return minWriters
@@ -41,8 +41,8 @@ func (r *Recorder) writerLimit() int {
 	return maxWriters
 }
 
-// staff starts writers while there is work for more, and tells Close
-// when the last has done the last. The caller holds the lock.
+// startWriters starts writers up to the limit while there are Events to write, and closes
+// empty when Close was called and all are written. The caller holds the lock.
 func (r *Recorder) startWriters() {
 	for n := min(r.writerLimit(), r.writers+r.queue.len()); r.writers < n; {
 		r.writers++
@@ -53,27 +53,27 @@ func (r *Recorder) startWriters() {
 	}
 }
 
-// write sends what is in line, one after the other.
+// write writes queued Events until the queue is empty or the limit is exceeded.
 func (r *Recorder) write() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.writers <= r.writerLimit() {
-		o := r.queue.pop()
-		if o == nil {
+		e := r.queue.pop()
+		if e == nil {
 			break
 		}
 		eventsWaiting.Set(float64(r.queue.len()))
-		event, known := o.event(r.options.Host), o.writtenCount > 0
-		told := o.count
+		event, created := e.event(r.options.Host), e.writtenCount > 0
+		count := e.count
 		r.mu.Unlock()
-		err := r.send(event, known)
+		err := r.send(event, created)
 		r.mu.Lock()
-		o.queued = false
+		e.queued = false
 		if err == nil {
-			o.writtenCount, o.writtenAt, o.tries = told, r.options.Clock.Now(), 0
-			r.enqueue(o)
+			e.writtenCount, e.writtenAt, e.tries = count, r.options.Clock.Now(), 0
+			r.enqueue(e)
 		} else {
-			r.retry(o, err)
+			r.retry(e, err)
 		}
 		if !fault.EventsYieldForEver {
 			r.startWriters() // binds may have ended
@@ -83,49 +83,49 @@ func (r *Recorder) write() {
 	r.startWriters()
 }
 
-// again puts an Event that was not written back in line, when another try may
-// succeed, and leaves the API server in peace for a while.
-func (r *Recorder) retry(o *eventEntry, err error) {
-	o.tries++
-	if !isRetriable(err) || o.tries >= maxTries {
-		r.options.Log.Error(err, "An Event is lost", "about", klog.KRef(o.regarding.Namespace, o.regarding.Name),
-			"reason", o.reason, "note", o.note, "tries", o.tries)
+// retry handles a failed write: it drops the Event if the error is final, and otherwise
+// waits and queues it again.
+func (r *Recorder) retry(e *eventEntry, err error) {
+	e.tries++
+	if !isRetriable(err) || e.tries >= maxTries {
+		r.options.Log.Error(err, "An Event is dropped", "regarding", klog.KRef(e.regarding.Namespace, e.regarding.Name),
+			"reason", e.reason, "note", e.note, "tries", e.tries)
 		eventsDropped.Inc()
-		o.writtenCount = o.count
+		e.writtenCount = e.count
 		return
 	}
 	r.backOff()
 	switch {
-	case o.queued, !o.due(): // it happened again meanwhile, and another writer has it
+	case e.queued, !e.due(): // it occurred again meanwhile, and another writer took it
 	case r.ctx.Err() != nil, r.closed && fault.PausedEventDropped:
 		eventsDropped.Inc()
 	default:
-		r.push(o)
+		r.push(e)
 	}
 }
 
-// rest leaves the API server in peace for a while, or until Close asks for what is left.
-// The caller holds the lock, which is free meanwhile.
+// backOff waits for retryDelay, or until Close is called. It releases the lock, which the
+// caller holds, while it waits.
 func (r *Recorder) backOff() {
-	long, wake := retryDelay, r.closing
+	delay, wake := retryDelay, r.closing
 	if r.closed {
-		long, wake = closingRetryDelay, nil
+		delay, wake = closingRetryDelay, nil
 	}
 	r.mu.Unlock()
 	defer r.mu.Lock()
 	select {
-	case <-r.options.Clock.After(long):
+	case <-r.options.Clock.After(delay):
 	case <-wake:
 	case <-r.ctx.Done():
 	}
 }
 
-// send writes one Event, or the count of one that the API server knows.
-func (r *Recorder) send(event *eventsv1.Event, known bool) error {
+// send creates an Event, or patches the count of one that the API server has.
+func (r *Recorder) send(event *eventsv1.Event, created bool) error {
 	ctx, cancel := context.WithTimeout(r.ctx, writeTimeout)
 	defer cancel()
 	client := r.options.Client.Events(event.Namespace)
-	if known {
+	if created {
 		patch, err := json.Marshal(map[string]any{"series": event.Series})
 		if err != nil {
 			return err
@@ -134,21 +134,48 @@ func (r *Recorder) send(event *eventsv1.Event, known bool) error {
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		// Events live for an hour: this one is told anew.
+		// The API server deletes Events after an hour: create it again.
 	}
 	_, err := client.Create(ctx, event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // an earlier try counted, and its answer was lost
+		return nil // an earlier request succeeded, and its response was lost
 	}
 	return err
 }
 
-// temporary says whether the same request may succeed later: the API server
-// could not be reached, or is in trouble.
+// isRetriable reports whether the same request may succeed later: the API server was not
+// reached, is overloaded or returned an internal error.
 func isRetriable(err error) bool {
-	var refused apierrors.APIStatus
-	if errors.As(err, &refused) {
-		return refused.Status().Code >= 500 || apierrors.IsTooManyRequests(err)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code >= 500 || apierrors.IsTooManyRequests(err)
 	}
 	return !errors.As(err, new(*restclient.RequestConstructionError))
+}
+
+// eventQueue is a FIFO queue of Events.
+type eventQueue struct {
+	items []*eventEntry
+	head  int
+}
+
+func (q *eventQueue) len() int { return len(q.items) - q.head }
+
+func (q *eventQueue) push(e *eventEntry) { q.items = append(q.items, e) }
+
+// pop removes and returns the oldest entry; nil when there is none.
+func (q *eventQueue) pop() *eventEntry {
+	if q.len() == 0 {
+		return nil
+	}
+	e := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head > len(q.items)/2 {
+		// Free the slots of popped entries, at a constant amortised cost.
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return e
 }

@@ -1,5 +1,5 @@
-// Package unserved reports pods that wait for a scheduler that is not there:
-// nobody else tells them, since no scheduler looks at a pod of another's name.
+// Package unserved reports pods whose spec.schedulerName no scheduler serves. No scheduler
+// looks at pods with the name of another one, so that nothing else reports them.
 package unserved
 
 import (
@@ -23,78 +23,79 @@ import (
 )
 
 const (
-	// Patience is how long a pod may go without a word from any scheduler.
+	// ReportAfter is how old a pod without a PodScheduled condition must be to count as
+	// unserved.
 	ReportAfter = 60 * time.Second
-	// pause is how often pods are looked at.
+	// checkInterval is the time between two checks.
 	checkInterval = 10 * time.Second
-	// eventsAtOnce bounds the Events of one look; the others' turn comes.
+	// maxEventsPerCheck bounds the Events of one check; other pods follow in later checks.
 	maxEventsPerCheck = 20
-	// namesCounted bounds the values of the gauge's label.
+	// maxNames bounds the values of the gauge's label.
 	maxNames = 20
 )
 
-// manyNames is the label of the pods beyond namesCounted.
+// otherNames is the label value for the names beyond maxNames.
 const otherNames = "(others)"
 
 var unservedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "berth_unserved_pods",
-	Help: "[ALPHA] Pods whose spec.schedulerName no scheduler seems to serve, by that name: of 20 names, and of the others together.",
+	Help: "[ALPHA] Pods whose spec.schedulerName no scheduler seems to serve, by schedulerName: 20 names, and (others) for the rest.",
 }, []string{"scheduler_name"})
 
-// Metrics returns the collectors of this room.
+// Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{unservedPods} }
 
-// Options are what a Watch is made from. All fields are required.
+// Options configure a Reporter. All fields are required.
 type Options struct {
-	// Pods holds every pod that has not ended.
+	// Pods lists every pod that has not terminated.
 	Pods corelisters.PodLister
-	// Synced says whether Pods does.
+	// Synced reports whether Pods is complete.
 	Synced func() bool
-	// Served are the names of the profiles that run.
+	// Served returns the names of the running profiles.
 	Served func() []string
-	// Others are the names that other schedulers are known to serve.
+	// OtherSchedulers are the names that other schedulers are known to serve.
 	OtherSchedulers []string
-	// HeldFor are the reasons of PodScheduled with which Berth holds pods of a profile.
+	// HoldReasons are the reasons of PodScheduled with which Berth holds pods of a profile.
 	HoldReasons []string
-	// Exists says whether there is a profile of a name. The error says that it cannot be
-	// known now.
+	// ProfileExists reports whether there is a profile of that name. It returns an error when
+	// that is unknown now.
 	ProfileExists func(ctx context.Context, name string) (bool, error)
-	// Gone holds the pods of a profile that was deleted when no process of Berth ran, or
-	// before this one did.
+	// HoldDeleted holds the pods of a profile that was deleted while no process of Berth ran,
+	// or before this one started.
 	HoldDeleted func(name string)
-	// Nearest returns the one of the names that was most likely meant; empty
-	// for none.
+	// ClosestName returns the one of the names that was most likely meant; empty for none.
 	ClosestName func(name string, among []string) string
 	Recorder    events.EventRecorder
 	Clock       clock.Clock
 	Log         logr.Logger
 }
 
-// Watch looks for such pods in the leader.
+// Reporter looks for unserved pods in the leader, writes an Event for each, and counts them.
 type Reporter struct {
 	options Options
-	// told are the pods that carry an Event and still wait.
+	// reported are the pods that have an Event and are still unserved.
 	reported sets.Set[types.UID]
-	// gone are the names of which Gone was called, while pods of them are held.
+	// deletedProfiles are the names for which HoldDeleted was called, while pods of them are
+	// held.
 	deletedProfiles sets.Set[string]
 }
 
-// New returns a Watch that has looked at nothing yet.
+// New returns a Reporter that has checked nothing yet.
 func New(o Options) *Reporter {
 	return &Reporter{options: o, reported: sets.New[types.UID](), deletedProfiles: sets.New[string]()}
 }
 
-// NeedLeaderElection keeps followers from telling the same.
-func (w *Reporter) NeedLeaderElection() bool { return true }
+// NeedLeaderElection reports that only the leader writes the Events.
+func (r *Reporter) NeedLeaderElection() bool { return true }
 
-// Start looks until ctx ends.
-func (w *Reporter) Start(ctx context.Context) error {
+// Start checks all pods every checkInterval until ctx ends.
+func (r *Reporter) Start(ctx context.Context) error {
 	defer unservedPods.Reset()
 	for {
-		if w.options.Synced() {
-			w.check(ctx)
+		if r.options.Synced() {
+			r.check(ctx)
 		}
-		timer := w.options.Clock.NewTimer(checkInterval)
+		timer := r.options.Clock.NewTimer(checkInterval)
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -104,73 +105,73 @@ func (w *Reporter) Start(ctx context.Context) error {
 	}
 }
 
-// look tells the pods that nobody serves, the oldest first, and counts them.
-func (w *Reporter) check(ctx context.Context) {
-	pods, err := w.options.Pods.List(labels.Everything())
+// check writes an Event for each new unserved pod, oldest first, and sets the gauge.
+func (r *Reporter) check(ctx context.Context) {
+	pods, err := r.options.Pods.List(labels.Everything())
 	if err != nil {
-		w.options.Log.Error(err, "Cannot look for pods that nobody serves")
+		r.options.Log.Error(err, "Cannot list pods to find unserved ones")
 		return
 	}
-	served := w.options.Served()
-	known := sets.New(append(slices.Clone(served), w.options.OtherSchedulers...)...)
-	w.holdDeletedProfiles(ctx, pods, known)
-	alone := findUnserved(pods, known, w.options.Clock.Now())
-	setGauge(alone)
-	waiting, events := sets.New[types.UID](), 0
-	for _, pod := range alone {
-		waiting.Insert(pod.UID)
-		if w.reported.Has(pod.UID) || events == maxEventsPerCheck {
+	served := r.options.Served()
+	known := sets.New(append(slices.Clone(served), r.options.OtherSchedulers...)...)
+	r.holdDeletedProfiles(ctx, pods, known)
+	unserved := findUnserved(pods, known, r.options.Clock.Now())
+	setGauge(unserved)
+	pending, events := sets.New[types.UID](), 0
+	for _, pod := range unserved {
+		pending.Insert(pod.UID)
+		if r.reported.Has(pod.UID) || events == maxEventsPerCheck {
 			continue
 		}
 		events++
-		w.reported.Insert(pod.UID)
-		w.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "NameNotServed", "Scheduling", "%s", w.note(pod.Spec.SchedulerName, served))
+		r.reported.Insert(pod.UID)
+		r.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "NameNotServed", "Scheduling", "%s", r.note(pod.Spec.SchedulerName, served))
 	}
-	w.reported = w.reported.Intersection(waiting)
+	r.reported = r.reported.Intersection(pending)
 }
 
-// lookForGone calls Gone for the profiles that do not exist and of which pods say that they
-// are held: who was told so by an earlier process would not be counted, nor hear that the
-// profile is gone.
-func (w *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
+// holdDeletedProfiles calls HoldDeleted for the profiles that do not exist though the status
+// of pods says that Berth holds them. Otherwise a pod that an earlier process held would not
+// be counted, and its status would not say that the profile was deleted.
+func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
 	names := sets.New[string]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !known.Has(pod.Spec.SchedulerName) && w.isHeld(pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !known.Has(pod.Spec.SchedulerName) && r.isHeld(pod) {
 			names.Insert(pod.Spec.SchedulerName)
 		}
 	}
-	w.deletedProfiles = w.deletedProfiles.Intersection(names)
-	for _, name := range sets.List(names.Difference(w.deletedProfiles)) {
-		exists, err := w.options.ProfileExists(ctx, name)
+	r.deletedProfiles = r.deletedProfiles.Intersection(names)
+	for _, name := range sets.List(names.Difference(r.deletedProfiles)) {
+		exists, err := r.options.ProfileExists(ctx, name)
 		if err != nil {
-			w.options.Log.Error(err, "Cannot look whether a profile was deleted", "schedulingProfile", name)
+			r.options.Log.Error(err, "Cannot get a profile to find out whether it was deleted", "schedulingProfile", name)
 			return
 		}
 		if !exists && !fault.EarlierHoldsForgotten {
-			w.options.HoldDeleted(name)
-			w.deletedProfiles.Insert(name)
+			r.options.HoldDeleted(name)
+			r.deletedProfiles.Insert(name)
 		}
 	}
 }
 
-func (w *Reporter) isHeld(pod *v1.Pod) bool {
+func (r *Reporter) isHeld(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && slices.Contains(w.options.HoldReasons, c.Reason)
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && slices.Contains(r.options.HoldReasons, c.Reason)
 	})
 }
 
-func (w *Reporter) note(name string, served []string) string {
+func (r *Reporter) note(name string, served []string) string {
 	note := fmt.Sprintf("no scheduler has looked at the pod for %v: no SchedulingProfile that runs is called %q", ReportAfter, name)
-	if nearest := w.options.ClosestName(name, served); nearest != "" {
-		note += fmt.Sprintf(", did you mean %q?", nearest)
+	if closest := r.options.ClosestName(name, served); closest != "" {
+		note += fmt.Sprintf(", did you mean %q?", closest)
 	}
 	return note + "; a name that another scheduler serves belongs in the manager's --other-schedulers"
 }
 
-// find returns the pods that wait since long enough for a name that is not
-// known, and that no bound pod carries: who bound that one serves the name.
+// findUnserved returns the pods older than ReportAfter whose schedulerName is neither known
+// nor that of any pod with a node: the scheduler that bound such a pod serves the name.
 func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
-	var alone []*v1.Pod
+	var unserved []*v1.Pod
 	served := sets.New[string]()
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
@@ -180,25 +181,25 @@ func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.P
 	for _, pod := range pods {
 		name := pod.Spec.SchedulerName
 		if IsUnserved(pod, now) && !known.Has(name) && !served.Has(name) {
-			alone = append(alone, pod)
+			unserved = append(unserved, pod)
 		}
 	}
-	slices.SortFunc(alone, func(a, b *v1.Pod) int {
+	slices.SortFunc(unserved, func(a, b *v1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
-	return alone
+	return unserved
 }
 
-// IsAlone says whether a pod has waited for Patience, and no scheduler, and no gate,
-// has told it why.
+// IsUnserved reports whether a pod is older than ReportAfter and has no PodScheduled
+// condition: no scheduler tried it, and no scheduling gate holds it.
 func IsUnserved(pod *v1.Pod, now time.Time) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= ReportAfter &&
 		!slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 }
 
-func setGauge(alone []*v1.Pod) {
+func setGauge(unserved []*v1.Pod) {
 	names := map[string]int{}
-	for _, pod := range alone {
+	for _, pod := range unserved {
 		name := pod.Spec.SchedulerName
 		if _, counted := names[name]; !counted && len(names) >= maxNames {
 			name = otherNames

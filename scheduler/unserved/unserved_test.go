@@ -28,47 +28,47 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string
 	r.notes = append(r.notes, regarding.(*v1.Pod).Name+" "+reason+": "+fmt.Sprintf(note, args...))
 }
 
-// scene is a Watch over a few pods; "batch" runs.
+// testEnv is a Reporter on a manual clock; the profile "batch" runs.
 type testEnv struct {
 	*Reporter
 	store  cache.Indexer
 	events *recorder
 	clock  *testclock.FakeClock
-	// exist are the profiles that exist; unknown is why that cannot be known.
+	// profiles are the profiles that exist; profilesErr is returned instead.
 	profiles    []string
 	profilesErr error
 	heldDeleted []string
 }
 
 func newTestEnv() *testEnv {
-	s := &testEnv{
+	e := &testEnv{
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events: &recorder{},
 		clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
-	s.Reporter = New(Options{
-		Pods: corelisters.NewPodLister(s.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
-		OtherSchedulers: []string{"default-scheduler"}, ClosestName: compile.Suggest, Recorder: s.events, Clock: s.clock, Log: logr.Discard(),
+	e.Reporter = New(Options{
+		Pods: corelisters.NewPodLister(e.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
+		OtherSchedulers: []string{"default-scheduler"}, ClosestName: compile.Suggest, Recorder: e.events, Clock: e.clock, Log: logr.Discard(),
 		HoldReasons: []string{"ProfileDeleted", "ProfilePaused"},
 		ProfileExists: func(_ context.Context, name string) (bool, error) {
-			return slices.Contains(s.profiles, name), s.profilesErr
+			return slices.Contains(e.profiles, name), e.profilesErr
 		},
-		HoldDeleted: func(name string) { s.heldDeleted = append(s.heldDeleted, name) },
+		HoldDeleted: func(name string) { e.heldDeleted = append(e.heldDeleted, name) },
 	})
-	return s
+	return e
 }
 
-func (s *testEnv) pod(name, scheduler string, edits ...func(*v1.Pod)) {
+func (e *testEnv) pod(name, scheduler string, edits ...func(*v1.Pod)) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(s.clock.Now()),
+		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(e.clock.Now()),
 	}}
 	pod.Spec.SchedulerName = scheduler
 	for _, edit := range edits {
 		edit(pod)
 	}
-	_ = s.store.Add(pod)
+	_ = e.store.Add(pod)
 }
 
-// counted is the gauge's value by name.
+// counted returns the gauge's value by schedulerName.
 func counted(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -89,52 +89,52 @@ func counted(t *testing.T) map[string]float64 {
 func asBound(p *v1.Pod) { p.Spec.NodeName = "n1" }
 
 func TestAnUnservedPodGetsOneEventAfterAMinute(t *testing.T) {
-	s := newTestEnv()
-	s.pod("web", "bacth")
-	s.clock.Step(ReportAfter - time.Second)
-	s.check(context.Background())
-	if len(s.events.notes) > 0 {
-		t.Errorf("told %q too early", s.events.notes)
+	e := newTestEnv()
+	e.pod("web", "bacth")
+	e.clock.Step(ReportAfter - time.Second)
+	e.check(context.Background())
+	if len(e.events.notes) > 0 {
+		t.Errorf("Events %q too early", e.events.notes)
 	}
-	s.clock.Step(time.Second)
-	s.check(context.Background())
-	s.check(context.Background())
+	e.clock.Step(time.Second)
+	e.check(context.Background())
+	e.check(context.Background())
 	want := `web NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "bacth", did you mean "batch"?; ` +
 		`a name that another scheduler serves belongs in the manager's --other-schedulers`
-	if len(s.events.notes) != 1 || s.events.notes[0] != want {
-		t.Errorf("told %q, want once %q", s.events.notes, want)
+	if len(e.events.notes) != 1 || e.events.notes[0] != want {
+		t.Errorf("Events %q, want once %q", e.events.notes, want)
 	}
 	if got := counted(t); len(got) != 1 || got["bacth"] != 1 {
 		t.Errorf("counted %v, want one pod of bacth", got)
 	}
-	s.pod("web", "bacth", asBound)
-	s.check(context.Background())
+	e.pod("web", "bacth", asBound)
+	e.check(context.Background())
 	if left := counted(t); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
 }
 
 func TestPodsThatAreNotReportedAsUnserved(t *testing.T) {
-	for sentence, prepare := range map[string]func(s *testEnv){
-		"a pod of a profile that runs":               func(s *testEnv) { s.pod("web", "batch") },
-		"a pod of a scheduler that is known":         func(s *testEnv) { s.pod("web", "default-scheduler") },
-		"a pod of a scheduler that has bound others": func(s *testEnv) { s.pod("web", "volcano"); s.pod("other", "volcano", asBound) },
-		"a pod that some scheduler told why it waits": func(s *testEnv) {
-			s.pod("web", "volcano", func(p *v1.Pod) {
+	for name, prepare := range map[string]func(e *testEnv){
+		"a pod of a running profile":                  func(e *testEnv) { e.pod("web", "batch") },
+		"a pod of a known scheduler":                  func(e *testEnv) { e.pod("web", "default-scheduler") },
+		"a pod of a scheduler that bound another pod": func(e *testEnv) { e.pod("web", "volcano"); e.pod("other", "volcano", asBound) },
+		"a pod with a PodScheduled condition": func(e *testEnv) {
+			e.pod("web", "volcano", func(p *v1.Pod) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
 			})
 		},
-		"a pod that is being deleted": func(s *testEnv) {
-			s.pod("web", "volcano", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.clock.Now()} })
+		"a pod that is being deleted": func(e *testEnv) {
+			e.pod("web", "volcano", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: e.clock.Now()} })
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := newTestEnv()
-			prepare(s)
-			s.clock.Step(ReportAfter)
-			s.check(context.Background())
-			if len(s.events.notes) > 0 || len(counted(t)) > 0 {
-				t.Errorf("told %q", s.events.notes)
+		t.Run(name, func(t *testing.T) {
+			e := newTestEnv()
+			prepare(e)
+			e.clock.Step(ReportAfter)
+			e.check(context.Background())
+			if len(e.events.notes) > 0 || len(counted(t)) > 0 {
+				t.Errorf("Events %q", e.events.notes)
 			}
 		})
 	}
@@ -146,57 +146,57 @@ func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted(t *testing
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: reason}}
 		}
 	}
-	for sentence, c := range map[string]struct {
-		prepare func(s *testEnv)
+	for name, c := range map[string]struct {
+		prepare func(e *testEnv)
 		want    []string
 	}{
-		"the profile was deleted":          {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted")) }, []string{"shop"}},
-		"it was paused, and deleted since": {func(s *testEnv) { s.pod("web", "shop", held("ProfilePaused")) }, []string{"shop"}},
-		"two pods of one profile": {func(s *testEnv) {
-			s.pod("a", "shop", held("ProfileDeleted"))
-			s.pod("b", "shop", held("ProfilePaused"))
+		"the profile was deleted":              {func(e *testEnv) { e.pod("web", "shop", held("ProfileDeleted")) }, []string{"shop"}},
+		"the profile was paused, then deleted": {func(e *testEnv) { e.pod("web", "shop", held("ProfilePaused")) }, []string{"shop"}},
+		"two pods of one profile": {func(e *testEnv) {
+			e.pod("a", "shop", held("ProfileDeleted"))
+			e.pod("b", "shop", held("ProfilePaused"))
 		}, []string{"shop"}},
-		"the profile exists":                      {func(s *testEnv) { s.pod("web", "shop", held("ProfilePaused")); s.profiles = []string{"shop"} }, nil},
-		"the profile runs":                        {func(s *testEnv) { s.pod("web", "batch", held("ProfilePaused")) }, nil},
-		"another scheduler serves the name":       {func(s *testEnv) { s.pod("web", "default-scheduler", held("ProfileDeleted")) }, nil},
-		"another scheduler has told the pod":      {func(s *testEnv) { s.pod("web", "shop", held("Unschedulable")) }, nil},
-		"the pod has a node":                      {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted"), asBound) }, nil},
-		"it cannot be known whether there is one": {func(s *testEnv) { s.pod("web", "shop", held("ProfileDeleted")); s.profilesErr = errors.New("no") }, nil},
-		"nobody has told the pod anything":        {func(s *testEnv) { s.pod("web", "shop") }, nil},
+		"the profile exists":                  {func(e *testEnv) { e.pod("web", "shop", held("ProfilePaused")); e.profiles = []string{"shop"} }, nil},
+		"the profile runs":                    {func(e *testEnv) { e.pod("web", "batch", held("ProfilePaused")) }, nil},
+		"another scheduler serves the name":   {func(e *testEnv) { e.pod("web", "default-scheduler", held("ProfileDeleted")) }, nil},
+		"another scheduler set the condition": {func(e *testEnv) { e.pod("web", "shop", held("Unschedulable")) }, nil},
+		"the pod has a node":                  {func(e *testEnv) { e.pod("web", "shop", held("ProfileDeleted"), asBound) }, nil},
+		"the profile cannot be read":          {func(e *testEnv) { e.pod("web", "shop", held("ProfileDeleted")); e.profilesErr = errors.New("no") }, nil},
+		"the pod has no condition":            {func(e *testEnv) { e.pod("web", "shop") }, nil},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			s := newTestEnv()
-			c.prepare(s)
+		t.Run(name, func(t *testing.T) {
+			e := newTestEnv()
+			c.prepare(e)
 			for range 2 {
-				s.check(t.Context())
+				e.check(t.Context())
 			}
-			if !slices.Equal(s.heldDeleted, c.want) {
-				t.Errorf("held the pods of %q, want %q", s.heldDeleted, c.want)
+			if !slices.Equal(e.heldDeleted, c.want) {
+				t.Errorf("held the pods of %q, want %q", e.heldDeleted, c.want)
 			}
 		})
 	}
 }
 
 func TestManyUnservedPodsAreReportedInStepsAndCountedUnderFewNames(t *testing.T) {
-	s := newTestEnv()
+	e := newTestEnv()
 	for i := range 3 * maxEventsPerCheck {
-		s.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("nobody-", i%30))
+		e.pod(fmt.Sprintf("web-%02d", i), fmt.Sprint("unserved-", i%30))
 	}
-	s.clock.Step(ReportAfter)
+	e.clock.Step(ReportAfter)
 	for look := 1; look <= 4; look++ {
-		s.check(context.Background())
-		if want := min(look*maxEventsPerCheck, 3*maxEventsPerCheck); len(s.events.notes) != want {
-			t.Fatalf("%d were told after %d looks, want %d", len(s.events.notes), look, want)
+		e.check(context.Background())
+		if want := min(look*maxEventsPerCheck, 3*maxEventsPerCheck); len(e.events.notes) != want {
+			t.Fatalf("%d Events after %d checks, want %d", len(e.events.notes), look, want)
 		}
 	}
-	slices.Sort(s.events.notes)
-	if told := slices.Compact(s.events.notes); len(told) != 3*maxEventsPerCheck {
-		t.Errorf("%d pods were told, want each", len(told))
+	slices.Sort(e.events.notes)
+	if notes := slices.Compact(e.events.notes); len(notes) != 3*maxEventsPerCheck {
+		t.Errorf("%d pods have an Event, want each", len(notes))
 	}
 	if n := len(counted(t)); n != maxNames+1 {
 		t.Errorf("%d series, want %d", n, maxNames+1)
 	}
-	if strings.Contains(s.events.notes[0], "did you mean") {
-		t.Errorf("%q guesses wildly", s.events.notes[0])
+	if strings.Contains(e.events.notes[0], "did you mean") {
+		t.Errorf("%q guesses wildly", e.events.notes[0])
 	}
 }

@@ -48,6 +48,7 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
+scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
 scheduler/sandbox/log:
@@ -66,8 +67,8 @@ scheduler:              scheduler/*
 controllers/history:    api/... scheduler/compile scheduler/fault
 controllers/crashreport: scheduler/framework scheduler/fault
 controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
-controllers/explainer:  api/... scheduler/decision scheduler/fault
-controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/fault
+controllers/explainer:  api/... scheduler/decision scheduler/explain scheduler/fault
+controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/explain scheduler/fault
 
 # What is installed can be read without a cluster, and for which clusters it is.
 config:

@@ -1,0 +1,198 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// Builder builds explanations. It does no I/O, and is safe for concurrent use.
+type Builder struct {
+	// Pods and Nodes find the names that must be redacted.
+	Pods  corelisters.PodLister
+	Nodes corelisters.NodeLister
+	// Now returns the time.
+	Now func() time.Time
+}
+
+// Attempt is what a scheduling attempt found out.
+type Attempt struct {
+	Pod       *v1.Pod
+	Blueprint *compile.Blueprint
+	// Placement is the chosen node, NodeCount the number of nodes in the snapshot; nil and 0
+	// where the cycle chose none.
+	Placement *cycle.Placement
+	NodeCount int
+	// Result is how the attempt ended.
+	Result decision.Result
+	// Preemption is its outcome; nil when no plugin tried it. NominatingInfo is what PostFilter
+	// returned; may be nil.
+	Preemption     *decision.PreemptionResult
+	NominatingInfo *fwk.NominatingInfo
+	// InTree reports whether a plugin is in-tree.
+	InTree func(plugin string) bool
+	// RequeueEvents returns the events that a plugin registered.
+	RequeueEvents func(plugin string) []string
+}
+
+// newExplanation returns the explanation of a pod without its reason. blueprint is nil
+// where no profile runs.
+func (b *Builder) newExplanation(pod *v1.Pod, blueprint *compile.Blueprint) decision.Explanation {
+	e := decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID}
+	e.Status.Profile.Name, e.Status.LastChange = pod.Spec.SchedulerName, b.now()
+	if blueprint != nil {
+		e.Status.Profile = decision.DecidedBy{Name: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash}
+		e.Nodes = blueprint.Decisions.Nodes
+	}
+	return e
+}
+
+func (b *Builder) now() metav1.Time { return metav1.NewTime(b.Now()) }
+
+// queuePlace returns the status field for a pod that waits in place from now on.
+func (b *Builder) queuePlace(place queue.Place) *decision.Queue {
+	return &decision.Queue{Where: string(place), Since: b.now()}
+}
+
+// Failure returns the explanation of an attempt that ended with err, with all fields that
+// distinguish its reasons from others; the rest is left to AddMessage.
+func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
+	e := b.newExplanation(a.Pod, a.Blueprint)
+	e.Status.Result = decision.ResultError
+	if a.Result == decision.Unschedulable {
+		e.Status.Result = decision.ResultUnschedulable
+	}
+	// An event that came during the attempt may activate the pod at once; then its next
+	// attempt replaces this explanation.
+	e.Status.Queue, e.Status.Nodes = b.queuePlace(queue.Backoff), a.nodeCounts(err)
+	var fitErr *framework.FitError
+	var rejected *binding.BindRejectedError
+	switch {
+	case errors.As(err, &fitErr):
+		e.Status.Rejections, e.Status.BlockedBy = cycle.Rejections(fitErr, b.Redactor(a))
+		if len(fitErr.Diagnosis.UnschedulablePlugins)+len(fitErr.Diagnosis.PendingPlugins) > 0 {
+			e.Status.Queue.Where = string(queue.Unschedulable)
+		}
+		if e.Status.Preemption = a.Preemption; a.isPreempting() {
+			e.Status.Result = decision.ResultPreempting
+		}
+	case errors.As(err, &rejected):
+		e.Status.BlockedBy = rejected.Plugin
+	}
+	if len(e.Status.Rejections) == 0 {
+		// Without rejections only the message distinguishes this failure from others.
+		e.Status.Message = b.redactedMessage(a, err)
+	}
+	return &e
+}
+
+// AddMessage adds the fields that do not distinguish a failure from others: the message
+// and the events that requeue the pod.
+func (b *Builder) AddMessage(e *decision.Explanation, a Attempt, err error) {
+	e.Status.Message = b.redactedMessage(a, err)
+	var fitErr *framework.FitError
+	if errors.As(err, &fitErr) {
+		plugins := fitErr.Diagnosis.UnschedulablePlugins.Union(fitErr.Diagnosis.PendingPlugins)
+		e.Status.RequeueEvents = RequeueEvents(a.RequeueEvents, sets.List(plugins)...)
+	}
+}
+
+// WaitingOnPermit returns the explanation of a pod that waits on these Permit plugins.
+func (b *Builder) WaitingOnPermit(a Attempt, plugins []string) decision.Explanation {
+	e := b.newExplanation(a.Pod, a.Blueprint)
+	e.Status.Result, e.Status.Nodes, e.Status.Queue = decision.ResultWaitingOnPermit, a.nodeCounts(nil), b.queuePlace(queue.InFlight)
+	e.Status.BlockedBy = strings.Join(plugins, ", ")
+	e.Status.Message = "a node is chosen; the pod waits for " + e.Status.BlockedBy
+	return e
+}
+
+// Bound returns the explanation of a bound pod.
+func (b *Builder) Bound(a Attempt) decision.Explanation {
+	e := b.newExplanation(a.Pod, a.Blueprint)
+	e.Status.Result, e.Status.Nodes = decision.ResultBound, a.nodeCounts(nil)
+	return e
+}
+
+// Held returns the explanation of a pod that is held by its profile or quarantined.
+// blueprint is nil where no profile runs.
+func (b *Builder) Held(pod *v1.Pod, blueprint *compile.Blueprint, hold queue.Hold) decision.Explanation {
+	e := b.newExplanation(pod, blueprint)
+	e.Status.Result, e.Status.Queue = decision.ResultHeld, b.queuePlace(queue.Held)
+	if hold.Reason == queue.Quarantined {
+		e.Status.Result = decision.ResultQuarantined
+	}
+	e.Status.BlockedBy, e.Status.Message = hold.Reason, hold.Message
+	return e
+}
+
+// Gated returns the explanation of a pod that the PreEnqueue plugin gate holds. evicting
+// says that victims are being evicted for the pod.
+func (b *Builder) Gated(pod *v1.Pod, blueprint *compile.Blueprint, gate string, evicting bool, events []decision.RequeueEvents) decision.Explanation {
+	e := b.newExplanation(pod, blueprint)
+	e.Status.Result, e.Status.Queue = decision.ResultGated, b.queuePlace(queue.Gated)
+	e.Status.Queue.Gate, e.Status.BlockedBy = gate, gate
+	e.Status.Message = queue.GateMessage(gate)
+	if evicting {
+		e.Status.Result, e.Status.Preemption = decision.ResultPreempting, &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
+	}
+	e.Status.RequeueEvents = events
+	return e
+}
+
+// RequeueEvents returns the events that the plugins registered, by plugin.
+func RequeueEvents(registered func(plugin string) []string, plugins ...string) (all []decision.RequeueEvents) {
+	for _, plugin := range plugins {
+		if events := registered(plugin); len(events) > 0 {
+			all = append(all, decision.RequeueEvents{Plugin: plugin, Events: decision.Summarize(events, func(rest []string) string {
+				return fmt.Sprintf("%d more", len(rest))
+			})})
+		}
+	}
+	return decision.Summarize(all, func(rest []decision.RequeueEvents) decision.RequeueEvents {
+		return decision.RequeueEvents{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
+	})
+}
+
+// nodeCounts returns the node counts of an attempt that ended with err; nil when it
+// evaluated no node.
+func (a Attempt) nodeCounts(err error) *decision.Nodes {
+	var fitErr *framework.FitError
+	switch {
+	case a.Placement != nil:
+		return decisionNodes(a.NodeCount, a.Placement.Evaluated, a.Placement.Feasible)
+	case errors.As(err, &fitErr):
+		return decisionNodes(fitErr.NumAllNodes, fitErr.Diagnosis.NodeToStatus.Len(), 0)
+	case errors.Is(err, cycle.ErrNoNodes):
+		return decisionNodes(0, 0, 0)
+	}
+	return nil
+}
+
+func decisionNodes(total, evaluated, feasible int) *decision.Nodes {
+	return &decision.Nodes{
+		Total: int32(total), Evaluated: int32(evaluated), Feasible: int32(feasible), Summary: fmt.Sprintf("%d/%d", feasible, total),
+	}
+}
+
+// isPreempting reports whether victims are being evicted for the pod, by Berth's own
+// preemption or by a PostFilter plugin that nominated a node.
+func (a Attempt) isPreempting() bool {
+	if a.Preemption != nil {
+		return a.Preemption.Outcome == decision.PreemptionVictimsChosen || a.Preemption.Outcome == decision.PreemptionUnderWay
+	}
+	return a.NominatingInfo != nil && a.NominatingInfo.NominatedNodeName != ""
+}

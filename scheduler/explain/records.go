@@ -1,0 +1,192 @@
+package explain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// putVerdict says what Put does with an explanation.
+type putVerdict int
+
+const (
+	putAccepted  putVerdict = iota
+	putUnchanged            // the reasons are those that were put last
+	putTooLate              // the pod is bound or deleted
+	putFull                 // too many items of the kind wait
+)
+
+// evaluatePut returns what Put does with e. The caller holds the lock.
+func (q *Queue) evaluatePut(e *decision.Explanation, reasons uint64) putVerdict {
+	r := q.records[types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}]
+	if r != nil && r.uid == e.UID {
+		switch {
+		case r.podDeleted, r.podBound && e.Status.Result != v1alpha1.ResultBound:
+			return putTooLate
+		case r.reasons == reasons:
+			return putUnchanged
+		}
+	}
+	at, _ := q.kindOf(r, e)
+	if len(q.heaps[at]) >= capacity[at] && (r == nil || r.pending == nil || r.pending.kind != at) {
+		return putFull
+	}
+	return putAccepted
+}
+
+// store adds e, which evaluatePut accepted. The caller holds the lock.
+func (q *Queue) store(e *decision.Explanation, reasons uint64) {
+	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Pod}
+	r := q.records[name]
+	if r == nil {
+		r = &podRecord{name: name, uid: e.UID}
+		q.records[name] = r
+	}
+	if r.uid != e.UID { // a new pod of the same name
+		q.clearPending(r)
+		r.uid, r.podBound, r.podDeleted = e.UID, false, false
+	}
+	r.reasons = reasons
+	q.cancelDeletion(r)
+	if e.Status.Result == v1alpha1.ResultBound {
+		r.podBound = true
+		q.scheduleDeletion(r, deletionItems, q.now().Add(boundRetention))
+	}
+	q.setPending(r, &item{record: r, explanation: e, reasons: reasons})
+}
+
+// setPending adds an item in place of the record's pending one, unless the object has
+// these reasons already; what the object has is unknown while a task is in progress. The
+// new item keeps the due time and sequence of one of the same kind.
+func (q *Queue) setPending(r *podRecord, it *item) {
+	before := r.pending
+	q.clearPending(r)
+	if (!r.inProgress || fault.NewsWhileWritingLost) && r.objectExists && r.owner == r.uid && r.writtenReasons == it.reasons {
+		return
+	}
+	it.kind, it.due = q.kindOf(r, it.explanation)
+	if before != nil && before.kind == it.kind {
+		it.due, it.sequence = before.due, before.sequence
+	}
+	r.pending = q.push(it)
+}
+
+func (q *Queue) clearPending(r *podRecord) {
+	q.remove(r.pending)
+	r.pending = nil
+}
+
+// markPodBound schedules the deletion of the object for now, unless it records the bind.
+func (q *Queue) markPodBound(r *podRecord) {
+	r.podBound = true
+	if r.pending != nil && r.pending.explanation.Status.Result != v1alpha1.ResultBound {
+		q.clearPending(r)
+	}
+	if r.deletion == nil {
+		due := q.now()
+		if fault.BoundExplainedOn {
+			due = due.Add(boundRetention)
+		}
+		q.scheduleDeletion(r, outdatedItems, due)
+	}
+	q.forgetIfDone(r)
+}
+
+// markPodDeleted schedules the deletion of the object for now.
+func (q *Queue) markPodDeleted(r *podRecord) {
+	r.podDeleted = true
+	q.clearPending(r)
+	q.scheduleDeletion(r, deletionItems, q.now())
+	q.forgetIfDone(r)
+}
+
+// withdraw schedules the deletion of the object, which may be written again later.
+func (q *Queue) withdraw(r *podRecord) {
+	r.reasons = 0
+	r.podDeleted = fault.UnsaidForGood
+	q.clearPending(r)
+	q.scheduleDeletion(r, deletionItems, q.now())
+}
+
+// scheduleDeletion adds a deletion of that kind at due.
+func (q *Queue) scheduleDeletion(r *podRecord, kind int, due time.Time) {
+	q.cancelDeletion(r)
+	r.deletion = q.push(&item{record: r, kind: kind, due: due})
+}
+
+func (q *Queue) cancelDeletion(r *podRecord) {
+	q.remove(r.deletion)
+	r.deletion = nil
+}
+
+// forgetIfDone deletes the record of a bound or deleted pod when neither an object nor a
+// task of it is left.
+func (q *Queue) forgetIfDone(r *podRecord) {
+	if r.inProgress || r.objectExists || r.pending != nil || !r.podBound && !r.podDeleted {
+		return
+	}
+	q.cancelDeletion(r)
+	delete(q.records, r.name)
+}
+
+// ExistingObject is a SchedulingDecision that existed before the queue did.
+type ExistingObject struct {
+	Namespace, Pod string
+	// Owner is the UID of its pod, Object its own UID.
+	Owner, Object types.UID
+	// WrittenAt is when it was last written. Status is its content, of which the queue keeps
+	// a hash of the reasons.
+	WrittenAt time.Time
+	Status    decision.Status
+	// PodDeleted says that its pod was deleted.
+	PodDeleted bool
+	// BoundAt is when its pod was bound; zero while the pod is pending.
+	BoundAt time.Time
+}
+
+// AddExisting adds an object that an earlier process wrote. A later Put updates the object
+// only if its reasons differ.
+func (q *Queue) AddExisting(o ExistingObject) {
+	name := types.NamespacedName{Namespace: o.Namespace, Name: o.Pod}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	defer q.notify()
+	r := q.records[name]
+	if r == nil {
+		r = &podRecord{name: name, uid: o.Owner}
+		q.records[name] = r
+	}
+	r.objectExists, r.object, r.owner, r.writtenAt = true, o.Object, o.Owner, q.notAfterNow(o.WrittenAt)
+	if !fault.FoundReasonsUnknown {
+		r.writtenReasons = reasonsOf(&o.Status)
+	}
+	if r.uid != o.Owner {
+		return // a newer pod of the same name; its explanation replaces the object
+	}
+	if it := r.pending; it != nil {
+		q.setPending(r, it)
+	}
+	switch {
+	case r.pending != nil || r.deletion != nil:
+	case o.PodDeleted:
+		q.scheduleDeletion(r, deletionItems, q.now())
+	case o.WrittenAt.After(o.BoundAt) && !o.BoundAt.IsZero(): // the object records the bind
+		r.podBound = true
+		q.scheduleDeletion(r, deletionItems, q.notAfterNow(o.BoundAt).Add(boundRetention))
+	case !o.BoundAt.IsZero():
+		r.podBound = true
+		q.scheduleDeletion(r, outdatedItems, q.now())
+	}
+}
+
+// notAfterNow returns t, or now where the clock that gave t is ahead.
+func (q *Queue) notAfterNow(t time.Time) time.Time {
+	if now := q.now(); t.After(now) {
+		return now
+	}
+	return t
+}

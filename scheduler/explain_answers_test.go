@@ -1,0 +1,165 @@
+package scheduler
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
+)
+
+func TestEveryAnswerOfAPluginIsExplained(t *testing.T) {
+	for name, c := range map[string]struct {
+		point  string
+		answer probe.StatusFunc
+		want   *decision.Status
+	}{
+		"a pod that waits on Permit": {"Permit", probe.Wait, &decision.Status{
+			Result: "WaitingOnPermit", Message: "a node is chosen; the pod waits for A", BlockedBy: "A",
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("InFlight"),
+		}},
+		"a plugin that fails": {"Filter", probe.Fail(errPlugin), &decision.Status{
+			Result: "Error", Message: `running "A" filter plugin: broken`, Queue: queueAt("Backoff"),
+		}},
+		"a plugin that rejects the chosen node": {"Reserve", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
+			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"},
+			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+			Queue:      queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+		}},
+		"a plugin that rejects the pod in PreBind": {"PreBind", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "no", BlockedBy: "A",
+			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("Backoff"),
+		}},
+		"an out-of-tree plugin rejects nodes": {"Filter", probe.Reject("no"), &decision.Status{
+			Result: "Unschedulable", Message: "0/2 nodes are available: 2 no.", BlockedBy: "A 2",
+			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Summary: "0/2"},
+			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 2, ExampleNode: "n1"}},
+			ClosestNodes: []decision.ClosestNode{
+				{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}, {Node: "n2", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}},
+			},
+			Queue: queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.a.PermitTimeout = time.Hour
+				env.a.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}}}
+				env.a.SetStatus(c.point, c.answer)
+				env.a.SetStatus("PreBindPreFlight", nil) // so that PreBind is called
+				env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+				defer env.startLeading()()
+				env.create(webPod("a"))
+				env.wantStatus("a", c.want)
+			}, node("n1"), node("n2"))
+		})
+	}
+}
+
+func TestAPodWithoutNodesIsExplained(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer env.startLeading()()
+		env.create(webPod("a"))
+		env.wantStatus("a", &decision.Status{
+			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &decision.Nodes{Summary: "0/0"}, Queue: queueAt("Backoff"),
+		})
+	})
+}
+
+func TestTheProfileSelectsWhichPodsAreExplained(t *testing.T) {
+	refused := &decision.Status{
+		Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
+		Nodes:        &decision.Nodes{Total: 1, Evaluated: 1, Summary: "0/1"},
+		Rejections:   []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+		ClosestNodes: []decision.ClosestNode{{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}},
+		Queue:        queueAt("Unschedulable"),
+	}
+	bound := &decision.Status{Result: "Bound", Nodes: &decision.Nodes{Total: 1, Evaluated: 1, Feasible: 1, Summary: "1/1"}}
+	for explain, want := range map[v1alpha1.Explain]struct{ refused, bound *decision.Status }{
+		v1alpha1.ExplainNone:     {nil, nil},
+		v1alpha1.ExplainRefusals: {refused, nil},
+		v1alpha1.ExplainAll:      {refused, bound},
+	} {
+		t.Run(string(explain), func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.a.Events = []fwk.ClusterEventWithHint{}
+				env.explained(explain, v1alpha1.DetailReasons)
+				defer env.startLeading()()
+				env.create(webPod("bound"))
+				env.wantStatus("bound", want.bound)
+				env.a.SetStatus("Filter", probe.Reject("no"))
+				env.create(webPod("refused"))
+				env.wantStatus("refused", want.refused)
+				time.Sleep(time.Minute)
+				env.wantStatus("bound", nil)
+			}, node("n1"))
+		})
+	}
+}
+
+func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.a.SetStatus("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a.`))
+		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer env.startLeading()()
+		env.create(fixture.Pod("shop/a").SchedulerName("p").Obj())
+		const said = `node "<node>" (<node>/4) is kept for <pod>, 1 of 2; not for shop/a.`
+		why := env.status("a")
+		if why == nil {
+			t.Fatal("it is not explained")
+		}
+		env.want("message", why.Message, "0/1 nodes are available: 1 "+said+".")
+		env.want("reason", why.Rejections[0].Reason, said)
+		env.want("missing", why.ClosestNodes[0].Missing[0].Reason, said)
+
+		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailNodes)
+		time.Sleep(2 * time.Minute)
+		env.want("reason, with detail Nodes", env.status("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
+
+		// Nothing reads it: the existing object must be deleted.
+		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		time.Sleep(2 * time.Minute)
+		env.want("reason, with detail Reasons again", env.status("a").Rejections[0].Reason, said)
+	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
+}
+
+func TestAPodThatIsDeletedIsExplainedNoMore(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		refuse := probe.Reject("no")
+		env.a.SetStatus("Filter", refuse)
+		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+		defer env.startLeading()()
+		env.create(webPod("a"))
+		if env.status("a") == nil {
+			t.Fatal("it is not explained")
+		}
+		env.cluster.DeletePod(webPod("a"))
+		synctest.Wait()
+		env.wantStatus("a", nil)
+		// This pod is deleted during its attempt.
+		env.a.SetStatus("Filter", func() *fwk.Status {
+			env.cluster.DeletePod(webPod("b"))
+			time.Sleep(time.Millisecond)
+			return refuse()
+		})
+		env.create(webPod("b"))
+		time.Sleep(time.Second)
+		env.wantStatus("b", nil)
+		// And this one as soon as it is bound.
+		env.a.SetStatus("Filter", nil)
+		env.explained(v1alpha1.ExplainAll, v1alpha1.DetailReasons)
+		env.create(webPod("c"))
+		if env.status("c") == nil {
+			t.Fatal("it is not explained that it is bound")
+		}
+		env.cluster.DeletePod(webPod("c"))
+		synctest.Wait()
+		env.wantStatus("c", nil)
+	}, node("n1"))
+}

@@ -1,0 +1,247 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/journal"
+	"github.com/berthdev/berth/scheduler/leadership"
+)
+
+const (
+	// handoverRetryInterval is the pause after a request that failed.
+	handoverRetryInterval = time.Second
+	// handoverPollInterval is how often the informers' progress is checked.
+	handoverPollInterval = 10 * time.Millisecond
+	// requestTimeout is how long an API server may work on a request even when its
+	// client is deleted: its default --request-timeout.
+	requestTimeout = time.Minute
+)
+
+var (
+	podKind  = v1.SchemeGroupVersion.WithResource("pods")
+	nodeKind = v1.SchemeGroupVersion.WithResource("nodes")
+)
+
+// Handover is how a new leader takes over from the one before. The zero value takes
+// nothing over: no other process has led.
+type Handover struct {
+	// Journal names the pods that already have a PodScheduled condition but may have a
+	// Binding of the earlier leader in flight. With nil, every pending pod is fenced.
+	Journal *journal.Journal
+	// Leadership returns what this process knows of its own leadership; required with
+	// Journal.
+	Leadership func(ctx context.Context) (journal.Leadership, error)
+	// List reads all objects of a kind from a quorum of etcd.
+	List leadership.QuorumLister
+	// Profiles returns the names of all profiles, running here or not: a Binding of
+	// their pods may be in flight.
+	Profiles func(ctx context.Context) ([]string, error)
+}
+
+// handOver makes sure, before the first decision, that no earlier leader can take
+// resources that this leader counts as free: the informers hold all that the earlier
+// leader wrote, and Bindings that it still sends fail. It returns false when ctx ends
+// first.
+//
+// The order matters: first the journal, so that no late write of an earlier leader
+// changes it; then the informers; then the pods are fenced that existed when the Lease
+// changed hands; then handOver waits for the pods that were bound before their fence.
+func (s *Scheduler) handOver(ctx context.Context) bool {
+	if s.options.Handover.List == nil {
+		return true
+	}
+	start := s.options.Clock.Now()
+	fromJournal, ok := s.takeOverJournal(ctx)
+	if !ok {
+		return false
+	}
+	if fromJournal.Fence == journal.FenceNone {
+		s.recordHandover(start, fromJournal, fencing{}, binding.FenceResult{})
+		return ctx.Err() == nil
+	}
+	names, ok := retry(ctx, s, s.options.Handover.Profiles)
+	if !ok || !s.waitForInformers(ctx) {
+		return false
+	}
+	synced := s.options.Clock.Now()
+	toFence := s.podsToFence(names, fromJournal)
+	result := s.binding.FencePods(ctx, toFence.pods, s.epoch)
+	var bound []leadership.ListedObject
+	for _, pod := range result.Bound {
+		bound = append(bound, leadership.ListedObject{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion})
+	}
+	if !s.waitForObjects(ctx, bound, s.missingPods) {
+		return false
+	}
+	if len(result.Unfenced) > 0 {
+		s.options.Log.Info("Waiting until no Binding of an earlier leader can be in flight", "pods", len(result.Unfenced), "for", requestTimeout)
+		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) || !s.waitForInformers(ctx) {
+			return false
+		}
+	}
+	if ctx.Err() != nil && !fault.TakeoverCutShortCounts {
+		return false // FencePods did not reach all pods: the next leader has to fence them
+	}
+	toFence.informersSynced = synced.Sub(start)
+	s.recordHandover(start, fromJournal, toFence, result)
+	return ctx.Err() == nil
+}
+
+// waitForInformers waits until informers and cache hold each object of a quorum list at
+// its version or a newer one. It does not wait for the list's own resourceVersion: a
+// watch without events learns of that version only a minute later.
+func (s *Scheduler) waitForInformers(ctx context.Context) bool {
+	if fault.TakeoverUnseen {
+		return true
+	}
+	pods, ok := s.quorumList(ctx, podKind, eventhandlers.NonTerminatedPods)
+	if !ok {
+		return false
+	}
+	nodes, ok := s.quorumList(ctx, nodeKind, "")
+	if !ok {
+		return false
+	}
+	return s.waitForObjects(ctx, pods.Objects, s.missingPods) && s.waitForObjects(ctx, nodes.Objects, s.missingNodes) &&
+		s.waitForObjects(ctx, s.deletedNodes(nodes), s.cachedNodes)
+}
+
+func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, bool) {
+	return retry(ctx, s, func(ctx context.Context) (leadership.ObjectList, error) {
+		return s.options.Handover.List(ctx, kind, fields)
+	})
+}
+
+// retry calls f until it returns no error; it returns false when ctx ends first.
+func retry[T any](ctx context.Context, s *Scheduler, f func(context.Context) (T, error)) (T, bool) {
+	for {
+		result, err := f(ctx)
+		if err == nil {
+			return result, true
+		}
+		s.options.Log.Error(err, "Leader handover: a request failed and is retried")
+		if !s.sleep(ctx, handoverRetryInterval) {
+			return result, false
+		}
+	}
+}
+
+// waitForObjects waits until missing returns no object of the list, and logs every ten
+// seconds which it waits for. missing returns the rest of the list that is still missing.
+func (s *Scheduler) waitForObjects(ctx context.Context, listed []leadership.ListedObject, missing func([]leadership.ListedObject) []leadership.ListedObject) bool {
+	for logged := s.options.Clock.Now(); ; {
+		if listed = missing(listed); len(listed) == 0 {
+			return true
+		}
+		if s.options.Clock.Since(logged) > 10*time.Second {
+			logged = s.options.Clock.Now()
+			s.options.Log.Info("Leader handover waits for the informers", "object", listed[0], "more", len(listed)-1)
+		}
+		if !s.sleep(ctx, handoverPollInterval) {
+			return false
+		}
+	}
+}
+
+func (s *Scheduler) sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.options.Clock.After(d):
+		return true
+	}
+}
+
+// missingPods returns the list from the first pod on that the informer (for a pod with a
+// node, the cache) lacks or holds at an older version.
+func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.ListedObject {
+	informer := s.options.Informers.Core().V1().Pods()
+	synced := informer.Informer().LastSyncResourceVersion()
+	return fromFirst(listed, func(l leadership.ListedObject) bool {
+		pod, err := informer.Lister().Pods(l.Namespace).Get(l.Name)
+		if err != nil {
+			return !atLeast(synced, l.ResourceVersion) // else it was deleted
+		}
+		if pod.Spec.NodeName != "" {
+			// No pod is assumed yet: each pod in the cache came from the informer.
+			if pod = s.cache.Pod(pod.UID); pod == nil {
+				return true
+			}
+		}
+		return !atLeast(pod.ResourceVersion, l.ResourceVersion)
+	})
+}
+
+// missingNodes returns the list from the first node on that the snapshot lacks or holds
+// at an older version.
+func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.ListedObject {
+	synced := s.options.Informers.Core().V1().Nodes().Informer().LastSyncResourceVersion()
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	snapshot := s.cache.UpdateSnapshot() // the loop does not run yet
+	return fromFirst(listed, func(l leadership.ListedObject) bool {
+		if info := snapshot.Node(l.Name); info != nil {
+			return !atLeast(info.Node().ResourceVersion, l.ResourceVersion)
+		}
+		_, err := s.options.Informers.Core().V1().Nodes().Lister().Get(l.Name)
+		return err == nil || !atLeast(synced, l.ResourceVersion)
+	})
+}
+
+// deletedNodes returns the nodes in the informer's store that the list lacks and that
+// are not newer than it: they were deleted.
+func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.ListedObject {
+	nodes, err := s.options.Informers.Core().V1().Nodes().Lister().List(labels.Everything())
+	if err != nil {
+		s.options.Log.Error(err, "Cannot list nodes")
+	}
+	listed := map[types.UID]bool{}
+	for _, l := range list.Objects {
+		listed[l.UID] = true
+	}
+	var deleted []leadership.ListedObject
+	for _, node := range nodes {
+		if !listed[node.UID] && !atLeast(node.ResourceVersion, list.ResourceVersion) {
+			deleted = append(deleted, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
+		}
+	}
+	return deleted
+}
+
+// cachedNodes returns the list from the first node on that the snapshot still holds.
+func (s *Scheduler) cachedNodes(deleted []leadership.ListedObject) []leadership.ListedObject {
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	snapshot := s.cache.UpdateSnapshot()
+	return fromFirst(deleted, func(l leadership.ListedObject) bool {
+		info := snapshot.Node(l.Name)
+		return info != nil && info.Node().UID == l.UID
+	})
+}
+
+// fromFirst returns the list from the first object on for which lacking is true; nil
+// when there is none.
+func fromFirst(listed []leadership.ListedObject, lacking func(leadership.ListedObject) bool) []leadership.ListedObject {
+	if i := slices.IndexFunc(listed, lacking); i >= 0 {
+		return listed[i:]
+	}
+	return nil
+}
+
+// atLeast reports whether a resource version equals another one or is newer. Versions
+// that cannot be compared count as older.
+func atLeast(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order >= 0
+}

@@ -1,0 +1,129 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// A profile that is deleted or paused holds all its pods at once. Their status is
+// written within a token bucket, so that the API server has room for others.
+const (
+	heldStatusBurst = 50
+	heldStatusQPS   = 50
+)
+
+// heldStatusQueue holds the status updates of held pods that are to be written.
+// Pods whose status says Unschedulable go first, since cluster autoscalers add nodes
+// for them.
+type heldStatusQueue struct {
+	clock clock.WithDelayedExecution
+	// write writes an update into the pod's status, unless it is out of date.
+	write func(pod *v1.Pod, hold queue.Hold)
+
+	mu           sync.Mutex
+	tokens       float64
+	refilledAt   time.Time
+	urgent, rest []types.UID
+	updates      map[types.UID]heldUpdate
+	// scheduled is true while a timer is set that calls flush.
+	scheduled bool
+}
+
+type heldUpdate struct {
+	pod  *v1.Pod
+	hold queue.Hold
+}
+
+func newHeldStatusQueue(c clock.WithDelayedExecution, write func(*v1.Pod, queue.Hold)) *heldStatusQueue {
+	return &heldStatusQueue{clock: c, write: write, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
+}
+
+// add writes the update now or when there is a token for it. An update replaces an
+// older one of the same pod.
+func (q *heldStatusQueue) add(pod *v1.Pod, hold queue.Hold) {
+	q.mu.Lock()
+	if _, queued := q.updates[pod.UID]; !queued {
+		if hasUnschedulableReason(pod) {
+			q.urgent = append(q.urgent, pod.UID)
+		} else {
+			q.rest = append(q.rest, pod.UID)
+		}
+	}
+	q.updates[pod.UID] = heldUpdate{pod, hold}
+	scheduled := q.scheduled
+	q.mu.Unlock()
+	if !scheduled {
+		q.flush()
+	}
+}
+
+// flush writes as many updates as there are tokens, and sets a timer for the rest.
+func (q *heldStatusQueue) flush() {
+	q.mu.Lock()
+	now := q.clock.Now()
+	q.tokens = min(heldStatusBurst, q.tokens+now.Sub(q.refilledAt).Seconds()*heldStatusQPS)
+	q.refilledAt = now
+	var updates []heldUpdate
+	for ; q.tokens >= 1 && len(q.updates) > 0; q.tokens-- {
+		updates = append(updates, q.pop())
+	}
+	q.scheduled = len(q.updates) > 0
+	if q.scheduled {
+		q.clock.AfterFunc(time.Second/heldStatusQPS, q.flush)
+	}
+	q.mu.Unlock()
+	for _, h := range updates {
+		q.write(h.pod, h.hold)
+	}
+}
+
+// pop removes the first update. The caller holds the lock, and there is one.
+func (q *heldStatusQueue) pop() heldUpdate {
+	from := &q.rest
+	if len(q.urgent) > 0 {
+		from = &q.urgent
+	}
+	uid := (*from)[0]
+	*from = (*from)[1:]
+	h := q.updates[uid]
+	delete(q.updates, uid)
+	return h
+}
+
+func hasUnschedulableReason(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			return c.Reason == v1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+// hasHoldCondition reports whether the pod's condition already gives this hold.
+func hasHoldCondition(pod *v1.Pod, hold queue.Hold) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == hold.Reason && c.Message == hold.Message
+	})
+}
+
+// writeHeldStatus writes the pod's hold, as the queue has it now, into its condition,
+// and an Event where the condition did not say so yet. A hold that is over is not
+// written. A PreEnqueue plugin's gate is no hold, so that it gets no Event.
+func (s *Scheduler) writeHeldStatus(pod *v1.Pod, hold queue.Hold) {
+	if current, held := s.queue.HoldOf(pod.UID); held {
+		hold = current
+	} else if hold.Reason != v1.PodReasonSchedulingGated {
+		return
+	}
+	s.binding.SetNotScheduled(pod, hold.Reason, hold.Message, nil)
+	if hold.Reason != v1.PodReasonSchedulingGated && !hasHoldCondition(pod, hold) {
+		s.options.RecorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
+	}
+}

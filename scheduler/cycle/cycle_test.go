@@ -1,12 +1,21 @@
 package cycle_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/probe"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -59,6 +68,142 @@ func TestUnevaluatedNodesAreRejectedByThePluginsThatNarrowedTheSearch(t *testing
 			got := fitErrorOf(t, pod, nodes...)
 			if want := "0/2 nodes are available: " + test.want + ", 1 node(s) had untolerated taint(s)."; got != want {
 				t.Errorf("refusal:\n got %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// walker tries pods in a cluster of nodes n000, n001 ... with one probe at
+// every point, and tells which nodes were asked.
+type testWalk struct {
+	t     *testing.T
+	cycle cycle.Cycle
+	cache *cache.Cache
+	probe *probe.Plugin
+	*framework.Framework
+}
+
+func newTestWalk(t *testing.T, nodes int, without ...framework.Point) *testWalk {
+	w := &testWalk{t: t, cache: cache.New(), probe: &probe.Plugin{PluginName: "A", Log: &probe.CallLog{}}}
+	for i := range nodes {
+		w.cache.SetNode(fixture.Node(fmt.Sprintf("n%03d", i)).Obj())
+	}
+	var err error
+	w.Framework, err = framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{w.probe}, without...)},
+		probe.Registry(w.probe), framework.Host{Clock: clock.RealClock{}, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// walk makes one attempt and describes it: the first and the last node that
+// were asked, how many those are, and what came of it.
+func (w *testWalk) walk(pod *fixture.PodBuilder) string {
+	w.t.Helper()
+	w.probe.Log.Take()
+	placement, err := w.cycle.Run(w.t.Context(), cycle.Request{
+		Framework: w.Framework, Pod: pod.Obj(), Snapshot: w.cache.UpdateSnapshot(), State: framework.NewCycleState(),
+	})
+	var asked []string
+	for _, line := range w.probe.Log.Take() {
+		if _, node, is := strings.Cut(line, "A.Filter "); is {
+			asked = append(asked, node)
+		}
+	}
+	text := "asked none"
+	if len(asked) > 0 {
+		text = fmt.Sprintf("asked %d, %s to %s", len(asked), asked[0], asked[len(asked)-1])
+	}
+	var unfit *framework.FitError
+	switch {
+	case errors.As(err, &unfit):
+		return text + ": fits nowhere"
+	case err != nil:
+		return text + ": " + err.Error()
+	}
+	return fmt.Sprintf("%s: %d of %d fit", text, placement.Feasible, placement.Evaluated)
+}
+
+// The rules of kube-scheduler's walk: at most K nodes that fit are scored, the
+// (K+1)th ends the walk and is not counted, and the next walk starts behind
+// the last node that was.
+func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
+	plain := fixture.Pod("p")
+	refuse := func(nodes ...string) func(w *testWalk) {
+		return func(w *testWalk) {
+			for _, node := range nodes {
+				w.probe.SetStatus("Filter "+node, probe.Reject("no"))
+			}
+		}
+	}
+	for sentence, c := range map[string]struct {
+		nodes   int
+		without []framework.Point
+		arrange func(w *testWalk)
+		pods    []*fixture.PodBuilder
+		want    []string
+	}{
+		"a small cluster is asked whole, always from the same node on": {
+			nodes: 3, pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{"asked 3, n000 to n002: 3 of 3 fit", "asked 3, n000 to n002: 3 of 3 fit"},
+		},
+		"a large one is asked until one fits that is not needed, and the next begins with that": {
+			nodes: 120, pods: []*fixture.PodBuilder{plain, plain, plain},
+			want: []string{
+				"asked 101, n000 to n100: 100 of 100 fit", "asked 101, n100 to n080: 100 of 100 fit",
+				"asked 101, n080 to n060: 100 of 100 fit",
+			},
+		},
+		"a node that does not fit counts as asked, also behind the last that is needed": {
+			nodes: 120, arrange: refuse("n005", "n101", "n102"), pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{"asked 104, n000 to n103: 100 of 103 fit", "asked 102, n103 to n084: 100 of 101 fit"},
+		},
+		"where all that fit are needed, all are asked and the walk begins anew": {
+			nodes: 101, arrange: refuse("n050"), pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{"asked 101, n000 to n100: 100 of 101 fit", "asked 101, n000 to n100: 100 of 101 fit"},
+		},
+		"without scores the first node that fits will do": {
+			nodes: 5, without: []framework.Point{framework.PreScore, framework.Score},
+			pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{"asked 2, n000 to n001: 1 of 1 fit", "asked 2, n001 to n002: 1 of 1 fit"},
+		},
+		"a pod that fits nowhere has asked all": {
+			nodes: 5, arrange: func(w *testWalk) { w.probe.SetStatus("Filter", probe.Reject("no")) },
+			pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{"asked 5, n000 to n004: fits nowhere", "asked 5, n000 to n004: fits nowhere"},
+		},
+		"a walk that fails moves the start by those it has asked": {
+			nodes: 120,
+			arrange: func(w *testWalk) {
+				w.probe.SetStatus("Filter n003", probe.Fail(errors.New("broken")))
+			},
+			pods: []*fixture.PodBuilder{plain, plain},
+			want: []string{
+				`asked 4, n000 to n003: running "A" filter plugin: broken`,
+				`asked 1, n003 to n003: running "A" filter plugin: broken`,
+			},
+		},
+		"the nominated node is asked first, and moves nothing when it will do": {
+			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
+			want: []string{"asked 1, n007 to n007: 1 of 1 fit", "asked 101, n000 to n100: 100 of 100 fit"},
+		},
+		"one that will not do counts as asked": {
+			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
+			want: []string{"asked 103, n007 to n101: 100 of 101 fit", "asked 102, n101 to n082: 100 of 101 fit"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newTestWalk(t, c.nodes, c.without...)
+			if c.arrange != nil {
+				c.arrange(w)
+			}
+			var got []string
+			for _, pod := range c.pods {
+				got = append(got, w.walk(pod))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("walks (-want +got):\n%s", diff)
 			}
 		})
 	}

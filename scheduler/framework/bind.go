@@ -6,11 +6,104 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
+
+// maxPermitWait is the longest that a Permit plugin may let a pod wait,
+// upstream's bound.
+const maxPermitWait = 15 * time.Minute
+
+// RunReservePluginsReserve lets the Reserve chain claim what the pod needs.
+// On a refusal the caller runs RunReservePluginsUnreserve.
+func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
+	ctx, at := f.beginPoint(ctx, state, "Reserve")
+	defer at.end(&status)
+	running := ""
+	defer f.recoverPanic(pod, state, &running, "Reserve", &status)
+	w := callWatchOf(state)
+	for _, plugin := range f.reserve {
+		running = plugin.Name()
+		outer := f.beginCall(w, running, "Reserve")
+		begin := f.callStart(state)
+		s := plugin.Reserve(ctx, state, pod, node)
+		f.observePluginDuration(begin, running, "Reserve", s)
+		if f.endCall(w, running, outer) {
+			// The pod holds its room until the claim, if there is one, is taken back.
+			return fwk.AsStatus(&CallTimeoutError{Call{running, "Reserve"}}).WithPlugin(running)
+		}
+		if !s.IsSuccess() {
+			return attributeStatus(s, running, "Reserve")
+		}
+	}
+	return nil
+}
+
+// RunReservePluginsUnreserve takes the claims back, last made first. Every
+// plugin is called, those that claimed nothing too; one that panics does not
+// keep the others from it.
+func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	var status *fwk.Status
+	ctx, at := f.beginPoint(ctx, state, "Unreserve")
+	defer at.end(&status)
+	w := callWatchOf(state)
+	for i := len(f.reserve) - 1; i >= 0; i-- {
+		plugin := f.reserve[i]
+		if fault.UnreserveInOrder {
+			plugin = f.reserve[len(f.reserve)-1-i]
+		}
+		s := f.callRecovered(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
+			outer := f.beginCall(w, plugin.Name(), "Unreserve")
+			defer f.endCall(w, plugin.Name(), outer)
+			defer f.trackBindingCall(state, plugin.Name(), "Unreserve")()
+			begin := f.callStart(state)
+			plugin.Unreserve(ctx, state, pod, node)
+			f.observePluginDuration(begin, plugin.Name(), "Unreserve", nil)
+			return nil
+		})
+		if !s.IsSuccess() {
+			status = s
+		}
+	}
+}
+
+// RunPermitPlugins asks whether the pod may be bound now. With a Wait status
+// it returns how long each plugin wants to be waited for at most.
+func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
+	ctx, at := f.beginPoint(ctx, state, "Permit")
+	defer at.end(&status)
+	running := ""
+	defer f.recoverPanic(pod, state, &running, "Permit", &status)
+	var wait *fwk.Status
+	w := callWatchOf(state)
+	for _, plugin := range f.permit {
+		running = plugin.Name()
+		outer := f.beginCall(w, running, "Permit")
+		begin := f.callStart(state)
+		s, timeout := plugin.Permit(ctx, state, pod, node)
+		f.observePluginDuration(begin, running, "Permit", s)
+		f.endCall(w, running, outer)
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			if waits == nil {
+				waits = map[string]time.Duration{}
+			}
+			waits[running], wait = min(timeout, maxPermitWait), s
+		default:
+			return nil, attributeStatus(s, running, "Permit").WithPlugin(running)
+		}
+	}
+	if wait != nil {
+		wait.AppendReason("one or more plugins asked to wait and no plugin rejected pod")
+	}
+	return waits, wait
+}
 
 // RunPreBindPreFlights asks which PreBind plugins will have work to do, and
 // which of them may work side by side. Skip means that none will.
@@ -181,4 +274,36 @@ func attributeStatus(s *fwk.Status, plugin, point string) *fwk.Status {
 		return s.WithPlugin(plugin)
 	}
 	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, s.AsError()))
+}
+
+// bindingKey is where the binding room leaves BindingData for the Bind plugin.
+const bindingDataKey fwk.StateKey = "berth.dev/binding"
+
+// BindingData is what a Binding carries beyond the pod and the node. The API
+// server merges the annotations into the pod in the same write, and refuses
+// the write when the pod is no longer at the resource version.
+type BindingData struct {
+	// Annotations are put on the pod; nil for none.
+	Annotations map[string]string
+	// ResourceVersion is the newest one known of the pod; empty for no check.
+	ResourceVersion string
+}
+
+// Clone returns d itself: it is written once and read once.
+func (d *BindingData) Clone() fwk.StateData { return d }
+
+// WriteBindingData leaves data in state for the Bind plugin.
+func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bindingDataKey, data) }
+
+// ReadBindingData returns what was left in state. Nothing left gives the zero
+// value, with which a Binding is a plain one.
+func ReadBindingData(state fwk.CycleState) BindingData {
+	note, err := state.Read(bindingDataKey)
+	if err != nil {
+		return BindingData{}
+	}
+	if data, ok := note.(*BindingData); ok {
+		return *data
+	}
+	return BindingData{}
 }

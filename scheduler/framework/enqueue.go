@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -114,3 +115,44 @@ func canReject(plugin fwk.Plugin) bool {
 
 // everything is what a plugin is woken by that does not say.
 var allEvents = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}
+
+// What plugins can register for beyond the resources that kube-scheduler names.
+// An update is reported, as fwk.Update, when it changes the labels of a
+// namespace, or the selector of one of the others.
+const (
+	// Namespace changes which pods a namespaceSelector speaks of.
+	Namespace fwk.EventResource = "Namespace"
+	// Service and the three controllers change which pods a default spread
+	// constraint counts.
+	Service               fwk.EventResource = "Service"
+	ReplicationController fwk.EventResource = "ReplicationController"
+	ReplicaSet            fwk.EventResource = "apps/ReplicaSet"
+	StatefulSet           fwk.EventResource = "apps/StatefulSet"
+	// TerminatingPod is a pod on a node whose deletion begins, an fwk.Update:
+	// from then on a spread does not count it.
+	TerminatingPod fwk.EventResource = "TerminatingPod"
+)
+
+// EventObjects gives a queueing hint the old and the new object of an event as
+// what they are; the zero T stands for the one that an addition or a deletion
+// lacks. The last known state of an object whose deletion was missed counts as
+// the old one. The error says what came instead.
+func EventObjects[T any](oldObj, newObj any) (before, after T, err error) {
+	if unknown, ok := oldObj.(cache.DeletedFinalStateUnknown); ok {
+		oldObj = unknown.Obj
+	}
+	for _, object := range []struct {
+		from any
+		to   *T
+	}{{oldObj, &before}, {newObj, &after}} {
+		if object.from == nil {
+			continue
+		}
+		typed, ok := object.from.(T)
+		if !ok {
+			return before, after, fmt.Errorf("the event is about a %T, want a %T", object.from, *object.to)
+		}
+		*object.to = typed
+	}
+	return before, after, nil
+}

@@ -6,9 +6,135 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
+
+// RunPreFilterPlugins asks the PreFilter chain. It returns the nodes that may
+// be considered (nil: all), the refusal if there is one, and the plugins that
+// narrowed the nodes down. A plugin that answers Unschedulable lets the rest
+// run, so that a preemption finds their state; UnschedulableAndUnresolvable
+// ends the chain.
+func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+	ctx, at := f.beginPoint(ctx, state, "PreFilter")
+	defer at.end(&status)
+	return f.runPreFilterChain(ctx, state, pod, f.preFilter)
+}
+
+// preFilterBy is RunPreFilterPlugins by some of the chain.
+func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+	skipped := sets.New[string]()
+	defer func() {
+		state.SetSkipFilterPlugins(skipped)
+		if ours, ok := state.(*CycleState); ok && ours != nil {
+			ours.readOnly = f.filterLeavesStateUnchanged(skipped)
+		}
+	}()
+	running := ""
+	defer f.recoverPanic(pod, state, &running, "PreFilter", &status)
+
+	nodes, err := f.Lister.NodeInfos().List()
+	if err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("getting all nodes: %w", err)), nil
+	}
+	narrowed = sets.New[string]()
+	var refusal *fwk.Status
+	w := callWatchOf(state)
+	for _, plugin := range chain {
+		running = plugin.Name()
+		f.trial.recordCall(running, "PreFilter")
+		outer := f.beginCall(w, running, "PreFilter")
+		begin := f.callStart(state)
+		r, s := plugin.PreFilter(ctx, state, pod, nodes)
+		f.observePluginDuration(begin, running, "PreFilter", s)
+		f.endCall(w, running, outer)
+		code := s.Code()
+		if code == fwk.Skip {
+			skipped.Insert(running)
+			continue
+		}
+		f.evaluationCounter(running, "PreFilter").Inc()
+		switch code {
+		case fwk.Success:
+		case fwk.Unschedulable:
+			refusal = s.WithPlugin(running)
+			continue
+		case fwk.UnschedulableAndUnresolvable:
+			return nil, s.WithPlugin(running), nil
+		default:
+			return nil, fwk.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", running, s.AsError())).WithPlugin(running), nil
+		}
+		if !r.AllNodes() {
+			narrowed.Insert(running)
+		}
+		if result = result.Merge(r); !result.AllNodes() && len(result.NodeNames) == 0 {
+			return result, noNodesStatus(narrowed), narrowed
+		}
+	}
+	return result, refusal, narrowed
+}
+
+// standsStill says that no plugin follows pods that are thought of as on a node,
+// and that none is there of which nobody knows what it notes down in Filter.
+func (f *Framework) filterLeavesStateUnchanged(skipped sets.Set[string]) bool {
+	if f.HasOutOfTreePlugins() {
+		return false
+	}
+	for _, plugin := range f.preFilter {
+		if !skipped.Has(plugin.Name()) && plugin.PreFilterExtensions() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func noNodesStatus(narrowed sets.Set[string]) *fwk.Status {
+	names := sets.List(narrowed)
+	if len(names) == 1 {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", names[0]))
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", names))
+}
+
+// RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
+// thought of as on node.
+func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.runPreFilterExtension(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.AddPod(ctx, state, pod, added, node)
+	})
+}
+
+// RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
+// be thought of as gone from node.
+func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return f.runPreFilterExtension(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
+		return e.RemovePod(ctx, state, pod, removed, node)
+	})
+}
+
+func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
+	running := ""
+	defer f.recoverPanic(pod, state, &running, operation, &status)
+	w := callWatchOf(state)
+	for _, plugin := range f.preFilter {
+		running = plugin.Name()
+		extensions := plugin.PreFilterExtensions()
+		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
+			continue
+		}
+		f.trial.recordCall(running, operation)
+		outer := f.beginCall(w, running, operation)
+		begin := f.callStart(state)
+		s := call(extensions)
+		f.observePluginDuration(begin, running, "PreFilterExtension"+operation, s)
+		f.endCall(w, running, outer)
+		if !s.IsSuccess() {
+			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
+		}
+	}
+	return nil
+}
 
 // HasFilterPlugins says whether anything filters nodes.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }

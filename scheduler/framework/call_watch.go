@@ -3,9 +3,13 @@ package framework
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -177,4 +181,138 @@ func (f *Framework) beginCall(w *CallWatch, plugin, point string) (outer timedCa
 // leave notes that it came back.
 func (f *Framework) endCall(w *CallWatch, plugin string, outer timedCall) (late bool) {
 	return w != nil && f.outOfTree.Has(plugin) && w.endCall(outer)
+}
+
+// preBindLimit is how long one call of PreBind may take before it is called late:
+// what it waits for, such as a volume, takes its time. It is how long upstream's
+// VolumeBinding waits by default (bindTimeoutSeconds).
+const preBindTimeout = 10 * time.Minute
+
+// Limit is how long the call may take before it is late.
+func (c Call) Timeout() time.Duration {
+	if c.Point == "PreBind" {
+		return preBindTimeout
+	}
+	return CallTimeout
+}
+
+// Landing knows which plugins that are not built in are being called on a pod's
+// way to its node. Such a call is never left behind, since nobody can tell what
+// it has done: it holds up its own pod, and somebody should know of it. A nil
+// Landing knows nothing.
+type BindingCalls struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	calls map[Call]time.Time
+}
+
+// NewLanding returns a Landing without a call.
+func NewBindingCalls(c clock.PassiveClock) *BindingCalls {
+	return &BindingCalls{clock: c, calls: map[Call]time.Time{}}
+}
+
+// Overdue returns a call that is late; or nil, and when to look again.
+func (l *BindingCalls) Overdue() (late *Call, again time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again = CallTimeout
+	for call, since := range l.calls {
+		left := call.Timeout() - l.clock.Since(since)
+		if left <= 0 {
+			return &call, 0
+		}
+		again = min(again, left)
+	}
+	return nil, again
+}
+
+// lands notes that a plugin is called on the pod's way to its node, until over is
+// called.
+func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string) (over func()) {
+	ours, ok := state.(*CycleState)
+	if !ok || ours == nil || ours.bindingCalls == nil || !f.outOfTree.Has(plugin) {
+		return noop
+	}
+	l, call := ours.bindingCalls, Call{plugin, point}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[call] = l.clock.Now()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.calls, call)
+	}
+}
+
+// Lands lets l know who is called from now on.
+func (c *CycleState) SetBindingCalls(l *BindingCalls) { c.bindingCalls = l }
+
+// Wait waits until something happens that other work causes: until gives a
+// value or is closed. It returns nil then, and why ctx ended when that comes
+// first. How work waits is handed to the rooms, as the clock is, so that a
+// simulation can decide who goes on when.
+type WaitFunc func(ctx context.Context, until <-chan struct{}) error
+
+// Goroutine starts a goroutine that does work. It is how the scheduler starts work
+// where it is given no other way. No other function of scheduler/ has a go
+// statement: each is given one to call, so that a simulation decides what runs
+// when.
+func Goroutine(work func()) { go work() }
+
+// Block is the Wait of a goroutine.
+func Block(ctx context.Context, until <-chan struct{}) error {
+	select {
+	case <-until:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// CallIn is the call of one of f's plugins that a goroutine is in, innermost
+// first: where one plugin asks another, the other. It is read from the
+// goroutine's stack, as runtime.Stack prints it, so that nobody has to note each
+// call of plugins that are built in. Point is the name of the plugin's outermost
+// exported method there. It reports false when the goroutine is in none.
+func (f *Framework) CallInStack(stack string) (call Call, found bool) {
+	methods := make(map[string]string, len(f.plugins)) // what a method's symbol begins with → plugin
+	for _, plugin := range f.plugins {
+		methods[methodPrefix(plugin)] = plugin.Name()
+	}
+	for line := range strings.Lines(stack) {
+		name, method := pluginMethodIn(methods, line)
+		switch {
+		case name == "":
+			continue
+		case found && name != call.Plugin:
+			return call, true
+		}
+		if first, _ := utf8.DecodeRuneInString(method); unicode.IsUpper(first) || !found {
+			call = Call{Plugin: name, Point: method}
+		}
+		found = true
+	}
+	return call, found
+}
+
+// methodIn is the plugin whose method a line of a stack is about.
+func pluginMethodIn(methods map[string]string, line string) (plugin, method string) {
+	for symbol, name := range methods {
+		if rest, is := strings.CutPrefix(line, symbol); is {
+			method, _, _ = strings.Cut(rest, "(")
+			method, _, _ = strings.Cut(method, ".") // a closure
+			return name, strings.TrimSpace(method)
+		}
+	}
+	return "", ""
+}
+
+// methodsOf is what the symbol of each method of a plugin begins with.
+func methodPrefix(plugin any) string {
+	t := reflect.TypeOf(plugin)
+	if t.Kind() == reflect.Pointer {
+		return t.Elem().PkgPath() + ".(*" + t.Elem().Name() + ")."
+	}
+	return t.PkgPath() + "." + t.Name() + "."
 }

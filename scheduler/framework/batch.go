@@ -8,32 +8,34 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// A form is what a plugin makes of the pods of one class: it judges many nodes
-// in one call, over Columns. Filter and Score of the contract are its plain
-// twins, and define what it has to say. A form belongs to the loop.
+// Batch filters and batch scores evaluate many nodes for one pod class in one
+// call, over Columns. Filter and Score of the plugin are their reference
+// implementation and define the result. Only the scheduling loop calls them.
 
-// Refusal is why a form refuses a node, in a number of its own: its Status
-// explains it.
+// RejectionCode is why a batch filter rejects a node, as a number that only
+// this filter knows. BatchFilter.Status translates it.
 type RejectionCode uint16
 
 const (
-	// Fits is no refusal.
+	// NotRejected means that the node passes.
 	NotRejected RejectionCode = 0
-	// Broken says that the plugin failed: it has to be asked in the plain way,
-	// which tells what is wrong.
+	// FilterFailed means that the plugin failed. The caller runs the plugin's
+	// own Filter, which returns the error.
 	FilterFailed RejectionCode = 1<<16 - 1
 )
 
-// FilterForm refuses nodes.
+// BatchFilter is a Filter plugin for one pod class.
 type BatchFilter interface {
-	// Filter puts the refusal of each of slots, or Fits, into refusals.
+	// Filter sets refusals[i] to the rejection of slots[i], or to NotRejected.
 	Filter(slots []Slot, refusals []RejectionCode)
-	// Status is what Filter of the contract returns in place of a Refusal.
+	// Status returns the status that the plugin's Filter returns for a
+	// rejection.
 	Status(refusal RejectionCode) *fwk.Status
 }
 
-// IdleForm is a FilterForm, or a ScoreForm, that knows when there is nothing to
-// ask it: it refuses no node of those that there are now, or scores all with 0.
+// IdleReporter is a BatchFilter or BatchScore that may have nothing to do:
+// while Idle returns true it rejects no node of the snapshot, or scores every
+// node 0.
 type IdleReporter interface{ Idle() bool }
 
 func isIdle(form any) bool {
@@ -41,81 +43,86 @@ func isIdle(form any) bool {
 	return ok && f.Idle()
 }
 
-// LiveFilterForm is a FilterForm whose verdicts move with the pods on other
-// nodes, so that nobody remembers them.
+// UncachedBatchFilter is a BatchFilter whose results depend on pods of other
+// nodes, so that they are not cached.
 type UncachedBatchFilter interface {
 	BatchFilter
-	// Begin comes before the calls of an attempt. skip says that PreFilter of
-	// the contract would answer Skip; without ok the form is of no more use.
+	// Begin is called once before the other calls of an attempt. skip is true
+	// if PreFilter of the plugin would return Skip. ok is false if the filter
+	// can no longer be used.
 	Begin() (skip, ok bool)
 }
 
-// Scoring is what came of a call of a ScoreForm.
+// ScoreResult is the outcome of BatchScore.Score.
 type ScoreResult int
 
-// What can come of it.
+// Outcomes of BatchScore.Score.
 const (
-	// Scored is the usual.
+	// Scored means that the scores are set.
 	Scored ScoreResult = iota
-	// NotScored says that PreScore of the contract would answer Skip.
+	// ScoreSkipped means that PreScore of the plugin would return Skip.
 	ScoreSkipped
-	// ScoringBroken says that the plugin has to be asked in the plain way.
+	// ScoreFailed means that the plugin failed. The caller runs the plugin's
+	// own Score, which returns the error.
 	ScoreFailed
 )
 
-// ScoreForm scores nodes.
+// BatchScore is a Score plugin for one pod class.
 type BatchScore interface {
-	// Score puts the score of each of slots, before normalisation, into scores.
-	// Of a plugin whose score depends on the nodes that are scored together,
-	// slots are those.
+	// Score sets scores[i] to the score of slots[i] before normalization. If
+	// the plugin's Reads name ScoredTogether, slots are all nodes that the
+	// attempt scores.
 	Score(slots []Slot, scores []int64) ScoreResult
 }
 
-// NormalForm is a ScoreForm whose scores have to be normalised.
+// BatchNormalizer is a BatchScore whose scores need normalization.
 type BatchNormalizer interface {
 	BatchScore
-	// Normalize normalises the scores of the last call of Score.
+	// Normalize normalizes the scores of the last call of Score.
 	Normalize(scores []int64)
 }
 
-// KeptScoreForm is a ScoreForm that reads counts which may no longer be kept.
+// IncrementalBatchScore is a BatchScore that reads incremental counts.
 type IncrementalBatchScore interface {
 	BatchScore
-	// Current reports whether they are; if not, the form is of no more use.
+	// Current reports whether the counts are still updated with the snapshot.
+	// If they are not, the BatchScore can no longer be used.
 	Current() bool
 }
 
-// MindingForm is a remembered form that tells which of the facets that its
-// plugin reads its verdicts so far have depended on.
+// DependencyReporter is a cached BatchFilter or BatchScore that knows on which
+// facets its results so far depended, out of those that its plugin's Reads
+// name.
 type DependencyReporter interface {
 	Dependencies() Facets
 }
 
-// FilterBatcher is a Filter plugin with a form. Its verdicts are remembered by
-// node unless its Reads name what no node's version covers.
+// BatchFilterPlugin is a Filter plugin with a batch form. Its results are
+// cached by node unless its Reads name uncacheable facets.
 type BatchFilterPlugin interface {
 	ReadsDeclarer
-	// FilterForm returns the form for pods like pod, for which state holds what
-	// PreFilter wrote. A nil form with ok refuses no node, ever. Without ok
-	// there is no form for such pods: a plugin that is remembered is then asked
-	// node by node, and for another one pods go the plain way.
+	// BatchFilter returns the batch filter for the class of pod. state holds
+	// what PreFilter wrote for it. A nil form with ok rejects no node. ok is
+	// false if there is none for such pods: then a cacheable plugin is called
+	// node by node, and for an uncacheable one the pods are scheduled by the
+	// reference.
 	BatchFilter(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchFilter, ok bool)
 }
 
-// ScoreBatcher is a Score plugin with a form; see FilterBatcher. state holds
-// what PreScore wrote only where the score is remembered.
+// BatchScorePlugin is a Score plugin with a batch form, like BatchFilterPlugin.
+// state holds what PreScore wrote only if the score is cacheable.
 type BatchScorePlugin interface {
 	ReadsDeclarer
-	// ScoreForm returns the form for pods like pod. A nil form with ok skips
-	// scoring.
+	// BatchScore returns the batch score for the class of pod. A nil form with
+	// ok means that the plugin does not score such pods.
 	BatchScore(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchScore, ok bool)
 }
 
-// moving are the facets that no version of a node covers.
+// uncacheableFacets are the facets that can change without a new version of the
+// node (Columns.Versions).
 const uncacheableFacets = DomainCounts | NamespaceLabels | PodOwners | StorageObjects | ClaimsInUse | ScoredTogether
 
-// filterByNode is the form of a Filter plugin that has none: it is asked node
-// by node.
+// batchFilterAdapter calls a Filter plugin without a batch form node by node.
 type batchFilterAdapter struct {
 	fwk.FilterPlugin
 	ctx      context.Context
@@ -126,7 +133,7 @@ type batchFilterAdapter struct {
 	statuses []*fwk.Status
 }
 
-// maxStatuses bounds the answers of one plugin that are told apart.
+// maxStatuses bounds the number of different statuses of one plugin.
 const maxStatuses = 1024
 
 func (f *batchFilterAdapter) Filter(slots []Slot, refusals []RejectionCode) {
@@ -143,7 +150,8 @@ func (f *batchFilterAdapter) Filter(slots []Slot, refusals []RejectionCode) {
 	}
 }
 
-// number numbers a status; those with the same code and reasons are the same.
+// codeFor returns a number for status. Statuses with the same code and reasons
+// have the same number.
 func (f *batchFilterAdapter) codeFor(status *fwk.Status) RejectionCode {
 	key := status.Code().String() + "\x00" + strings.Join(status.Reasons(), "\x00")
 	if number, known := f.codes[key]; known {
@@ -164,8 +172,8 @@ func (f *batchFilterAdapter) Dependencies() Facets { return readsOf(f.FilterPlug
 
 func (f *batchFilterAdapter) Status(refusal RejectionCode) *fwk.Status { return f.statuses[refusal-1] }
 
-// scoreByNode is the form of a Score plugin that has none and does not
-// normalise.
+// batchScoreAdapter calls a Score plugin without a batch form node by node. The
+// plugin has no ScoreExtensions.
 type batchScoreAdapter struct {
 	fwk.ScorePlugin
 	ctx     context.Context

@@ -15,12 +15,12 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// maxPermitWait is the longest that a Permit plugin may let a pod wait,
-// upstream's bound.
+// maxPermitWait is the longest time that a Permit plugin can make a pod wait,
+// as in kube-scheduler.
 const maxPermitWait = 15 * time.Minute
 
-// RunReservePluginsReserve lets the Reserve chain claim what the pod needs.
-// On a refusal the caller runs RunReservePluginsUnreserve.
+// RunReservePluginsReserve calls Reserve of every plugin until one fails. After
+// a failure the caller calls RunReservePluginsUnreserve.
 func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "Reserve")
 	defer at.end(&status)
@@ -34,7 +34,8 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 		s := plugin.Reserve(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "Reserve", s)
 		if f.endCall(w, running, outer) {
-			// The pod holds its room until the claim, if there is one, is taken back.
+			// The plugin may still reserve something; the pod keeps its
+			// resources until Unreserve has run.
 			return fwk.AsStatus(&CallTimeoutError{Call{running, "Reserve"}}).WithPlugin(running)
 		}
 		if !s.IsSuccess() {
@@ -44,9 +45,9 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 	return nil
 }
 
-// RunReservePluginsUnreserve takes the claims back, last made first. Every
-// plugin is called, those that claimed nothing too; one that panics does not
-// keep the others from it.
+// RunReservePluginsUnreserve calls Unreserve of every plugin in reverse order,
+// also of plugins whose Reserve was not called. A panic of one plugin does not
+// stop the others.
 func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
 	ctx, at := f.beginPoint(ctx, state, "Unreserve")
@@ -72,8 +73,8 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 	}
 }
 
-// RunPermitPlugins asks whether the pod may be bound now. With a Wait status
-// it returns how long each plugin wants to be waited for at most.
+// RunPermitPlugins calls Permit of every plugin until one rejects the pod. With
+// a Wait status, waits holds the longest time to wait for each plugin.
 func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "Permit")
 	defer at.end(&status)
@@ -105,8 +106,9 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 	return waits, wait
 }
 
-// RunPreBindPreFlights asks which PreBind plugins will have work to do, and
-// which of them may work side by side. Skip means that none will.
+// RunPreBindPreFlights calls PreBindPreFlight of every PreBind plugin and
+// stores in state which plugins to skip and which may run in parallel. Skip
+// means that no PreBind plugin has work to do.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "PreBindPreFlight")
 	defer at.end(&status)
@@ -139,8 +141,9 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 	return answer
 }
 
-// RunPreBindPlugins lets the PreBind chain do its work. Neighbours that allow
-// it run side by side; the first failure cancels the rest of its group.
+// RunPreBindPlugins calls PreBind of every plugin that is not skipped.
+// Neighbors that allow it run in parallel; the first failure cancels the others
+// of its group.
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "PreBind")
 	defer at.end(&status)
@@ -168,9 +171,9 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 	return nil
 }
 
-// preBindGroups splits the chain into runs of neighbours that may work side by
-// side. A plugin that is skipped still parts its neighbours unless it allows
-// company.
+// preBindGroups splits the PreBind chain into groups of neighbors that may run
+// in parallel. A skipped plugin that does not allow parallel runs separates its
+// neighbors.
 func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 	skipped, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
 	var groups [][]fwk.PreBindPlugin
@@ -192,7 +195,8 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 	return groups
 }
 
-// together runs the plugins of one group, and returns the first failure.
+// runPreBindGroup runs the plugins of one group in parallel, waits for all of
+// them and returns the first failure.
 func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
 	if len(group) == 1 {
 		return run(ctx, group[0])
@@ -221,13 +225,14 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 			}
 		})
 	}
-	// The plugins are told to end when ctx ends, and are waited for all the same.
+	// The plugins should end when ctx ends, but nothing of the pod may be
+	// undone while one still runs.
 	_ = f.Wait(context.WithoutCancel(ctx), over)
 	return first
 }
 
-// RunBindPlugins asks the Bind plugins in turn until one takes the pod. Skip
-// means that none did.
+// RunBindPlugins calls Bind of one plugin after the other until one does not
+// return Skip. Skip means that no plugin bound the pod.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "Bind")
 	defer at.end(&status)
@@ -251,7 +256,7 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 	return fwk.NewStatus(fwk.Skip, "no Bind plugin took the pod")
 }
 
-// RunPostBindPlugins tells the PostBind chain that the pod is bound.
+// RunPostBindPlugins calls PostBind of every plugin.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
 	ctx, at := f.beginPoint(ctx, state, "PostBind")
@@ -267,8 +272,8 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	}
 }
 
-// blame names the plugin in a refusal, and wraps anything else as an error of
-// that plugin.
+// attributeStatus adds the plugin's name to a rejection, and turns every other
+// status into an error of that plugin.
 func attributeStatus(s *fwk.Status, plugin, point string) *fwk.Status {
 	if s.IsRejected() {
 		return s.WithPlugin(plugin)
@@ -276,27 +281,27 @@ func attributeStatus(s *fwk.Status, plugin, point string) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, s.AsError()))
 }
 
-// bindingKey is where the binding room leaves BindingData for the Bind plugin.
+// bindingDataKey is the CycleState key of BindingData.
 const bindingDataKey fwk.StateKey = "berth.dev/binding"
 
-// BindingData is what a Binding carries beyond the pod and the node. The API
-// server merges the annotations into the pod in the same write, and refuses
-// the write when the pod is no longer at the resource version.
+// BindingData is what the Binding object of a pod holds besides pod and node.
+// The API server merges the annotations into the pod in the same write, and
+// rejects the write if the pod has another resource version.
 type BindingData struct {
-	// Annotations are put on the pod; nil for none.
+	// Annotations are added to the pod; may be nil.
 	Annotations map[string]string
-	// ResourceVersion is the newest one known of the pod; empty for no check.
+	// ResourceVersion is the newest known one of the pod; empty for no check.
 	ResourceVersion string
 }
 
-// Clone returns d itself: it is written once and read once.
+// Clone returns d itself, because it is written once and read once.
 func (d *BindingData) Clone() fwk.StateData { return d }
 
-// WriteBindingData leaves data in state for the Bind plugin.
+// WriteBindingData stores data in state for the Bind plugin.
 func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bindingDataKey, data) }
 
-// ReadBindingData returns what was left in state. Nothing left gives the zero
-// value, with which a Binding is a plain one.
+// ReadBindingData returns the BindingData in state, or the zero value if there
+// is none.
 func ReadBindingData(state fwk.CycleState) BindingData {
 	note, err := state.Read(bindingDataKey)
 	if err != nil {

@@ -17,64 +17,68 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// CallLimit is how long one call of a plugin that is not built in may take:
-// nobody waits for it any longer.
+// CallTimeout is how long the scheduler waits for one call of an out-of-tree
+// plugin.
 const CallTimeout = 10 * time.Second
 
-// Watch knows which plugin is being called in an attempt, and since when, so
-// that one that does not come back can be left behind. Plugins that are built
-// in are not watched. A nil Watch watches nobody.
+// CallWatch tracks the current call of an out-of-tree plugin in one attempt and
+// when it began, so that the caller can abandon a call that does not return.
+// In-tree plugins are not tracked. A nil CallWatch tracks nothing. It is safe
+// for concurrent use.
 type CallWatch struct {
 	clock clock.PassiveClock
 
 	mu   sync.Mutex
 	call timedCall
-	// moved is when a call last began or ended.
+	// lastTransition is when a tracked call last began or ended.
 	lastTransition time.Time
-	// left says that the one who waited goes on without the attempt, which ends
-	// as soon as the call is back; unless it is beside, and ends in its own time.
+	// abandoned says that the caller of Await went on without the attempt. The
+	// attempt's goroutine then ends as soon as the call returns, unless
+	// keepsRunning: then the attempt goes on to its own end.
 	abandoned, keepsRunning bool
 	over                    bool
 }
 
-// watched is a call and when it began; zero: nobody is being called.
+// timedCall is a call and when it began. The zero value is no call.
 type timedCall struct {
 	Call
 	since time.Time
 }
 
-// NewWatch returns a Watch of an attempt that calls nobody yet.
+// NewCallWatch returns the CallWatch of an attempt that has made no call yet.
 func NewCallWatch(c clock.PassiveClock) *CallWatch {
 	return &CallWatch{clock: c, lastTransition: c.Now()}
 }
 
-// Since is when a call of a plugin that is watched last began or ended in the
-// attempt, or the attempt began: for so long it has been where it is.
+// LastTransition is when a tracked call last began or ended, or when the
+// attempt began.
 func (w *CallWatch) LastTransition() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastTransition
 }
 
-// LateError says that a plugin did not come back in time. The attempt fails;
-// the loop goes on.
+// CallTimeoutError says that a plugin did not return in time. The attempt
+// fails; the scheduling loop goes on.
 type CallTimeoutError struct{ Call }
 
 func (e *CallTimeoutError) Error() string {
 	return fmt.Sprintf("plugin %q did not come back from %s within %v", e.Plugin, e.Point, e.Timeout())
 }
 
-// Left is what became of an attempt that took too long.
+// AbandonedAttempt describes an attempt that was abandoned, and the call that
+// did not return.
 type AbandonedAttempt struct {
 	Call
-	// Beside says that the attempt goes on: the plugin holds what it claimed for
-	// the pod, or was asked whether to wait.
+	// StillRunning says that the attempt goes on in its goroutine, because the
+	// call was at Reserve, Unreserve or Permit: what the plugin reserved for
+	// the pod must still be released.
 	StillRunning bool
 }
 
-// giveUp leaves the attempt behind if the call that it is in takes too long.
-// Otherwise it says when to look again. Of what the call ends with afterwards
-// nothing counts.
+// abandonIfLate abandons the attempt if its current call has run for
+// CallTimeout; the result of the call is then ignored. Otherwise it returns
+// when to check again.
 func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, again time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,17 +93,19 @@ func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, again time.Duration
 	return &AbandonedAttempt{w.call.Call, w.keepsRunning}, 0
 }
 
-// Waiting is how work is waited for.
+// Waiter is the way in which Await waits.
 type Waiter struct {
 	Wait  WaitFunc
 	Clock clock.WithDelayedExecution
 }
 
-// Await waits until the attempt is done, or a call in it has taken too long. It
-// returns nil when it is done; else the attempt is left behind.
+// Await waits until done is closed, or until a call of the attempt runs for
+// CallTimeout. It returns nil in the first case; in the second the attempt is
+// abandoned.
 func (w *CallWatch) Await(how Waiter, done <-chan struct{}) *AbandonedAttempt {
 	for again := CallTimeout; ; {
-		// The end of whoever waits is no reason to let go of a plugin that works.
+		// Not derived from a context of the caller: its end is no reason to
+		// abandon a plugin that still works.
 		ctx, cancel := context.WithCancel(context.Background())
 		timer := how.Clock.AfterFunc(again, cancel)
 		err := how.Wait(ctx, done)
@@ -115,14 +121,14 @@ func (w *CallWatch) Await(how Waiter, done <-chan struct{}) *AbandonedAttempt {
 	}
 }
 
-// Calls lets w watch a call of a plugin that is not one of an attempt.
+// Watch tracks a call of a plugin that does not belong to an attempt.
 func (w *CallWatch) Watch(c Call, call func()) {
 	outer := w.beginCall(c.Plugin, c.Point)
 	defer w.endCall(outer)
 	call()
 }
 
-// End says that the attempt is over, and reports whether it was left behind.
+// End ends the attempt and reports whether it was abandoned before.
 func (w *CallWatch) End() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +136,7 @@ func (w *CallWatch) End() (left bool) {
 	return w.abandoned
 }
 
-// enter notes that a plugin is called, and returns the call that this one is
-// made in.
+// beginCall starts a call and returns the outer call in which it was made.
 func (w *CallWatch) beginCall(plugin, point string) (outer timedCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,9 +146,9 @@ func (w *CallWatch) beginCall(plugin, point string) (outer timedCall) {
 	return outer
 }
 
-// leave notes that the plugin came back, and reports whether it was too late.
-// An attempt that was left behind ends here: nothing that it touches is its own
-// any more.
+// endCall ends a call and reports whether the attempt was abandoned meanwhile.
+// An abandoned attempt that does not keep running ends its goroutine here,
+// because the loop already uses the objects that the attempt used.
 func (w *CallWatch) endCall(outer timedCall) (late bool) {
 	w.mu.Lock()
 	late = w.abandoned
@@ -156,7 +161,8 @@ func (w *CallWatch) endCall(outer timedCall) (late bool) {
 	return late
 }
 
-// watch returns the Watch of the attempt that state belongs to.
+// callWatchOf returns the CallWatch of the attempt that state belongs to, or
+// nil.
 func callWatchOf(state fwk.CycleState) *CallWatch {
 	if ours, ok := state.(*CycleState); ok && ours != nil {
 		return ours.callWatch
@@ -164,13 +170,14 @@ func callWatchOf(state fwk.CycleState) *CallWatch {
 	return nil
 }
 
-// Watch lets w watch the attempt whose state c is.
+// SetCallWatch sets the CallWatch of the attempt.
 func (c *CycleState) SetCallWatch(w *CallWatch) { c.callWatch = w }
 
-// Watched says whether the Framework has plugins that have to be watched.
+// HasOutOfTreePlugins reports whether any plugin is not in-tree.
 func (f *Framework) HasOutOfTreePlugins() bool { return len(f.outOfTree) > 0 }
 
-// enter notes that a plugin is called, unless it is built in or nobody watches.
+// beginCall is CallWatch.beginCall for out-of-tree plugins, and nothing for
+// others or without a CallWatch.
 func (f *Framework) beginCall(w *CallWatch, plugin, point string) (outer timedCall) {
 	if w != nil && f.outOfTree.Has(plugin) {
 		return w.beginCall(plugin, point)
@@ -178,17 +185,17 @@ func (f *Framework) beginCall(w *CallWatch, plugin, point string) (outer timedCa
 	return timedCall{}
 }
 
-// leave notes that it came back.
+// endCall is the counterpart of Framework.beginCall.
 func (f *Framework) endCall(w *CallWatch, plugin string, outer timedCall) (late bool) {
 	return w != nil && f.outOfTree.Has(plugin) && w.endCall(outer)
 }
 
-// preBindLimit is how long one call of PreBind may take before it is called late:
-// what it waits for, such as a volume, takes its time. It is how long upstream's
-// VolumeBinding waits by default (bindTimeoutSeconds).
+// preBindTimeout is how long one call of PreBind may take. It may wait for a
+// volume, so the limit is the default of kube-scheduler's VolumeBinding
+// (bindTimeoutSeconds).
 const preBindTimeout = 10 * time.Minute
 
-// Limit is how long the call may take before it is late.
+// Timeout is how long the call may take.
 func (c Call) Timeout() time.Duration {
 	if c.Point == "PreBind" {
 		return preBindTimeout
@@ -196,10 +203,10 @@ func (c Call) Timeout() time.Duration {
 	return CallTimeout
 }
 
-// Landing knows which plugins that are not built in are being called on a pod's
-// way to its node. Such a call is never left behind, since nobody can tell what
-// it has done: it holds up its own pod, and somebody should know of it. A nil
-// Landing knows nothing.
+// BindingCalls tracks the calls of out-of-tree plugins in one pod's binding
+// cycle. The scheduler never abandons such a call, since it cannot know what
+// the call has done; a call that takes too long delays its own pod and is
+// reported. A nil BindingCalls tracks nothing. It is safe for concurrent use.
 type BindingCalls struct {
 	clock clock.PassiveClock
 
@@ -207,12 +214,13 @@ type BindingCalls struct {
 	calls map[Call]time.Time
 }
 
-// NewLanding returns a Landing without a call.
+// NewBindingCalls returns a BindingCalls without calls.
 func NewBindingCalls(c clock.PassiveClock) *BindingCalls {
 	return &BindingCalls{clock: c, calls: map[Call]time.Time{}}
 }
 
-// Overdue returns a call that is late; or nil, and when to look again.
+// Overdue returns a call that exceeds its timeout, or nil and when to check
+// again.
 func (l *BindingCalls) Overdue() (late *Call, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,8 +235,7 @@ func (l *BindingCalls) Overdue() (late *Call, again time.Duration) {
 	return nil, again
 }
 
-// lands notes that a plugin is called on the pod's way to its node, until over is
-// called.
+// trackBindingCall tracks a call of an out-of-tree plugin until over is called.
 func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string) (over func()) {
 	ours, ok := state.(*CycleState)
 	if !ok || ours == nil || ours.bindingCalls == nil || !f.outOfTree.Has(plugin) {
@@ -245,22 +252,20 @@ func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string)
 	}
 }
 
-// Lands lets l know who is called from now on.
+// SetBindingCalls sets the BindingCalls that track the calls of this attempt.
 func (c *CycleState) SetBindingCalls(l *BindingCalls) { c.bindingCalls = l }
 
-// Wait waits until something happens that other work causes: until gives a
-// value or is closed. It returns nil then, and why ctx ended when that comes
-// first. How work waits is handed to the rooms, as the clock is, so that a
-// simulation can decide who goes on when.
+// WaitFunc waits until a value arrives on until or until is closed, and then
+// returns nil. If ctx ends first it returns the cause. It is injected, like the
+// clock, so that a simulation decides which waiter continues first.
 type WaitFunc func(ctx context.Context, until <-chan struct{}) error
 
-// Goroutine starts a goroutine that does work. It is how the scheduler starts work
-// where it is given no other way. No other function of scheduler/ has a go
-// statement: each is given one to call, so that a simulation decides what runs
-// when.
+// Goroutine runs work in a new goroutine. It is the default where no other way
+// to start work is injected, and the only go statement of scheduler/: a
+// simulation injects its own, and decides what runs when.
 func Goroutine(work func()) { go work() }
 
-// Block is the Wait of a goroutine.
+// Block is the WaitFunc that blocks the goroutine.
 func Block(ctx context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:
@@ -270,13 +275,13 @@ func Block(ctx context.Context, until <-chan struct{}) error {
 	}
 }
 
-// CallIn is the call of one of f's plugins that a goroutine is in, innermost
-// first: where one plugin asks another, the other. It is read from the
-// goroutine's stack, as runtime.Stack prints it, so that nobody has to note each
-// call of plugins that are built in. Point is the name of the plugin's outermost
-// exported method there. It reports false when the goroutine is in none.
+// CallInStack returns the call of one of f's plugins that a goroutine is in,
+// from its stack as runtime.Stack prints it. If one plugin called another, it
+// is the inner plugin; Point is the outermost exported method of that plugin on
+// the stack. It finds calls of in-tree plugins, which no CallWatch tracks.
+// found is false if no plugin is on the stack.
 func (f *Framework) CallInStack(stack string) (call Call, found bool) {
-	methods := make(map[string]string, len(f.plugins)) // what a method's symbol begins with → plugin
+	methods := make(map[string]string, len(f.plugins)) // by the prefix of the plugin's methods
 	for _, plugin := range f.plugins {
 		methods[methodPrefix(plugin)] = plugin.Name()
 	}
@@ -296,7 +301,8 @@ func (f *Framework) CallInStack(stack string) (call Call, found bool) {
 	return call, found
 }
 
-// methodIn is the plugin whose method a line of a stack is about.
+// pluginMethodIn returns the plugin and the method that a line of a stack
+// names.
 func pluginMethodIn(methods map[string]string, line string) (plugin, method string) {
 	for symbol, name := range methods {
 		if rest, is := strings.CutPrefix(line, symbol); is {
@@ -308,7 +314,7 @@ func pluginMethodIn(methods map[string]string, line string) (plugin, method stri
 	return "", ""
 }
 
-// methodsOf is what the symbol of each method of a plugin begins with.
+// methodPrefix is the prefix that all methods of a plugin have on a stack.
 func methodPrefix(plugin any) string {
 	t := reflect.TypeOf(plugin)
 	if t.Kind() == reflect.Pointer {

@@ -119,7 +119,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// stranger is a Handle whose lister is not Berth's.
+// foreignHandle is a Handle whose lister has no Counts.
 type foreignHandle struct{ fwk.Handle }
 
 func (foreignHandle) SnapshotSharedLister() fwk.SharedLister { return nil }
@@ -129,5 +129,39 @@ func TestAHandleThatDoesNotCountIsAnError(t *testing.T) {
 		if _, err := framework.CountsOf(handle); err == nil || !strings.HasPrefix(err.Error(), "handle: ") {
 			t.Errorf("error %v, want one about the handle", err)
 		}
+	}
+}
+
+func TestUntoleratedTaint(t *testing.T) {
+	tolerations := fixture.Pod("a").
+		Tolerate("a", "1", v1.TaintEffectNoSchedule).
+		Toleration(v1.Toleration{Key: "b", Operator: v1.TolerationOpExists}).
+		Toleration(v1.Toleration{Key: "n", Operator: v1.TolerationOpGt, Value: "5"}).Obj().Spec.Tolerations
+	for sentence, c := range map[string]struct {
+		node *fixture.NodeBuilder
+		want string
+	}{
+		"a node without taints repels nobody":   {node: fixture.Node("n")},
+		"the same key, value and effect is let": {node: fixture.Node("n").Taint("a", "1", v1.TaintEffectNoSchedule)},
+		"another value is not":                  {node: fixture.Node("n").Taint("a", "2", v1.TaintEffectNoSchedule), want: "a"},
+		"another effect is not":                 {node: fixture.Node("n").Taint("a", "1", v1.TaintEffectNoExecute), want: "a"},
+		"a preference repels nobody":            {node: fixture.Node("n").Taint("x", "", v1.TaintEffectPreferNoSchedule)},
+		"a toleration without effect lets all":  {node: fixture.Node("n").Taint("b", "9", v1.TaintEffectNoExecute)},
+		"comparisons are off":                   {node: fixture.Node("n").Taint("n", "7", v1.TaintEffectNoSchedule), want: "n"},
+		"the first one in the way is named": {
+			node: fixture.Node("n").Taint("b", "", v1.TaintEffectNoSchedule).
+				Taint("y", "", v1.TaintEffectNoSchedule).Taint("z", "", v1.TaintEffectNoSchedule),
+			want: "y",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := ""
+			if taint := framework.UntoleratedTaint(c.node.Obj().Spec.Taints, tolerations); taint != nil {
+				got = taint.Key
+			}
+			if got != c.want {
+				t.Errorf("taint %q in the way, want %q", got, c.want)
+			}
+		})
 	}
 }

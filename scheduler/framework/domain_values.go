@@ -5,31 +5,34 @@ import (
 	"math"
 )
 
-// Numbers are numbers by domain, as they are in the snapshot: they move with
-// it. Whoever reads them again after the snapshot moved asks Current first.
+// DomainValues are numbers by topology domain, which are updated with the
+// snapshot. Who keeps them over an update of the snapshot must call Current
+// before reading them again.
 type DomainValues struct {
 	Domains *Domains
-	// Turn is the turn of the Columns in which the numbers were used last.
+	// LastQuery is the number of the last query of the Columns that used the
+	// values.
 	LastQuery uint64
 
 	values   []int64 // by domain
-	listings []int32 // how many things put each domain on the list
-	// total is the sum of listed, domains how many are listed, nonzero how many
-	// have a number other than 0.
+	listings []int32 // by domain: how many items list the domain
+	// totalListings is the sum of listings, listedDomains the number of listed
+	// domains, nonzeroDomains that of domains with a value other than 0.
 	totalListings, listedDomains, nonzeroDomains int
 
-	// least is the lowest number of a listed domain and lowest how many have
-	// it; 0 says that they are not known.
+	// minValue is the lowest value of a listed domain, and minDomains the
+	// number of listed domains with that value; 0 means that both are unknown.
 	minValue   int64
 	minDomains int
 
 	dropped bool
 }
 
-// NewNumbers returns numbers of domains that nobody counted in yet.
+// NewDomainValues returns values without any listed domain.
 func NewDomainValues(domains *Domains) *DomainValues { return &DomainValues{Domains: domains} }
 
-// numbersOf are numbers that stay as they are, each domain listed.
+// fixedDomainValues returns values that are not updated with a snapshot. Every
+// domain is listed.
 func fixedDomainValues(byName map[string]int64) *DomainValues {
 	d := newDomains("", false)
 	n := NewDomainValues(d)
@@ -38,26 +41,26 @@ func fixedDomainValues(byName map[string]int64) *DomainValues {
 		n.AddListings(id, 1)
 		n.Add(id, number)
 	}
-	n.Drop() // which they are from the beginning: they do not move
+	n.Drop() // they are not updated
 	return n
 }
 
-// Drop says that the numbers are no longer kept.
+// Drop marks the values as no longer updated.
 func (n *DomainValues) Drop() { n.dropped = true }
 
-// Current reports whether the numbers still move with the snapshot, and counts as
-// a use.
+// Current reports whether the values are still updated with the snapshot, and
+// counts as a use of them.
 func (n *DomainValues) Current() bool {
 	current := n.Domains.Current() && !n.dropped
 	n.LastQuery = n.Domains.lastQuery
 	return current
 }
 
-// By returns the number of each domain; domains beyond its end have 0. The
-// slice is n's own.
+// Values returns the values by domain. Domains beyond the end have 0. The
+// caller must not change the slice.
 func (n *DomainValues) Values() []int64 { return n.values }
 
-// Of returns the number of a domain by name.
+// Get returns the value of a domain by name.
 func (n *DomainValues) Get(name string) int64 {
 	if id := n.Domains.ID(name); int(id) < len(n.values) {
 		return n.values[id]
@@ -65,15 +68,15 @@ func (n *DomainValues) Get(name string) int64 {
 	return 0
 }
 
-// Listed is how many things put domains on the list.
+// TotalListings is the sum of how many items list each domain.
 func (n *DomainValues) TotalListings() int { return n.totalListings }
 
-// CountDomains is how many domains are listed.
+// ListedDomains is the number of listed domains.
 func (n *DomainValues) ListedDomains() int { return n.listedDomains }
 
-// Least is the lowest number of a listed domain, math.MaxInt32 when none is.
-// It takes time proportional to the domains, but seldom: while no domain
-// leaves the lowest number last, it is known.
+// Min is the lowest value of a listed domain, math.MaxInt32 if none is listed.
+// The value is cached; only after the last domain with the lowest value changed
+// does the call visit all domains.
 func (n *DomainValues) Min() int64 {
 	if n.listedDomains == 0 {
 		return math.MaxInt32
@@ -98,7 +101,7 @@ func (n *DomainValues) addToMin(number int64) {
 	}
 }
 
-// Shift adds by, which may be negative, to the number of a domain.
+// Add adds by, which may be negative, to the value of a domain.
 func (n *DomainValues) Add(id int32, by int64) {
 	n.grow(id)
 	before := n.values[id]
@@ -118,8 +121,8 @@ func (n *DomainValues) Add(id int32, by int64) {
 	}
 }
 
-// List adds by, which may be negative, to how many things put a domain on the
-// list.
+// AddListings adds by, which may be negative, to the number of items that list
+// a domain.
 func (n *DomainValues) AddListings(id int32, by int32) {
 	n.grow(id)
 	before := n.listings[id]
@@ -137,7 +140,8 @@ func (n *DomainValues) AddListings(id int32, by int32) {
 	}
 }
 
-// forget says that a domain no longer has this number.
+// removeFromMin updates the cached minimum for a domain that no longer has this
+// value.
 func (n *DomainValues) removeFromMin(number int64) {
 	if n.minDomains > 0 && number == n.minValue {
 		n.minDomains--
@@ -150,42 +154,43 @@ func (n *DomainValues) grow(id int32) {
 	}
 }
 
-// Tally is numbers by domain, and what somebody adds to them for himself. The
-// numbers as they were counted are shared between clones, and may move with
-// the snapshot: then a Tally is good until it moves. It is not safe for use
-// while someone adds.
+// DomainSums are sums by topology domain: shared DomainValues times a factor
+// each, plus numbers that only this value and its later clones hold. The
+// DomainValues may be updated with the snapshot; then the sums are valid until
+// that update. Not safe for concurrent use with Add.
 type DomainSums struct {
-	// counted add up; each is multiplied first.
+	// terms are the shared values.
 	terms []SumTerm
-	// added is what came on top, by domain.
+	// added are the numbers of this value alone.
 	added map[string]int64
 }
 
-// Counted is a part of a Tally.
+// SumTerm is DomainValues with a factor.
 type SumTerm struct {
 	*DomainValues
 	Factor int64
 }
 
-// NewTally returns a Tally of numbers, which must not be changed any more.
+// NewDomainSums returns sums over numbers, which the caller must not change
+// afterwards.
 func NewDomainSums(numbers map[string]int64) *DomainSums {
 	return DomainSumsOf(fixedDomainValues(numbers))
 }
 
-// TallyOf returns a Tally of numbers that somebody keeps.
+// DomainSumsOf returns sums over shared values.
 func DomainSumsOf(numbers *DomainValues) *DomainSums {
 	return &DomainSums{terms: []SumTerm{{numbers, 1}}}
 }
 
-// Count adds factor times numbers to what was counted.
+// AddValues adds factor times numbers.
 func (t *DomainSums) AddValues(numbers *DomainValues, factor int64) {
 	t.terms = append(t.terms, SumTerm{numbers, factor})
 }
 
-// Counted returns the parts of what was counted.
+// Terms returns the shared values with their factors.
 func (t *DomainSums) Terms() []SumTerm { return t.terms }
 
-// Of returns the number of a domain, 0 when it is not listed.
+// Get returns the sum for a domain, 0 if it is not listed.
 func (t *DomainSums) Get(domain string) int64 {
 	n := t.added[domain]
 	for i := range t.terms {
@@ -194,7 +199,7 @@ func (t *DomainSums) Get(domain string) int64 {
 	return n
 }
 
-// Add adds n, which may be negative, to a domain, and lists the domain.
+// Add adds n, which may be negative, to a domain and lists it.
 func (t *DomainSums) Add(domain string, n int64) {
 	if t.added == nil {
 		t.added = map[string]int64{}
@@ -202,8 +207,8 @@ func (t *DomainSums) Add(domain string, n int64) {
 	t.added[domain] += n
 }
 
-// Domains is how many domains are listed. Of a Tally of several parts it is
-// the first one's.
+// ListedDomains is the number of listed domains. Only the first term is
+// considered.
 func (t *DomainSums) ListedDomains() int {
 	if len(t.terms) == 0 {
 		return len(t.added)
@@ -217,7 +222,7 @@ func (t *DomainSums) ListedDomains() int {
 	return n
 }
 
-// Listed reports whether any domain is listed.
+// HasListed reports whether any domain is listed.
 func (t *DomainSums) HasListed() bool {
 	for i := range t.terms {
 		if t.terms[i].totalListings > 0 {
@@ -227,8 +232,7 @@ func (t *DomainSums) HasListed() bool {
 	return len(t.added) > 0
 }
 
-// Zero reports whether no domain has a number other than 0, for a Tally of one
-// part.
+// AllZero reports whether every domain has the sum 0, for sums of one term.
 func (t *DomainSums) AllZero() bool {
 	nonzero := 0
 	for i := range t.terms {
@@ -237,7 +241,7 @@ func (t *DomainSums) AllZero() bool {
 	for domain, n := range t.added {
 		switch of := t.Get(domain); {
 		case of != n && of == 0:
-			nonzero-- // what was counted there is taken back
+			nonzero-- // the term's value is compensated
 		case of == n && n != 0:
 			nonzero++
 		}
@@ -245,10 +249,9 @@ func (t *DomainSums) AllZero() bool {
 	return nonzero == 0
 }
 
-// Least is the smallest number of a listed domain, math.MaxInt32 when none is
-// listed, for a Tally of one part. It takes time proportional to what was
-// added, and more only where that touched all the domains with the lowest
-// number.
+// Min is the lowest sum of a listed domain, math.MaxInt32 if none is listed,
+// for sums of one term. It visits the added domains, and all domains only if
+// the added ones include every domain with the lowest value.
 func (t *DomainSums) Min() int64 {
 	least := int64(math.MaxInt32)
 	for domain := range t.added {
@@ -275,7 +278,7 @@ func (t *DomainSums) Min() int64 {
 	return least
 }
 
-// Clone returns a Tally with the same numbers that goes its own way.
+// Clone returns independent sums with the same numbers.
 func (t *DomainSums) Clone() *DomainSums {
 	return &DomainSums{terms: t.terms, added: maps.Clone(t.added)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// facts is all that a Tally says.
+// facts is everything that DomainSums answer.
 type facts struct {
 	Numbers map[string]int64
 	Domains int
@@ -26,7 +26,7 @@ func factsOf(t *DomainSums, domains []string) facts {
 	return f
 }
 
-// plain is the same from a plain map.
+// factsOfMap returns the same answers for a plain map.
 func factsOfMap(numbers map[string]int64, domains []string) facts {
 	f := facts{Numbers: map[string]int64{}, Domains: len(numbers), Least: math.MaxInt32, Zero: true}
 	for _, domain := range domains {
@@ -38,8 +38,8 @@ func factsOfMap(numbers map[string]int64, domains []string) facts {
 	return f
 }
 
-// A Tally to which somebody added is the Tally of the sums, and clones go
-// their own ways.
+// DomainSums after additions equal a map of the sums, and clones are
+// independent of each other.
 func TestDomainSumsEqualAMap(t *testing.T) {
 	domains := []string{"", "a", "b", "c", "d", "e"}
 	for seed := range int64(500) {

@@ -10,10 +10,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// RunPreEnqueuePlugins asks whether a pod may enter the queue: the plugin that
-// held it last first, since it most likely holds it still. It returns the
-// plugin that does not let it in, or "", and that plugin's status.
-// w, which may be nil, watches them.
+// RunPreEnqueuePlugins calls PreEnqueue of every plugin until one rejects the
+// pod, and returns that plugin's name (or "") and status. It calls lastGate,
+// the plugin that rejected the pod last, first, because it most likely rejects
+// it again. w tracks the calls; may be nil.
 func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastGate string, w *CallWatch) (gate string, status *fwk.Status) {
 	if len(f.preEnqueue) == 0 {
 		return "", nil
@@ -42,8 +42,7 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	return "", nil
 }
 
-// ForeignGate names a PreEnqueue plugin that is not built in, "" where there is
-// none.
+// OutOfTreeGate names an out-of-tree PreEnqueue plugin, or returns "".
 func (f *Framework) OutOfTreeGate() string {
 	for _, plugin := range f.preEnqueue {
 		if f.outOfTree.Has(plugin.Name()) {
@@ -53,17 +52,17 @@ func (f *Framework) OutOfTreeGate() string {
 	return ""
 }
 
-// Hint is an event that a plugin wants to hear of.
+// RegisteredEvent is an event for which a plugin registered.
 type RegisteredEvent struct {
 	Plugin string
-	// Foreign says that the plugin is not built in.
+	// OutOfTree says that the plugin is not in-tree.
 	OutOfTree bool
 	fwk.ClusterEventWithHint
 }
 
-// Hints returns the events that may make pods schedulable that the plugins
-// refused. A plugin that can refuse and registers nothing is woken by
-// everything. The error names the plugin that failed.
+// RegisteredEvents returns the events that may make pods schedulable which a
+// plugin rejected. A plugin that can reject pods and registers nothing gets all
+// events. The error is a *PluginError.
 func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, error) {
 	var hints []RegisteredEvent
 	for _, plugin := range f.plugins {
@@ -88,7 +87,8 @@ func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, er
 	return append(hints, f.extenderEvents()...), nil
 }
 
-// recovered wraps a hint so that a panic reads as an error, which wakes the pod.
+// recoverHint wraps a queueing hint so that a panic becomes an error, on which
+// the queue requeues the pod.
 func (f *Framework) recoverHint(plugin string, event fwk.ClusterEventWithHint) fwk.ClusterEventWithHint {
 	ask := event.QueueingHintFn
 	if ask == nil {
@@ -104,7 +104,8 @@ func (f *Framework) recoverHint(plugin string, event fwk.ClusterEventWithHint) f
 	return event
 }
 
-// refuses says whether a pod can be refused by the plugin and wait for it.
+// canReject reports whether the plugin can reject pods at an extension point
+// after which they wait for events.
 func canReject(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreEnqueuePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin, fwk.PermitPlugin:
@@ -113,30 +114,30 @@ func canReject(plugin fwk.Plugin) bool {
 	return false
 }
 
-// everything is what a plugin is woken by that does not say.
+// allEvents are the events of plugins that do not implement EnqueueExtensions.
 var allEvents = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}}}
 
-// What plugins can register for beyond the resources that kube-scheduler names.
-// An update is reported, as fwk.Update, when it changes the labels of a
-// namespace, or the selector of one of the others.
+// Event resources for which plugins can register, in addition to
+// kube-scheduler's. An update (fwk.Update) is reported only if it changes the
+// labels of a namespace, or the selector of a Service or controller.
 const (
-	// Namespace changes which pods a namespaceSelector speaks of.
+	// Namespace events change which pods a namespaceSelector matches.
 	Namespace fwk.EventResource = "Namespace"
-	// Service and the three controllers change which pods a default spread
+	// Service and controller events change which pods a default spread
 	// constraint counts.
 	Service               fwk.EventResource = "Service"
 	ReplicationController fwk.EventResource = "ReplicationController"
 	ReplicaSet            fwk.EventResource = "apps/ReplicaSet"
 	StatefulSet           fwk.EventResource = "apps/StatefulSet"
-	// TerminatingPod is a pod on a node whose deletion begins, an fwk.Update:
-	// from then on a spread does not count it.
+	// TerminatingPod is an update (fwk.Update) of an assigned pod whose
+	// deletion begins. From then on topology spread does not count it.
 	TerminatingPod fwk.EventResource = "TerminatingPod"
 )
 
-// EventObjects gives a queueing hint the old and the new object of an event as
-// what they are; the zero T stands for the one that an addition or a deletion
-// lacks. The last known state of an object whose deletion was missed counts as
-// the old one. The error says what came instead.
+// EventObjects returns old and new object of an event with their type, for a
+// queueing hint. The zero value stands for a missing one, as in an add or a
+// delete. If the delete event was missed, before is the last known state. The
+// error says which type came instead.
 func EventObjects[T any](oldObj, newObj any) (before, after T, err error) {
 	if unknown, ok := oldObj.(cache.DeletedFinalStateUnknown); ok {
 		oldObj = unknown.Obj

@@ -11,18 +11,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// RunPreFilterPlugins asks the PreFilter chain. It returns the nodes that may
-// be considered (nil: all), the refusal if there is one, and the plugins that
-// narrowed the nodes down. A plugin that answers Unschedulable lets the rest
-// run, so that a preemption finds their state; UnschedulableAndUnresolvable
-// ends the chain.
+// RunPreFilterPlugins calls PreFilter of every plugin. It returns the nodes to
+// consider (nil: all), the rejection if there is one, and the plugins that
+// excluded nodes. After Unschedulable the remaining plugins still run, because
+// preemption needs their state; after UnschedulableAndUnresolvable they do not.
 func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
 	ctx, at := f.beginPoint(ctx, state, "PreFilter")
 	defer at.end(&status)
 	return f.runPreFilterChain(ctx, state, pod, f.preFilter)
 }
 
-// preFilterBy is RunPreFilterPlugins by some of the chain.
+// runPreFilterChain is RunPreFilterPlugins for some of the plugins.
 func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
 	skipped := sets.New[string]()
 	defer func() {
@@ -75,8 +74,9 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 	return result, refusal, narrowed
 }
 
-// standsStill says that no plugin follows pods that are thought of as on a node,
-// and that none is there of which nobody knows what it notes down in Filter.
+// filterLeavesStateUnchanged reports whether no plugin changes its state data
+// during Filter, AddPod and RemovePod: none has PreFilterExtensions, and all
+// are in-tree.
 func (f *Framework) filterLeavesStateUnchanged(skipped sets.Set[string]) bool {
 	if f.HasOutOfTreePlugins() {
 		return false
@@ -97,16 +97,16 @@ func noNodesStatus(narrowed sets.Set[string]) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", names))
 }
 
-// RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is to be
-// thought of as on node.
+// RunPreFilterExtensionAddPod updates the plugins' state as if added were on
+// node.
 func (f *Framework) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return f.runPreFilterExtension(state, pod, "AddPod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.AddPod(ctx, state, pod, added, node)
 	})
 }
 
-// RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is to
-// be thought of as gone from node.
+// RunPreFilterExtensionRemovePod updates the plugins' state as if removed were
+// not on node.
 func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return f.runPreFilterExtension(state, pod, "RemovePod", func(e fwk.PreFilterExtensions) *fwk.Status {
 		return e.RemovePod(ctx, state, pod, removed, node)
@@ -136,22 +136,22 @@ func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, ope
 	return nil
 }
 
-// HasFilterPlugins says whether anything filters nodes.
+// HasFilterPlugins reports whether there are Filter plugins.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
 
-// HasScorePlugins says whether anything scores nodes.
+// HasScorePlugins reports whether there are Score plugins.
 func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
 
-// HasPostFilterPlugins says whether anything may make room for a refused pod.
+// HasPostFilterPlugins reports whether there are PostFilter plugins.
 func (f *Framework) HasPostFilterPlugins() bool { return len(f.postFilter) > 0 }
 
-// RunFilterPlugins asks the Filter chain about one node. The first plugin that
-// refuses decides.
+// RunFilterPlugins calls Filter of one plugin after the other for a node, and
+// returns the status of the first that rejects it.
 func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	return f.runFilterChain(ctx, state, pod, node, f.filter)
 }
 
-// filterBy is RunFilterPlugins by some of the chain.
+// runFilterChain is RunFilterPlugins for some of the plugins.
 func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []countedFilter) (status *fwk.Status) {
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Filter", &status)
@@ -175,7 +175,7 @@ func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, po
 	return nil
 }
 
-// refusalOf is what Filter ends with when a plugin lets a node down.
+// filterStatus is the result of the Filter chain after status s of a plugin.
 func filterStatus(plugin string, s *fwk.Status) *fwk.Status {
 	if !s.IsRejected() {
 		s = fwk.AsStatus(fmt.Errorf("running %q filter plugin: %w", plugin, s.AsError()))
@@ -183,10 +183,10 @@ func filterStatus(plugin string, s *fwk.Status) *fwk.Status {
 	return s.WithPlugin(plugin)
 }
 
-// RunFilterPluginsWithNominatedPods asks the Filter chain about one node to
-// which other pods may be nominated. The node has to do with those of equal or
-// higher priority there, since the pod must not take their room, and without
-// them, since they may end elsewhere.
+// RunFilterPluginsWithNominatedPods runs the Filter plugins for a node to which
+// other pods may be nominated. The node must pass with the nominated pods of
+// equal or higher priority, since the pod must not take their resources, and
+// without them, since they may be bound elsewhere.
 func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
@@ -200,8 +200,9 @@ func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state
 	return f.RunFilterPlugins(ctx, state, pod, node)
 }
 
-// crowded returns node and state with the pods on it that are nominated for it
-// and go before pod; nil where there are none.
+// addNominatedPods returns copies of node and state to which the pods are added
+// that are nominated to node and have at least the priority of pod; nil if
+// there are none.
 func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	nominated := slices.DeleteFunc(f.Nominator.NominatedPodsForNode(node.Node().Name), func(other fwk.PodInfo) bool {
 		return other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod)
@@ -219,8 +220,8 @@ func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, 
 	return crowded, crowdedState, nil
 }
 
-// RunPostFilterPlugins asks who could make room for a pod that fits nowhere.
-// The first that can decides; the reasons of the others add up.
+// RunPostFilterPlugins calls PostFilter of one plugin after the other until one
+// succeeds. The reasons of the others are combined.
 func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
 	ctx, at := f.beginPoint(ctx, state, "PostFilter")
 	defer at.end(&status)

@@ -12,10 +12,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// The functions of this file append to a key what they are given, so that two
-// keys are the same only if all that was appended to them is: strings come
-// with their length, lists with their number. Orders that mean nothing are
-// sorted.
+// The functions of this file append values to a key such that two keys are
+// equal only if all values are: strings are preceded by their length, lists by
+// their number of items. Where order has no meaning, values are sorted.
 
 func appendString(key []byte, text string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
@@ -29,7 +28,7 @@ func appendStrings(key []byte, texts []string) []byte {
 	return key
 }
 
-// appendMap appends a map by its sorted keys.
+// appendMap appends the entries sorted by key.
 func appendMap(key []byte, pairs map[string]string) []byte {
 	key = binary.AppendUvarint(key, uint64(len(pairs)))
 	switch len(pairs) {
@@ -46,7 +45,6 @@ func appendMap(key []byte, pairs map[string]string) []byte {
 	return key
 }
 
-// appendFlag appends whether something is so.
 func appendBool(key []byte, flag bool) []byte {
 	if flag {
 		return append(key, 1)
@@ -54,8 +52,8 @@ func appendBool(key []byte, flag bool) []byte {
 	return append(key, 0)
 }
 
-// AppendLabels appends the values that set has under keys, which are sorted.
-// Two results can be compared when keys were the same.
+// AppendLabels appends the values that set has for keys, which are sorted. Two
+// results can only be compared if keys were the same.
 func AppendLabels(key []byte, set map[string]string, keys []string) []byte {
 	if len(keys) > 2*len(set) {
 		return appendLabelsOfSmallSet(key, set, keys)
@@ -68,7 +66,8 @@ func AppendLabels(key []byte, set map[string]string, keys []string) []byte {
 	return append(key, 0)
 }
 
-// appendFew is AppendLabels for a set that is small beside keys.
+// appendLabelsOfSmallSet is AppendLabels for a set that is much smaller than
+// keys.
 func appendLabelsOfSmallSet(key []byte, set map[string]string, keys []string) []byte {
 	var room [8]int
 	places := room[:0]
@@ -91,14 +90,15 @@ func AppendTerm(key []byte, term *fwk.AffinityTerm) []byte {
 	return appendSelector(appendSelector(key, term.NamespaceSelector), term.Selector)
 }
 
-// appendSelector appends a parsed selector. One that selects nothing reads
-// like one that selects everything, but for the flag.
+// appendSelector appends a parsed selector. The text of a selector that matches
+// nothing equals that of one that matches everything; the flag distinguishes
+// them.
 func appendSelector(key []byte, selector labels.Selector) []byte {
 	_, selects := selector.Requirements()
 	return appendString(appendBool(key, selects), selector.String())
 }
 
-// appendLabelSelector appends a selector as it is written.
+// appendLabelSelector appends a selector as written in the API object.
 func appendLabelSelector(key []byte, selector *metav1.LabelSelector) []byte {
 	if key = appendBool(key, selector != nil); selector == nil {
 		return key
@@ -112,10 +112,9 @@ func appendLabelSelector(key []byte, selector *metav1.LabelSelector) []byte {
 	return key
 }
 
-// appendNodeSelector appends a pod's nodeSelector and what its node affinity
-// requires.
+// appendNodeSelector appends a pod's nodeSelector and required node affinity.
 func appendNodeSelector(key []byte, pod *v1.Pod) []byte {
-	// Whether there is a map makes a difference, even if it is empty.
+	// An empty map differs from no map.
 	key = appendMap(appendBool(key, pod.Spec.NodeSelector != nil), pod.Spec.NodeSelector)
 	var required *v1.NodeSelector
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
@@ -146,22 +145,22 @@ func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
 	key = binary.AppendUvarint(key, uint64(len(tolerations)))
 	for i := range tolerations {
 		t := &tolerations[i]
-		// TolerationSeconds says for how long, which is the kubelet's business.
+		// TolerationSeconds has no influence on scheduling.
 		key = appendString(appendString(key, t.Key), string(t.Operator))
 		key = appendString(appendString(key, t.Value), string(t.Effect))
 	}
 	return key
 }
 
-// Key returns a text that sets have in common which hold the same pods. Sets
-// with another text may do so too.
+// Key returns a string that is equal only for sets of the same pods. Two sets
+// of the same pods may have different keys.
 func (s *PodSet) Key() string {
 	key := appendBool(appendBool(nil, s.Terminating), s.Namespaces != nil)
 	return string(appendSelector(appendStrings(key, sets.List(s.Namespaces)), s.Selector))
 }
 
-// Key returns a text that scopes have in common which hold the same nodes.
-// Scopes with another text may do so too.
+// Key returns a string that is equal only for scopes of the same nodes. Two
+// scopes of the same nodes may have different keys.
 func (s *Scope) Key() string {
 	if s == nil {
 		return ""
@@ -181,7 +180,7 @@ type LabelKeys struct {
 	sorted []string
 }
 
-// Add takes in the keys that selector names.
+// Add adds the keys of selector.
 func (k *LabelKeys) Add(selector labels.Selector) {
 	requirements, _ := selector.Requirements()
 	for i := range requirements {
@@ -189,12 +188,12 @@ func (k *LabelKeys) Add(selector labels.Selector) {
 	}
 }
 
-// Insert takes in one key.
+// Insert adds one key.
 func (k *LabelKeys) Insert(key string) {
 	if at, known := slices.BinarySearch(k.sorted, key); !known {
 		k.sorted = slices.Insert(k.sorted, at, key)
 	}
 }
 
-// List returns the keys, sorted. The slice is k's own.
+// List returns the sorted keys. The caller must not change the slice.
 func (k *LabelKeys) List() []string { return k.sorted }

@@ -39,7 +39,8 @@ func sumsOf(n *framework.NodeInfo) sums {
 	}
 }
 
-// crowd is one pod of each sort that a NodeInfo treats differently.
+// podsOfEveryKind returns one pod of each kind that NodeInfo handles
+// differently.
 func podsOfEveryKind() (web, db, proxy *v1.Pod) {
 	web = fixture.Pod("shop/web").Requests("cpu", "1", "memory", "1Ki").Claim("data").
 		RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).Obj()

@@ -8,10 +8,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// NormalizeScores stretches scores, none of them negative, so that the largest
-// becomes fwk.MaxScore; integers are truncated after the multiplication. When
-// all are zero they stay so. With reverse a small score becomes a large one,
-// and all zero becomes all fwk.MaxScore. The formula is that of
+// DefaultNormalizeScore scales scores, which must not be negative, so that the
+// largest becomes fwk.MaxScore; integer division truncates. If all are zero
+// they stay zero. With reverse, each score becomes fwk.MaxScore minus the
+// scaled score. The formula is that of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
 func DefaultNormalizeScore(scores fwk.NodeScoreList, reverse bool) {
 	var largest int64
@@ -30,7 +30,8 @@ func DefaultNormalizeScore(scores fwk.NodeScoreList, reverse bool) {
 	}
 }
 
-// NormalizeAll is NormalizeScores of scores without the names of their nodes.
+// DefaultNormalizeRawScores is DefaultNormalizeScore for scores without node
+// names.
 func DefaultNormalizeRawScores(scores []int64, reverse bool) {
 	var largest int64
 	for _, score := range scores {
@@ -53,26 +54,24 @@ func DefaultNormalizeRawScores(scores []int64, reverse bool) {
 	}
 }
 
-// What a point of a Shape may say, in percent and in the users' score.
+// Upper bounds of a point of a Shape in the API: percent and score.
 const (
 	maxShapeUtilization = 100
 	maxShapeScore       = 10
 )
 
-// Shape is a function from utilisation (percent) to score: straight lines
-// between its points, level before the first and after the last.
+// Shape is a piecewise linear function from utilization (percent) to score. It
+// is constant before the first point and after the last.
 type Shape []ShapePoint
 
-// ShapePoint is a corner of a Shape.
+// ShapePoint is one point of a Shape.
 type ShapePoint struct {
-	// Utilization is in percent.
 	Utilization int64
-	// Score is between fwk.MinScore and fwk.MaxScore.
-	Score int64
+	Score       int64
 }
 
-// NewShape takes points that ValidateShape found no fault with. Users score
-// from 0 to 10; the scheduler from 0 to fwk.MaxScore.
+// NewShape converts valid points. Scores are 0 to 10 in the API and 0 to
+// fwk.MaxScore in the scheduler.
 func NewShape(points []configv1.UtilizationShapePoint) Shape {
 	shape := make(Shape, len(points))
 	for i, point := range points {
@@ -84,7 +83,7 @@ func NewShape(points []configv1.UtilizationShapePoint) Shape {
 	return shape
 }
 
-// At returns the score at a utilisation in percent. Divisions truncate as in
+// At returns the score at a utilization in percent. Divisions truncate as in
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper.
 func (s Shape) At(utilization int64) int64 {
 	for i, point := range s {
@@ -100,8 +99,8 @@ func (s Shape) At(utilization int64) int64 {
 	return s[len(s)-1].Score
 }
 
-// ValidateShape says what is wrong with points: none at all, utilisations out
-// of order, or a value out of range.
+// ValidateShape returns errors for an empty list, for utilizations that do not
+// increase, and for values out of range.
 func ValidateShape(points []configv1.UtilizationShapePoint, path *field.Path) field.ErrorList {
 	if len(points) == 0 {
 		return field.ErrorList{field.Required(path, "at least one point must be specified")}

@@ -12,30 +12,30 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// pointDuration is how long a pod spent at an extension point.
+// pointDuration is the time that pods spend at extension points.
 var pointDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "scheduler_framework_extension_point_duration_seconds",
 	Help:    "[STABLE] Time for all plugins of an extension point, by the status they ended with and the profile.",
 	Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 }, []string{"extension_point", "status", "profile"})
 
-// Metrics returns the collectors of this room.
+// Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{pointDuration, pluginDuration, evaluations, permitWait, pluginFaults}
 }
 
-// ForgetProfile drops the metric series of a profile that is gone.
+// ForgetProfile deletes the metric series of a deleted profile.
 func ForgetProfile(profile string) {
 	pointDuration.DeletePartialMatch(prometheus.Labels{"profile": profile})
 	evaluations.DeletePartialMatch(prometheus.Labels{"profile": profile})
 	pluginFaults.DeletePartialMatch(prometheus.Labels{"profile": profile})
 }
 
-// pointNames are those that every attempt passes; their observers are looked
-// up once.
+// pointsOfEveryAttempt are the extension points that every attempt runs, so
+// that their observers are looked up only once.
 var pointsOfEveryAttempt = []string{"PreFilter", "Filter", "PreScore", "Score"}
 
-// successes returns the observers of these points for attempts that succeed.
+// successObservers returns the observers of successful runs of these points.
 func successObservers(profile string) map[string]prometheus.Observer {
 	observers := map[string]prometheus.Observer{}
 	for _, point := range pointsOfEveryAttempt {
@@ -44,8 +44,8 @@ func successObservers(profile string) map[string]prometheus.Observer {
 	return observers
 }
 
-// measure records the time since begin at an extension point, and returns the end
-// of that time.
+// observePointDuration records the time since begin at an extension point and
+// returns the current time.
 func (f *Framework) observePointDuration(point string, begin time.Time, code fwk.Code) time.Time {
 	end := f.Clock.Now()
 	if f.OnTrial() && !fault.TrialMeasured {
@@ -62,9 +62,9 @@ func (f *Framework) observePointDuration(point string, begin time.Time, code fwk
 	return end
 }
 
-// rescue turns a plugin's panic into an error that names it, and tells of it.
-// Use it deferred; plugin points to the name of the plugin that is being
-// called about pod, which may be nil, as state may be.
+// recoverPanic turns a plugin's panic into an error status that names the
+// plugin, and reports it. It must be deferred directly. plugin points to the
+// name of the plugin being called; pod and state may be nil.
 func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
 	if fault.PanicPasses {
 		return
@@ -80,13 +80,14 @@ func panicStatus(plugin, point string, r any) *fwk.Status {
 	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
 }
 
-// guard calls one plugin about pod, which may be nil, and recovers it.
+// callRecovered runs call and recovers a panic of plugin. pod may be nil.
 func (f *Framework) callRecovered(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
 	defer f.recoverPanic(pod, nil, &plugin, point, &status)
 	return call()
 }
 
-// PanicError says that a plugin panicked. The attempt fails; the loop goes on.
+// PanicError says that a plugin panicked. The attempt fails; the scheduling
+// loop goes on.
 type PanicError struct {
 	Plugin string
 	Point  string
@@ -98,29 +99,29 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("plugin %q panicked in %s: %v", e.Plugin, e.Point, e.Value)
 }
 
-// Poison is a call of a plugin about a pod that did not end as calls do.
+// PluginFault is a call of a plugin for a pod that panicked or timed out.
 type PluginFault struct {
 	Call
-	// Hung says that it did not come back in time; else it panicked.
+	// TimedOut distinguishes a timeout from a panic.
 	TimedOut bool
-	// Print is the plugin's; see Config.Prints.
+	// Fingerprint is the plugin's; see Config.Fingerprints.
 	Fingerprint string
 }
 
-// pluginFaults counts the calls that were recovered or given up.
+// pluginFaults counts calls that panicked or timed out.
 var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_plugin_faults_total",
 	Help: "[ALPHA] Calls of plugins that panicked, or did not come back in time (late), by the profile, the plugin and the extension point.",
 }, []string{"profile", "plugin", "extension_point", "fault"})
 
-// Late counts a call about pod that is not waited for any more, and tells the
-// host of it.
+// ReportCallTimeout counts a call for pod that timed out, and reports it to the
+// Host.
 func (f *Framework) ReportCallTimeout(pod *v1.Pod, call Call) {
 	f.reportPluginFault(pod, PluginFault{Call: call, TimedOut: true})
 }
 
-// tell counts a call that went wrong, and tells the host whose attempt it was.
-// On trial it is for the trial to say.
+// reportPluginFault counts a fault and reports it to the Host. On trial it does
+// nothing, because the trial returns the fault.
 func (f *Framework) reportPluginFault(pod *v1.Pod, p PluginFault) {
 	if f.OnTrial() {
 		return
@@ -135,34 +136,35 @@ func (f *Framework) reportPluginFault(pod *v1.Pod, p PluginFault) {
 	}
 }
 
-// The names, labels and buckets are kube-scheduler's.
+// Names, labels and buckets are kube-scheduler's.
 var (
-	// pluginDuration is how long plugins take in the attempts of a sample.
+	// pluginDuration is the duration of plugin calls in sampled attempts.
 	pluginDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_plugin_execution_duration_seconds",
 		Help:    "[BETA] Time of one call of a plugin, in one attempt of ten. A plugin that is asked about many nodes in one call is timed for all of them together.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 1.5, 20),
 	}, []string{"plugin", "extension_point", "status"})
-	// evaluations counts what plugins are asked.
+	// evaluations counts plugin calls; a batch call counts once per node.
 	evaluations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_plugin_evaluation_total",
 		Help: "[BETA] How often a plugin was asked at PreFilter, PreScore, Filter and Score, at the last two once for each node. What is remembered is not asked.",
 	}, []string{"plugin", "extension_point", "profile"})
-	// permitWait is how long pods wait for Permit plugins.
+	// permitWait is how long pods wait at Permit.
 	permitWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_permit_wait_duration_seconds",
 		Help:    "[BETA] Time that pods waited for the word of a Permit plugin, by the status that ended it.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
-	// uncounted takes what plugins on trial are asked. It is registered nowhere.
+	// uncounted replaces the evaluation counters on trial. It is not
+	// registered.
 	uncounted = prometheus.NewCounter(prometheus.CounterOpts{Name: "uncounted"})
 )
 
-// SampleEvery is one attempt of how many has its calls of plugins timed:
-// kube-scheduler times a tenth, too.
+// SampleEvery is the number of attempts out of which one has its plugin calls
+// timed. kube-scheduler times one of ten, too.
 const SampleEvery = 10
 
-// asked returns what counts the questions to a plugin at a point.
+// evaluationCounter returns the counter for a plugin at an extension point.
 func (f *Framework) evaluationCounter(plugin, point string) prometheus.Counter {
 	if counter, known := f.evaluationCounters[Call{plugin, point}]; known {
 		return counter
@@ -170,7 +172,7 @@ func (f *Framework) evaluationCounter(plugin, point string) prometheus.Counter {
 	return uncounted
 }
 
-// countQuestions looks up once what each question is counted by.
+// initEvaluationCounters looks up the counters once.
 func (f *Framework) initEvaluationCounters() {
 	if f.OnTrial() && !fault.TrialMeasured {
 		return
@@ -194,8 +196,7 @@ func (f *Framework) initEvaluationCounters() {
 	}
 }
 
-// begins is when the call of a plugin begins that follows; zero in an attempt
-// that is not of the sample.
+// callStart returns the current time in a sampled attempt, and otherwise zero.
 func (f *Framework) callStart(state fwk.CycleState) time.Time {
 	if state == nil || !state.ShouldRecordPluginMetrics() || f.OnTrial() {
 		return time.Time{}
@@ -203,15 +204,16 @@ func (f *Framework) callStart(state fwk.CycleState) time.Time {
 	return f.Clock.Now()
 }
 
-// took notes how long a call took that began then.
+// observePluginDuration records the duration of a call that started at begin,
+// unless begin is zero.
 func (f *Framework) observePluginDuration(begin time.Time, plugin, point string, status *fwk.Status) {
 	if !begin.IsZero() {
 		pluginDuration.WithLabelValues(plugin, point, status.Code().String()).Observe(f.Clock.Since(begin).Seconds())
 	}
 }
 
-// AskFilter has a form judge slots, whose plugin is watched, timed and counted
-// meanwhile. It is for the cycle.
+// RunBatchFilter evaluates slots by a batch filter. The call is tracked, timed
+// and counted for the plugin. A panic is not recovered here.
 func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, refusals []RejectionCode) {
 	form.evaluations.Add(float64(len(slots)))
 	answered := f.beginBatchCall(state, form.Plugin, "Filter")
@@ -219,7 +221,7 @@ func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slot
 	answered()
 }
 
-// AskScore has a form score slots in the same way.
+// RunBatchScore scores slots by a batch score, like RunBatchFilter.
 func (f *Framework) RunBatchScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) ScoreResult {
 	form.evaluations.Add(float64(len(slots)))
 	answered := f.beginBatchCall(state, form.Plugin, "Score")

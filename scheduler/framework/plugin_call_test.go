@@ -50,7 +50,8 @@ func TestSpanText(t *testing.T) {
 	}
 }
 
-// visits returns what passes an extension point, in an attempt that tracer traces.
+// pointRunner returns a function that runs one empty extension point in an
+// attempt with this tracer.
 func pointRunner(t testing.TB, tracer trace.Tracer) func() {
 	f := &Framework{profile: "p", Host: Host{Clock: clock.RealClock{}}, successObservers: successObservers("p")}
 	state := NewCycleState()

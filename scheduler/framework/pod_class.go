@@ -10,68 +10,70 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Class is what the plugins of a Framework made of the pods of one class: what
-// PreFilter and PreScore noted of one of them, and their forms.
+// PodClass is what the plugins of a Framework computed for one pod class: the
+// state that PreFilter and PreScore wrote for one pod of the class, and the
+// batch forms. A pod class is a set of pods that no plugin can distinguish.
 type PodClass struct {
 	*CacheableForms
-	// State is what an attempt's state stands on. It is replaced, never
-	// changed.
+	// State is the base of the attempts' states. It is replaced, never changed.
 	State *CycleState
-	// Filters and Scores are the live forms, in the order of their chains.
+	// UncachedFilters and UncachedScores are in the order of their chains.
 	UncachedFilters []ClassFilter
 	UncachedScores  []ClassScore
-	// Live are those of Filters that do not skip the pods, as of Begin.
+	// ActiveFilters are those UncachedFilters that do not skip the pods, as of
+	// the last Begin.
 	ActiveFilters []*ClassFilter
 
 	framework     *Framework
 	opaquePlugins *opaquePluginSet
-	// chain is the Filter chain without the plugins that skip the pods, and
-	// without opaque ones.
+	// chain is the Filter chain without opaque plugins and those that skip the
+	// pods.
 	chain []countedFilter
 }
 
-// Lasting is the forms whose verdicts last as long as a node does not change.
-// Classes share it that differ in nothing that these read.
+// CacheableForms are the batch forms whose results stay valid until the node
+// gets a new version. Classes share them that differ in nothing that these
+// read.
 type CacheableForms struct {
-	// LastingFilters and LastingScores are in the order of their chains.
+	// CacheableFilters and CacheableScores are in the order of their chains.
 	CacheableFilters []ClassFilter
 	CacheableScores  []ClassScore
 }
 
-// ClassFilter is a form in the Filter chain.
+// ClassFilter is a plugin of the Filter chain for one pod class.
 type ClassFilter struct {
 	BatchFilter
 	Plugin string
-	// Place is the plugin's in its chain, from 0.
+	// Index is the plugin's index in the Filter chain.
 	Index int
-	// skips says that PreFilter of a live form would answer Skip.
+	// skips is whether PreFilter of an uncached plugin would return Skip.
 	skips bool
-	// asked counts the nodes that the form is asked about.
+	// evaluations counts the evaluated nodes.
 	evaluations prometheus.Counter
 }
 
-// Idle reports whether the form refuses no node now.
+// Idle reports whether the filter currently rejects no node.
 func (c *ClassFilter) Idle() bool { return isIdle(c.BatchFilter) }
 
-// ClassScore is a form in the Score chain.
+// ClassScore is a plugin of the Score chain for one pod class.
 type ClassScore struct {
 	BatchScore
 	Plugin string
-	// Place is the plugin's in its chain, from 0.
+	// Index is the plugin's index in the Score chain.
 	Index  int
 	Weight int64
-	// Normal normalises; nil where nothing has to be.
+	// Normalizer normalizes the scores; may be nil.
 	Normalizer BatchNormalizer
-	// kept is the form where it reads counts, nil elsewhere.
+	// incremental is the batch score if it reads incremental counts, else nil.
 	incremental IncrementalBatchScore
-	// asked counts the nodes that the form is asked about.
+	// evaluations counts the evaluated nodes.
 	evaluations prometheus.Counter
 }
 
-// Idle reports whether the form scores all nodes with 0 now.
+// Idle reports whether the plugin currently scores all nodes 0.
 func (c *ClassScore) Idle() bool { return isIdle(c.BatchScore) }
 
-// HighestScore is the largest sum of weighted scores that a node can have.
+// MaxTotalScore is the highest weighted sum of scores that a node can get.
 func (f *Framework) MaxTotalScore() int64 {
 	var sum int64
 	for i := range f.score {
@@ -80,15 +82,15 @@ func (f *Framework) MaxTotalScore() int64 {
 	return sum
 }
 
-// ScorePlugins is how many plugins score.
+// NumScorePlugins is the number of Score plugins.
 func (f *Framework) NumScorePlugins() int { return len(f.score) }
 
-// ClassKeys returns what writes down the two parts of a class's key: what
-// lasting forms read of a pod, and the rest. labels are the keys that
-// selectors of placed pods name.
+// ClassKeyBuilders returns the builders of the two parts of a pod class's key:
+// what cacheable forms read of a pod, and the rest. labels are the label keys
+// that selectors name.
 func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (lasting, rest *ClassKeyBuilder) {
 	lasting = &ClassKeyBuilder{Labels: labels}
-	// A PodInfo is shared by its class as well.
+	// A class shares a PodInfo, which depends on these facets.
 	rest = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
 	for _, plugin := range f.plugins {
 		reader, reads := plugin.(ReadsDeclarer)
@@ -108,7 +110,7 @@ func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (lasting, rest *ClassKey
 	return lasting, rest
 }
 
-// Minds reports whether a verdict that is remembered depends on any of facets.
+// DependsOn reports whether a cached result depends on any of facets.
 func (l *CacheableForms) DependsOn(facets Facets) bool {
 	minds := func(form any) bool {
 		minding, ok := form.(DependencyReporter)
@@ -118,8 +120,9 @@ func (l *CacheableForms) DependsOn(facets Facets) bool {
 		slices.ContainsFunc(l.CacheableScores, func(s ClassScore) bool { return minds(s.BatchScore) })
 }
 
-// ScoreRemembered is what a class remembers of a node's score, made anew in the
-// plain way from a pod and its own state. It reports false when a plugin fails.
+// CacheableScore returns the part of a node's score that is cached, computed
+// again by the plugins' own Score from pod and state. ok is false if a plugin
+// failed.
 func (f *Framework) CacheableScore(ctx context.Context, state *CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
 	if !f.runCacheablePreScore(ctx, state, pod) {
 		return 0, false
@@ -139,8 +142,8 @@ func (f *Framework) CacheableScore(ctx context.Context, state *CycleState, pod *
 	return sum, true
 }
 
-// Begin comes before an attempt. It reports false when the class has to be
-// made anew.
+// Begin prepares the class for an attempt. It returns false if the class has to
+// be built again.
 func (c *PodClass) Begin() bool {
 	for i := range c.UncachedFilters {
 		skip, ok := c.UncachedFilters[i].BatchFilter.(UncachedBatchFilter).Begin()
@@ -160,8 +163,9 @@ func (c *PodClass) Begin() bool {
 	return true
 }
 
-// RunFilterPlugins is the Framework's RunOpenFilterPlugins for a pod of the class whose state stands
-// on the class's: who skips such pods is known.
+// RunFilterPlugins is Framework.RunNonOpaqueFilterPlugins for a pod of the
+// class whose state has c.State as its base. It calls only plugins that do not
+// skip the pods.
 func (c *PodClass) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
 	running := ""
 	defer c.framework.recoverPanic(pod, state, &running, "Filter", &status)
@@ -182,7 +186,7 @@ func (c *PodClass) RunFilterPlugins(ctx context.Context, state fwk.CycleState, p
 	return nil
 }
 
-// skip changes which plugins Filter passes over, for attempts to come.
+// setSkipped sets whether Filter skips a plugin in later attempts.
 func (c *PodClass) setSkipped(plugin string, skip bool) {
 	skipped := c.State.GetSkipFilterPlugins().Clone()
 	if skip {
@@ -197,7 +201,7 @@ func (c *PodClass) setSkipped(plugin string, skip bool) {
 	c.updateActive()
 }
 
-// line finds out who does not skip the pods.
+// updateActive computes ActiveFilters and chain.
 func (c *PodClass) updateActive() {
 	c.ActiveFilters, c.chain = nil, nil
 	skipped := c.State.GetSkipFilterPlugins()
@@ -213,7 +217,7 @@ func (c *PodClass) updateActive() {
 	}
 }
 
-// readsOf is what a plugin says that it reads; nothing, when it does not say.
+// readsOf returns the declared Reads of a plugin, zero for an opaque one.
 func readsOf(plugin fwk.Plugin) Reads {
 	if reader, ok := plugin.(ReadsDeclarer); ok {
 		return reader.Reads()
@@ -221,15 +225,15 @@ func readsOf(plugin fwk.Plugin) Reads {
 	return Reads{}
 }
 
-// lasts reports whether any verdict of a plugin lasts as long as a node does not
-// change.
+// isCacheable reports whether Filter or Score of a plugin depends on no
+// uncacheable facet.
 func isCacheable(plugin fwk.Plugin, reads Reads) bool {
 	_, filters := plugin.(fwk.FilterPlugin)
 	_, scores := plugin.(fwk.ScorePlugin)
 	return filters && reads.Filter&uncacheableFacets == 0 || scores && reads.Score&uncacheableFacets == 0
 }
 
-// SelectedLabels adds the keys that plugins' own selectors name.
+// SelectedLabels adds the label keys that the plugins' own selectors name.
 func (f *Framework) SelectedLabels(keys *LabelKeys) {
 	for _, plugin := range f.plugins {
 		if selecting, ok := plugin.(LabelSelecting); ok {
@@ -238,15 +242,15 @@ func (f *Framework) SelectedLabels(keys *LabelKeys) {
 	}
 }
 
-// NewClass asks the plugins about a pod as one of its class. It is nil when
-// pods like it have to go the plain way. lasting are the lasting forms of a
-// class that differs in nothing that they read; nil makes them.
+// NewPodClass lets the plugins compute the class of pod. It returns nil if such
+// pods have to be scheduled by the reference. lasting are the cacheable forms
+// of a class that differs in nothing that they read; if nil they are built.
 func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *CacheableForms) *PodClass {
 	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: lasting, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, lasting == nil}
 	if lasting == nil {
 		m.class.CacheableForms = &CacheableForms{}
 	}
-	// Forms outlive the attempt.
+	// Not the attempt's context, which the forms outlive.
 	result, status, _ := f.RunNonOpaquePreFilterPlugins(f.ctx, m.class.State, pod)
 	if !status.IsSuccess() || !result.AllNodes() {
 		return nil
@@ -268,22 +272,22 @@ func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *Cacheabl
 	return m.class
 }
 
-// maker makes a class.
+// podClassBuilder builds a PodClass.
 type podClassBuilder struct {
 	*Framework
 	pod     *v1.Pod
 	columns *Columns
 	class   *PodClass
-	// all says that lasting forms are made as well.
+	// withCacheable says that cacheable forms are built, too.
 	withCacheable bool
 }
 
-// addFilter adds the form of a plugin in the Filter chain. It reports false
-// when there is none.
+// addFilter adds a plugin of the Filter chain. It returns false if the plugin
+// needs a batch form and has none for the pod.
 func (m *podClassBuilder) addFilter(place int) bool {
 	plugin, c := m.filter[place].FilterPlugin, m.class
 	if m.IsOpaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
-		return true // which has nothing to say of a pod without volumes
+		return true // it rejects no node for pods without volumes
 	}
 	live := readsOf(plugin).Filter&uncacheableFacets != 0
 	if !live && (!m.withCacheable || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
@@ -311,7 +315,7 @@ func (m *podClassBuilder) addFilter(place int) bool {
 	return true
 }
 
-// addScore adds the form of a plugin in the Score chain.
+// addScore adds a plugin of the Score chain, with the same result as addFilter.
 func (m *podClassBuilder) addScore(place int) bool {
 	plugin, c := &m.score[place], m.class
 	if m.IsOpaque(m.pod, plugin.name) {
@@ -354,8 +358,8 @@ func (m *podClassBuilder) addScore(place int) bool {
 	return true
 }
 
-// prepareScores runs PreScore of the plugins whose scores are remembered,
-// which do not look at the nodes.
+// runCacheablePreScore runs PreScore of the plugins with cacheable scores. They
+// do not read the list of nodes, which is nil.
 func (f *Framework) runCacheablePreScore(ctx context.Context, state *CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
 	for _, plugin := range f.preScore {
@@ -377,7 +381,7 @@ func (f *Framework) runCacheablePreScore(ctx context.Context, state *CycleState,
 	return true
 }
 
-// preScores reports whether a plugin runs at PreScore.
+// hasPreScorePlugin reports whether a plugin is enabled at PreScore.
 func (f *Framework) hasPreScorePlugin(name string) bool {
 	return slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name })
 }

@@ -11,31 +11,32 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// ClassKeys writes down what makes pods of one class. Two pods with the same
-// key are the same to every plugin that reads no more of a pod than it said.
+// ClassKeyBuilder builds the key of a pod class. Pods with equal keys are equal
+// for every plugin that reads no more of a pod than it declared.
 type ClassKeyBuilder struct {
-	// Facets are all that plugins read.
+	// Facets are all pod facets that plugins read.
 	Facets PodFacets
-	// Keyers derive more.
+	// Keyers append what no facet covers.
 	Keyers []PodKeyer
-	// Labels are the keys that selectors of others name.
+	// Labels are the label keys that selectors of other objects name.
 	Labels *LabelKeys
 }
 
-// Singular reports whether a pod is like no other: its status matters, or it
-// wants nodes by name, as the pods of a DaemonSet do.
+// Uncacheable reports whether a pod belongs to no class, because its status
+// affects its requests, or because it selects nodes by name, like the pods of a
+// DaemonSet.
 func Uncacheable(pod *v1.Pod) bool {
 	return statusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
 }
 
-// Append appends the key of a pod that is not singular.
+// Append appends the key of a pod that is not Uncacheable.
 func (c *ClassKeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 	has := func(facet PodFacets) bool { return c.Facets&facet != 0 }
 	if has(PodNamespace) {
 		key = appendString(key, pod.Namespace)
 	}
 	if has(PodLabels) {
-		// Keys only come, so that their number says which there are.
+		// Label keys are only ever added, so their number identifies the set.
 		key = binary.AppendUvarint(key, uint64(len(c.Labels.List())))
 		key = AppendLabels(key, pod.Labels, c.Labels.List())
 	}
@@ -64,7 +65,8 @@ func (c *ClassKeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 		key = appendImages(key, pod)
 	}
 	if has(PodVolumes) {
-		// What they are is looked at each time, but not whether there are any.
+		// Plugins read the volumes in every attempt; the key holds only whether
+		// there are any.
 		key = appendBool(key, HasVolumes(pod))
 	}
 	for _, keyer := range c.Keyers {
@@ -73,7 +75,8 @@ func (c *ClassKeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 	return key
 }
 
-// wantsNodesByName says whether the pod's required affinity names nodes.
+// requiresNodesByName reports whether the pod's required node affinity names
+// nodes.
 func requiresNodesByName(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -111,11 +114,12 @@ func appendRequests(key []byte, pod *v1.Pod) []byte {
 	if key = appendBool(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
 		key = appendResources(key, pod.Spec.Resources.Requests)
 	}
-	// Whether there is a list makes a difference, even if it is empty.
+	// An empty list differs from no list.
 	return appendResources(appendBool(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
 }
 
-// runsOn says whether an init container keeps running beside the others.
+// isRestartableInitContainer reports whether an init container keeps running
+// beside the containers (a sidecar).
 func isRestartableInitContainer(container *v1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
@@ -148,8 +152,8 @@ func appendResources(key []byte, list v1.ResourceList) []byte {
 	return key
 }
 
-// appendQuantity appends an amount: in units of scale where it is a whole
-// number of them, and else to the last digit.
+// appendQuantity appends an integer in units of scale, or the exact decimal if
+// the quantity is not a multiple of the unit.
 func appendQuantity(key []byte, quantity *resource.Quantity, scale resource.Scale) []byte {
 	value := quantity.ScaledValue(scale)
 	if quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0 {
@@ -197,7 +201,7 @@ func appendPreferredNodeAffinity(key []byte, pod *v1.Pod) []byte {
 		return append(key, 0)
 	}
 	terms := pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	// Whether there is a list makes a difference, even if it is empty.
+	// An empty list differs from no list.
 	key = binary.AppendUvarint(appendBool(append(key, 1), terms != nil), uint64(len(terms)))
 	for i := range terms {
 		key = appendNodeSelectorTerm(binary.AppendVarint(key, int64(terms[i].Weight)), &terms[i].Preference)
@@ -205,8 +209,8 @@ func appendPreferredNodeAffinity(key []byte, pod *v1.Pod) []byte {
 	return key
 }
 
-// appendPodAffinity appends the pod's terms, and what its own labels have
-// under the keys that they name.
+// appendPodAffinity appends the pod's terms, and its own labels for the keys
+// that the terms name.
 func appendPodAffinity(key []byte, pod *v1.Pod) []byte {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
@@ -251,7 +255,8 @@ func appendPodAffinityTerm(key []byte, pod *v1.Pod, term *v1.PodAffinityTerm) []
 	return appendSelectedLabels(key, pod, term.LabelSelector)
 }
 
-// appendNamed appends what the pod has under the keys that selector names.
+// appendSelectedLabels appends the pod's labels for the keys that selector
+// names.
 func appendSelectedLabels(key []byte, pod *v1.Pod, selector *metav1.LabelSelector) []byte {
 	if selector == nil {
 		return key

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Where a sum is given, it is what the library says.
+// If SumRequests returns a sum, it is that of component-helpers.
 func TestSumRequestsEqualsComponentHelpers(t *testing.T) {
 	summed := 0
 	for seed := range int64(5000) {
@@ -47,7 +47,7 @@ func TestSumRequestsEqualsComponentHelpers(t *testing.T) {
 	}
 }
 
-// someContainer asks for some amounts of some resources.
+// randomContainer returns a container with random requests.
 func randomContainer(dice *rand.Rand) v1.Container {
 	amounts := []string{"0", "1", "100m", "1500m", "1m", "0.5m", "2Gi", "1e3", "0.1", "3n", "7M"}
 	requests := v1.ResourceList{}

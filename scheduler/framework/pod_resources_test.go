@@ -12,7 +12,8 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// randomRequests names each of a few resources or not, zero among the amounts.
+// randomRequests returns random requests for some resources; amounts may be
+// zero.
 func randomRequests(dice *rand.Rand) []string {
 	var pairs []string
 	for _, name := range []string{"cpu", "memory", "example.com/gpu"} {
@@ -23,8 +24,8 @@ func randomRequests(dice *rand.Rand) []string {
 	return pairs
 }
 
-// randomPod has containers of every sort, and sometimes a status that speaks
-// about resources.
+// randomPod returns a pod with containers of every kind, sometimes with a
+// status that affects requests.
 func randomPod(dice *rand.Rand) *v1.Pod {
 	b := fixture.Pod("shop/web")
 	for range 1 + dice.Intn(2) {
@@ -61,8 +62,8 @@ func randomPod(dice *rand.Rand) *v1.Pod {
 	return pod
 }
 
-// The short cuts of NewPodInfo must not show: the plain way through
-// component-helpers is their twin.
+// component-helpers is the reference implementation of the fast paths of
+// NewPodInfo.
 func TestFastPathsEqualComponentHelpers(t *testing.T) {
 	assumed := fixture.Resources("cpu", "100m", "memory", "200Mi")
 	for seed := range int64(2000) {

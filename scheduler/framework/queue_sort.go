@@ -9,22 +9,22 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// SortError says why a QueueSort plugin is not asked any more.
+// QueueSortError says why ByPriority replaces a QueueSort plugin.
 type QueueSortError struct {
-	// Err is a *PanicError or a *LateError.
+	// Err is a *PanicError or a *CallTimeoutError.
 	Err error
-	// Back is closed when the plugin has come back after all; nil where it was
-	// not late.
+	// Returned is closed when the call that timed out has returned; nil after a
+	// panic.
 	Returned <-chan struct{}
 }
 
 func (e *QueueSortError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns Err.
 func (e *QueueSortError) Unwrap() error { return e.Err }
 
-// Less is the QueueSort plugin's order. Once the plugin has panicked, or has not
-// come back in time, it is not asked again: ByPriority stands in for it.
+// Less is the order of the QueueSort plugin. After the plugin has panicked or
+// timed out once, ByPriority replaces it.
 func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
 	if f.queueSortFault.Load() != nil && !fault.BrokenSortKept {
 		return ByPriority(a, b)
@@ -49,12 +49,11 @@ func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, broke *
 	return f.sort.Less(a, b), nil
 }
 
-// lessBeside asks a plugin that is not built in beside the queue, whose lock is
-// held meanwhile: everybody waits for the answer, and nobody for longer than
-// CallLimit.
+// lessWithTimeout calls an out-of-tree plugin in its own goroutine for
+// CallTimeout at most, since the queue's lock is held meanwhile.
 func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	var (
-		less, answered bool // read once back is closed
+		less, answered bool // read after back is closed
 		broke          *PanicError
 		back           = make(chan struct{})
 	)
@@ -68,7 +67,7 @@ func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	timer := f.Clock.AfterFunc(CallTimeout, cancel)
 	defer timer.Stop()
 	if f.Wait(ctx, back) != nil || !answered {
-		// A plugin that ends its goroutine is back, and gives no answer either.
+		// A plugin that ended its goroutine has returned, but has no answer.
 		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: back})
 		return ByPriority(a, b)
 	}
@@ -78,8 +77,8 @@ func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	return less
 }
 
-// sortBroke notes that the QueueSort plugin is at fault, and tells of it once. It
-// is called under the queue's lock.
+// recordQueueSortFault stores the fault, and reports the first one. It is
+// called under the queue's lock.
 func (f *Framework) recordQueueSortFault(err *QueueSortError) {
 	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Returned != nil})
 	if f.queueSortFault.CompareAndSwap(nil, err) && f.OnQueueSortFault != nil && !fault.BrokenSortKept {
@@ -87,7 +86,8 @@ func (f *Framework) recordQueueSortFault(err *QueueSortError) {
 	}
 }
 
-// BrokenSort is why the QueueSort plugin is not asked any more, nil while it is.
+// QueueSortFault is the fault after which ByPriority replaced the QueueSort
+// plugin, or nil.
 func (f *Framework) QueueSortFault() error {
 	if err := f.queueSortFault.Load(); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (f *Framework) QueueSortFault() error {
 	return nil
 }
 
-// ByPriority puts the more important pod first, and among equals the one that
-// waits longer. It is the order of PrioritySort.
+// ByPriority orders by priority, and pods of equal priority by time in the
+// queue. It is the order of PrioritySort.
 func ByPriority(a, b fwk.QueuedEntityInfo) bool {
 	if mine, other := a.GetPriority(), b.GetPriority(); mine != other {
 		return mine > other
@@ -104,5 +104,5 @@ func ByPriority(a, b fwk.QueuedEntityInfo) bool {
 	return a.GetTimestamp().Before(b.GetTimestamp())
 }
 
-// SortName names the QueueSort plugin.
+// QueueSortName is the name of the QueueSort plugin.
 func (f *Framework) QueueSortName() string { return f.sort.Name() }

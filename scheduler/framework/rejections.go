@@ -10,34 +10,36 @@ import (
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// Shortage is a resource of which a node has too little left for a pod. Amounts
-// of cpu are in millicores, of memory and storage in bytes.
+// InsufficientResource is a resource of which a node has less free than a pod
+// requests. CPU is in millicores, memory and storage in bytes.
 type InsufficientResource struct {
 	Resource v1.ResourceName
-	// Requested is what the pod asks for. Free is what the node has left, which
-	// is negative where more was given away than there is.
+	// Requested is the pod's request. Free is what is left on the node; it is
+	// negative if pods request more than the node has.
 	Requested, Free int64
 }
 
-// Measurer is a plugin that refuses nodes for amounts, and can say which.
+// InsufficientResourceReporter is a Filter plugin that rejects nodes for lack
+// of resources and can name them.
 type InsufficientResourceReporter interface {
-	// Shortages appends to list, in the order of Filter's reasons, what node has
-	// too little of for the pod whose attempt state is; nothing where Filter
-	// refuses it for no amount.
+	// InsufficientResources appends to list the resources that node lacks for
+	// the pod of state, in the order of Filter's reasons; nothing if Filter
+	// rejects the node for other reasons.
 	InsufficientResources(list []InsufficientResource, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []InsufficientResource
 }
 
-// Missing is what one plugin has against a node.
+// NodeRejection is the rejection of a node by one plugin.
 type NodeRejection struct {
 	*fwk.Status
-	// Shortages are all of it, where it is a matter of amounts.
+	// InsufficientResources are all reasons of Status, if the plugin can name
+	// them.
 	InsufficientResources []InsufficientResource
 }
 
-// Missing asks every plugin of the Filter chain about a node, not only as far as
-// the first that refuses it: with the pods that are nominated for the node, and
-// without. Those that are not built in are asked as in Filter, under the Watch
-// of the attempt. It reports false where a plugin failed.
+// AllRejections runs every Filter plugin for a node, not only up to the first
+// that rejects it, with the nominated pods of the node and without them. Calls
+// of out-of-tree plugins are tracked by the CallWatch of state. ok is false if
+// a plugin failed.
 func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []NodeRejection, ok bool) {
 	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
@@ -50,7 +52,8 @@ func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod
 	}
 	alone, ok := f.rejectionsOf(ctx, state, pod, node)
 	for _, m := range alone {
-		// More pods leave less room: of an amount, the larger lack is known.
+		// With the nominated pods less is free, so that the larger lack is in
+		// all already.
 		if !slices.ContainsFunc(all, func(known NodeRejection) bool {
 			return known.Plugin() == m.Plugin() && (len(known.InsufficientResources) > 0 || slices.Equal(known.Reasons(), m.Reasons()))
 		}) {
@@ -60,7 +63,7 @@ func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod
 	return all, ok
 }
 
-// against is what the plugins have against a node as it is.
+// rejectionsOf returns the rejections of a node by all Filter plugins.
 func (f *Framework) rejectionsOf(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []NodeRejection, ok bool) {
 	for i, plugin := range f.filter {
 		if state.GetSkipFilterPlugins().Has(plugin.Name()) {
@@ -84,7 +87,8 @@ func (f *Framework) rejectionsOf(ctx context.Context, state fwk.CycleState, pod 
 	return all, true
 }
 
-// measurer is a built-in Measurer in the Filter chain.
+// resourceReporter is an in-tree InsufficientResourceReporter of the Filter
+// chain.
 type resourceReporter struct {
 	InsufficientResourceReporter
 	name string
@@ -99,8 +103,8 @@ func (f *Framework) findResourceReporters() (all []resourceReporter) {
 	return all
 }
 
-// Shortages appends to list what built-in plugins say that a node has too little
-// of. It is quick: many nodes can be compared by it.
+// InsufficientResources appends to list what in-tree plugins say that a node
+// lacks. It is cheap enough to compare many nodes.
 func (f *Framework) InsufficientResources(list []InsufficientResource, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) []InsufficientResource {
 	for _, m := range f.resourceReporters {
 		if !state.GetSkipFilterPlugins().Has(m.name) {
@@ -110,23 +114,24 @@ func (f *Framework) InsufficientResources(list []InsufficientResource, state fwk
 	return list
 }
 
-// BuiltIn says whether a plugin is, so that what it says is known: it names
+// InTree reports whether a plugin is in-tree. Messages of in-tree plugins name
 // neither nodes nor other pods.
 func (f *Framework) InTree(plugin string) bool {
 	return !f.outOfTree.Has(plugin) && !IsExtender(plugin)
 }
 
-// Excluder is a built-in Filter plugin that can tell a refusal that ends when
-// pods leave or a node recovers from one that stays until somebody edits the
-// pod or the node, such as a node selector that does not match.
+// PermanentRejecter is an in-tree Filter plugin that distinguishes rejections
+// which end when pods leave or the node recovers from those which last until
+// somebody edits the pod or the node, for example because of a node selector.
 type PermanentRejecter interface {
-	// Excludes reports whether the plugin refuses node for the pod, whose attempt
-	// state is, for a reason that stays. It has to be cheap: it is called once for
-	// each node that another plugin refused.
+	// RejectsPermanently reports whether the plugin rejects node for the pod
+	// until somebody edits one of them. state is the attempt's. It must be
+	// cheap: it is called for each node that another plugin rejected.
 	RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool
 }
 
-// excluder is a built-in Excluder and its place in the Filter chain.
+// permanentRejecter is an in-tree PermanentRejecter with its index in the
+// Filter chain.
 type permanentRejecter struct {
 	PermanentRejecter
 	name  string
@@ -142,16 +147,16 @@ func (f *Framework) findPermanentRejecters() (all []permanentRejecter) {
 	return all
 }
 
-// Exclusions returns how many built-in plugins refuse node for a reason that
-// stays. refusedBy is the plugin that Filter ended with on that node: those
-// before it in the chain have let the node pass, and are not asked again.
+// CountPermanentRejections returns the number of in-tree plugins that reject
+// node permanently. refusedBy is the plugin that rejected the node in Filter;
+// plugins before it let the node pass and are not called.
 func (f *Framework) CountPermanentRejections(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, refusedBy string) (n int) {
 	if len(f.permanentRejecters) == 0 {
 		return 0
 	}
 	first := slices.IndexFunc(f.filter, func(plugin countedFilter) bool { return plugin.Name() == refusedBy })
 	if first < 0 && IsExtender(refusedBy) {
-		return 0 // extenders are asked last
+		return 0 // extenders run after all plugins
 	}
 	for _, e := range f.permanentRejecters {
 		if e.index >= first && !state.GetSkipFilterPlugins().Has(e.name) && e.RejectsPermanently(state, pod, node) {

@@ -12,27 +12,28 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What a span of an extension point says, beside its name.
+// Attribute keys of the span of an extension point.
 const (
 	statusKey  = attribute.Key("berth.status")
 	pluginKey  = attribute.Key("berth.plugin")
 	MessageKey = attribute.Key("berth.message")
 )
 
-// spanTextLimit is the longest text that a span holds, in bytes.
+// spanTextLimit is the maximum length of a text in a span, in bytes.
 const spanTextLimit = 1024
 
-// SpanText is text as a span may hold it: it is bounded, and UTF-8. Of other text
-// the exporter makes nothing, nor of any span of the same batch.
+// SpanText truncates text and makes it valid UTF-8. The exporter drops the
+// whole batch of spans otherwise.
 func SpanText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), spanTextLimit)], "\uFFFD")
 }
 
-// Trace lets each extension point that the attempt comes to have a span of t, under
-// that of the context in which it is run.
+// SetTracer makes each extension point of the attempt a span of t, below the
+// span of its context.
 func (c *CycleState) SetTracer(t trace.Tracer) { c.tracer = t }
 
-// tracer returns that of the attempt that state belongs to; nil: it is not traced.
+// tracerOf returns the tracer of the attempt that state belongs to, nil without
+// tracing.
 func tracerOf(state fwk.CycleState) trace.Tracer {
 	if ours, ok := state.(*CycleState); ok && ours != nil {
 		return ours.tracer
@@ -40,17 +41,17 @@ func tracerOf(state fwk.CycleState) trace.Tracer {
 	return nil
 }
 
-// visit is the time that a pod spends at an extension point.
+// pointSpan measures the run of an extension point for metrics and tracing.
 type pointSpan struct {
 	*Framework
 	point string
 	begin time.Time
-	// span tells of it; nil in an attempt that is not traced.
+	// span is nil without tracing.
 	span trace.Span
 }
 
-// visit begins one. What plugins ask of others with the context that it returns
-// belongs to its span.
+// beginPoint starts a pointSpan. Requests of plugins with the returned context
+// belong to its span.
 func (f *Framework) beginPoint(ctx context.Context, state fwk.CycleState, point string) (context.Context, pointSpan) {
 	v := pointSpan{Framework: f, point: point, begin: f.Clock.Now()}
 	if tracer := tracerOf(state); tracer != nil {
@@ -59,8 +60,8 @@ func (f *Framework) beginPoint(ctx context.Context, state fwk.CycleState, point 
 	return ctx, v
 }
 
-// over ends and records it. Use it deferred, with a pointer to the status that is
-// returned in the end.
+// end records the duration and the span. It must be deferred with a pointer to
+// the returned status.
 func (v pointSpan) end(status **fwk.Status) {
 	end := v.observePointDuration(v.point, v.begin, (*status).Code())
 	if v.span != nil {
@@ -69,7 +70,7 @@ func (v pointSpan) end(status **fwk.Status) {
 }
 
 // ObservePoint records the time since begin at an extension point that is run
-// node by node, such as Filter, and returns the end of that time.
+// node by node, such as Filter, and returns the current time.
 func (f *Framework) ObservePoint(ctx context.Context, state fwk.CycleState, point string, begin time.Time, code fwk.Code) time.Time {
 	end := f.observePointDuration(point, begin, code)
 	if tracer := tracerOf(state); tracer != nil {
@@ -79,8 +80,8 @@ func (f *Framework) ObservePoint(ctx context.Context, state fwk.CycleState, poin
 	return end
 }
 
-// WaitOnPermit waits for the word of the Permit plugins that asked the pod to wait,
-// if any did.
+// WaitOnPermit waits until the Permit plugins that asked the pod to wait have
+// decided. It returns at once if none did.
 func (f *Framework) WaitOnPermit(ctx context.Context, state fwk.CycleState, uid types.UID) *fwk.Status {
 	tracer := tracerOf(state)
 	if tracer == nil || !f.WaitingPods.Has(uid) {
@@ -92,8 +93,8 @@ func (f *Framework) WaitOnPermit(ctx context.Context, state fwk.CycleState, uid 
 	return status
 }
 
-// endSpan ends the span of an extension point, with the status that ended it. A
-// refusal is an answer; only an error is one of the span, too.
+// endSpan ends the span of an extension point. Only an error, not a rejection,
+// marks the span as failed.
 func endSpan(span trace.Span, end time.Time, status *fwk.Status) {
 	span.SetAttributes(statusKey.String(status.Code().String()))
 	if status != nil && status.Plugin() != "" {

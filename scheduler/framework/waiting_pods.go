@@ -14,25 +14,26 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// WaitingPods are the pods that wait for a Permit plugin's word. One value
-// serves all profiles and outlives their generations.
+// WaitingPods are the pods that wait at Permit. All profiles share one, which
+// outlives their Generations. It is safe for concurrent use.
 type WaitingPods struct {
-	// Wait is how Await waits; Block unless somebody sets it before it is used.
+	// Wait is the WaitFunc of Await, Block by default. It must be set before
+	// use.
 	Wait WaitFunc
 
 	clock clock.WithDelayedExecution
 	mu    sync.Mutex
 	pods  map[types.UID]*waitingPod
-	// ended is why no pod waits any more; nil while they do.
+	// stopErr is the error given to Stop, nil before.
 	stopErr error
 }
 
-// NewWaitingPods returns an empty set whose time-outs run on c.
+// NewWaitingPods returns an empty set with timeouts on c.
 func NewWaitingPods(c clock.WithDelayedExecution) *WaitingPods {
 	return &WaitingPods{Wait: Block, clock: c, pods: map[types.UID]*waitingPod{}}
 }
 
-// Add lets pod wait, for each plugin as long as waits says.
+// Add makes pod wait, for each plugin in waits up to the given time.
 func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
 	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, decided: make(chan struct{})}
 	p.mu.Lock()
@@ -51,7 +52,8 @@ func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
 	}
 }
 
-// End ends the wait of all pods, and of any that come, with an error that is why.
+// Stop ends the wait of all pods, also of pods that are added later, with the
+// error why.
 func (w *WaitingPods) Stop(why error) {
 	w.mu.Lock()
 	w.stopErr = why
@@ -62,17 +64,17 @@ func (w *WaitingPods) Stop(why error) {
 	}
 }
 
-// Has says whether a pod waits.
+// Has reports whether a pod waits.
 func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
 
-// Len is how many pods wait.
+// Len is the number of waiting pods.
 func (w *WaitingPods) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.pods)
 }
 
-// Get returns a waiting pod, nil when it does not wait.
+// Get returns a waiting pod, or nil.
 func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +84,7 @@ func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// Each calls f for every waiting pod, without a lock held.
+// Each calls f for every waiting pod, without holding a lock.
 func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
 	w.mu.Lock()
 	pods := slices.Collect(maps.Values(w.pods))
@@ -92,7 +94,7 @@ func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
 	}
 }
 
-// Remove ends the wait of a pod that nobody will await.
+// Remove removes a pod for which Await is not called.
 func (w *WaitingPods) Remove(uid types.UID) {
 	w.mu.Lock()
 	p, ok := w.pods[uid]
@@ -103,8 +105,8 @@ func (w *WaitingPods) Remove(uid types.UID) {
 	}
 }
 
-// Await blocks until the pod's verdict is there. A pod that does not wait has
-// a good one at once. When ctx ends first, the pod is refused.
+// Await blocks until the pod is allowed or rejected, and returns at once for a
+// pod that does not wait. If ctx ends first it returns an error.
 func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	w.mu.Lock()
 	p, ok := w.pods[uid]
@@ -124,10 +126,10 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", p.verdict.AsError())).WithPlugin(p.verdict.Plugin())
 }
 
-// waitingPod is one pod at Permit. Its verdict is given once.
+// waitingPod is a pod at Permit. It is decided once.
 type waitingPod struct {
 	pod *v1.Pod
-	// decided is closed once verdict is there, which is not written again.
+	// decided is closed after verdict is set, which does not change afterwards.
 	decided chan struct{}
 	verdict *fwk.Status
 
@@ -146,7 +148,7 @@ func (p *waitingPod) GetPendingPlugins() []string {
 	return slices.Sorted(maps.Keys(p.pending))
 }
 
-// Allow ends one plugin's wait; with the last one the pod goes on.
+// Allow ends the wait for one plugin. After the last one the pod goes on.
 func (p *waitingPod) Allow(plugin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,13 +161,13 @@ func (p *waitingPod) Allow(plugin string) {
 	}
 }
 
-// Reject refuses the pod; it reports whether this was the verdict.
+// Reject rejects the pod, and reports whether it was undecided before.
 func (p *waitingPod) Reject(plugin, message string) bool {
 	return p.decide(fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
 }
 
-// Preempt stops the pod without calling it unschedulable: it may be tried
-// again at once. It reports whether this was the verdict.
+// Preempt ends the wait with an error instead of a rejection, so that the pod
+// can be tried again at once. It reports whether the pod was undecided before.
 func (p *waitingPod) Preempt(plugin, message string) bool {
 	return p.decide(fwk.NewStatus(fwk.Error, message).WithPlugin(plugin))
 }
@@ -189,7 +191,7 @@ func (p *waitingPod) decideLocked(status *fwk.Status) bool {
 	return true
 }
 
-// stop ends all timers, whoever gave the verdict.
+// stopTimers stops all timers.
 func (p *waitingPod) stopTimers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,14 +200,14 @@ func (p *waitingPod) stopTimers() {
 	}
 }
 
-// PreBinds are the pods whose PreBind plugins are at work; a preemption may
-// cancel them. One value serves all profiles.
+// PodsInPreBind are the pods whose PreBind plugins run; a preemption can cancel
+// them. All profiles share one. It is safe for concurrent use.
 type PodsInPreBind struct {
 	mu   sync.Mutex
 	pods map[types.UID]*podInPreBind
 }
 
-// NewPreBinds returns an empty set.
+// NewPodsInPreBind returns an empty set.
 func NewPodsInPreBind() *PodsInPreBind { return &PodsInPreBind{pods: map[types.UID]*podInPreBind{}} }
 
 type podInPreBind struct {
@@ -217,8 +219,8 @@ type podInPreBind struct {
 
 var _ fwk.PodInPreBind = &podInPreBind{}
 
-// CancelPod cancels the pod's PreBind unless it is over; it reports whether
-// the pod is cancelled.
+// CancelPod cancels the pod's PreBind unless it has ended, and reports whether
+// the pod is canceled.
 func (p *podInPreBind) CancelPod(reason string) bool {
 	p.mu.Lock()
 	finished := p.finished
@@ -231,8 +233,8 @@ func (p *podInPreBind) CancelPod(reason string) bool {
 	return true
 }
 
-// MarkPrebound says that PreBind is over; it reports false when the pod was
-// cancelled before.
+// MarkPrebound records that PreBind has ended. It reports false if the pod was
+// canceled before.
 func (p *podInPreBind) MarkPrebound() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// remembered looks for the best node by what the Memo knows. It is not done
-// when the pod has to go the plain way; nothing has happened then, but for what
-// PreFilter said where it was asked.
+// runCached is Run by the equivalence cache. done is false if the pod has to be
+// scheduled by the reference; then nothing has changed, except that the state
+// holds the data of said if said is not nil.
 func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, said *preFilterResult, err error, done bool) {
 	m := r.EquivalenceCache
 	state, ours := r.State.(*framework.CycleState)
@@ -36,7 +36,7 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 	start := c.nextStartNodeIndex
 	defer func() {
 		if broken := recover(); broken != nil {
-			// A form panicked: its plain twin tells what is wrong.
+			// The reference shows the error.
 			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A form panicked; trying the plain way", "pod", klog.KObj(r.Pod))
 			m.drop(class)
 			done = false
@@ -52,14 +52,14 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 	return placement, nil, err, done
 }
 
-// recall is remembered, once it is begun.
+// runCachedAttempt is runCached after its preparation.
 func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (placement *Placement, err error, done bool) {
 	m := a.EquivalenceCache
 	begin := m.framework.Clock.Now()
 	if !a.class.update(m) || !a.prepare(state) {
 		return nil, nil, false
 	}
-	if a.preFilterResult == nil { // else it was asked, and recorded then
+	if a.preFilterResult == nil { // otherwise RunPreFilterPlugins has recorded the duration
 		begin = m.framework.ObservePoint(a.ctx, state, "PreFilter", begin, fwk.Success)
 	} else {
 		begin = m.framework.Clock.Now()
@@ -99,10 +99,10 @@ func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (place
 	return placement, nil, true
 }
 
-// prepare gives the attempt its state, and finds the nodes that have to be
-// asked because pods are nominated for them. For those the notes must be the
-// pod's own: nominated pods may have terms that name labels by which the
-// pod's class is not told apart.
+// prepare sets the attempt's state, and finds the nodes to which pods are
+// nominated. Only for these nodes the state must be the pod's own, because
+// AddPod of plugins compares the pod's labels with terms of the nominated pods,
+// and the pod class does not hold these labels.
 func (a *attempt) prepare(state *framework.CycleState) bool {
 	nominator, ok := a.framework.Nominator.(interface{ NominatedNodes() []string })
 	if !ok {
@@ -119,7 +119,8 @@ func (a *attempt) prepare(state *framework.CycleState) bool {
 	return true
 }
 
-// real gives the attempt a state of its own.
+// usePodState runs PreFilter for the pod itself, unless it has run. It returns
+// false if PreFilter rejects the pod or excludes nodes.
 func (a *attempt) usePodState(state *framework.CycleState) bool {
 	if a.preFilterResult == nil {
 		state.Reset()
@@ -128,8 +129,8 @@ func (a *attempt) usePodState(state *framework.CycleState) bool {
 	return a.preFilterResult.status.IsSuccess() && a.preFilterResult.nodes.AllNodes()
 }
 
-// refuse says why the pod fits nowhere. It is not ok when PreFilter refuses the
-// pod itself.
+// fitError returns the FitError of the attempt. ok is false if PreFilter
+// rejects the pod itself.
 func (a *attempt) fitError(state *framework.CycleState) (refusal error, ok bool) {
 	if a.framework.HasPostFilterPlugins() && !a.usePodState(state) {
 		return nil, false
@@ -153,7 +154,7 @@ func (a *attempt) fitError(state *framework.CycleState) (refusal error, ok bool)
 	return &framework.FitError{NumAllNodes: a.snapshot.Len(), Diagnosis: diagnosis}, true
 }
 
-// status is what a verdict stands for.
+// status returns the status that a rejection stands for.
 func (a *attempt) status(v verdict) *fwk.Status {
 	if v.isStatus() {
 		return a.statuses[v&^statusBit]
@@ -169,16 +170,16 @@ func (a *attempt) status(v verdict) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("nobody knows refusal %d of plugin %d", refusal, place))
 }
 
-// check runs the whole Filter chain on the winning node, but for those who were
-// asked about it in this attempt. Now and then it makes more of what was
-// remembered anew. It reports false when a verdict was wrong.
+// verifyWinner runs the Filter plugins for the chosen node, except where they
+// ran in this attempt. Every recheckEvery attempts it also calls recheck. It
+// returns false if a cached verdict was wrong.
 func (a *attempt) verifyWinner(winner int) bool {
 	slot := a.feasible[winner]
 	node := a.snapshot.Columns().Nodes[slot]
 	var status *fwk.Status
 	switch {
 	case len(a.nominatedSlots) == 0:
-		// A nomination that came meanwhile is for the next attempt.
+		// A pod nominated meanwhile counts from the next attempt on.
 		status = a.class.forms.RunFilterPlugins(a.ctx, a.State, a.Pod, node)
 	case !a.isNominated[slot]:
 		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
@@ -192,7 +193,8 @@ func (a *attempt) verifyWinner(winner int) bool {
 	return a.recheck()
 }
 
-// wrong notes that a verdict was wrong, and forgets the class.
+// reportMismatch counts and logs a wrong cached verdict, and drops the class.
+// It returns false.
 func (a *attempt) reportMismatch(what string, node fwk.NodeInfo, detail string) bool {
 	a.stats.Mismatches++
 	increment(a.framework, mismatchingChecks)
@@ -202,9 +204,9 @@ func (a *attempt) reportMismatch(what string, node fwk.NodeInfo, detail string) 
 	return false
 }
 
-// recheck makes what was found about one node of the walk anew, in the plain
-// way and from the pod itself, and compares. It reports false when there is a
-// difference. Opaque plugins are left out: nothing is remembered of them.
+// recheck computes the result for one visited node again by the reference, from
+// the pod itself, and compares. It returns false if they differ. Opaque plugins
+// are left out, because their results are not cached.
 func (a *attempt) recheck() bool {
 	state := framework.NewCycleState()
 	result, status, _ := a.framework.RunNonOpaquePreFilterPlugins(a.ctx, state, a.Pod)
@@ -218,7 +220,7 @@ func (a *attempt) recheck() bool {
 	slot := a.feasible[at]
 	node := a.snapshot.Columns().Nodes[slot]
 	if a.isNominated[slot] {
-		return true // It was asked plainly.
+		return true // the reference evaluated it
 	}
 	if status := a.framework.RunNonOpaqueFilterPlugins(a.ctx, state, a.Pod, node); !status.IsSuccess() {
 		return a.reportMismatch("a node that fits", node, status.Message())
@@ -233,7 +235,7 @@ func (a *attempt) recheck() bool {
 	return true
 }
 
-// recheckScore makes what is remembered of a node's score anew.
+// recheckScore computes the cached part of a node's score again.
 func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot) bool {
 	node := a.snapshot.Columns().Nodes[slot]
 	plainly, ok := a.framework.CacheableScore(a.ctx, state, a.Pod, node)
@@ -245,7 +247,7 @@ func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot)
 
 func (a *attempt) recheckRefusal(state *framework.CycleState, refused rejectedNode) bool {
 	if refused.verdict.isStatus() {
-		return true // It is as fresh as can be.
+		return true // a plugin evaluated it in this attempt
 	}
 	node := a.snapshot.Columns().Nodes[refused.slot]
 	plainly := a.framework.RunNonOpaqueFilterPlugins(a.ctx, state, a.Pod, node)
@@ -257,8 +259,8 @@ func (a *attempt) recheckRefusal(state *framework.CycleState, refused rejectedNo
 	return true
 }
 
-// recheckScores scores all nodes that fit in the plain way and compares one,
-// which takes as long as many attempts.
+// recheckScores scores all feasible nodes by the reference and compares the
+// record of one. It takes as long as many attempts.
 func (a *attempt) recheckScores(state *framework.CycleState, at int) bool {
 	nodes := a.feasibleNodes()
 	if status := a.framework.RunPreScorePlugins(a.ctx, state, a.Pod, nodes); !status.IsSuccess() {
@@ -275,7 +277,7 @@ func (a *attempt) recheckScores(state *framework.CycleState, at int) bool {
 	return true
 }
 
-// infos are the nodes that fit.
+// feasibleNodes returns the NodeInfos of the feasible nodes.
 func (a *attempt) feasibleNodes() []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, len(a.feasible))
 	for i, slot := range a.feasible {

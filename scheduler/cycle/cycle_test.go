@@ -19,8 +19,8 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// refusal runs a pod of the default profile in a cluster of nodes and returns
-// why it fits nowhere.
+// fitErrorOf schedules a pod by the default profile and returns the text of its
+// FitError.
 func fitErrorOf(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	t.Helper()
 	scheduler, err := run.OpenBerth(t.Context(), run.Config{Profile: run.DefaultProfile()})
@@ -73,8 +73,8 @@ func TestUnevaluatedNodesAreRejectedByThePluginsThatNarrowedTheSearch(t *testing
 	}
 }
 
-// walker tries pods in a cluster of nodes n000, n001 ... with one probe at
-// every point, and tells which nodes were asked.
+// testWalk schedules pods in a cluster of nodes n000, n001 ... with one probe
+// plugin at every extension point, which records the evaluated nodes.
 type testWalk struct {
 	t     *testing.T
 	cycle cycle.Cycle
@@ -97,8 +97,8 @@ func newTestWalk(t *testing.T, nodes int, without ...framework.Point) *testWalk 
 	return w
 }
 
-// walk makes one attempt and describes it: the first and the last node that
-// were asked, how many those are, and what came of it.
+// walk runs one attempt and describes it: the first and the last evaluated
+// node, their number, and the result.
 func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 	w.t.Helper()
 	w.probe.Log.Take()
@@ -125,9 +125,9 @@ func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 	return fmt.Sprintf("%s: %d of %d fit", text, placement.Feasible, placement.Evaluated)
 }
 
-// The rules of kube-scheduler's walk: at most K nodes that fit are scored, the
-// (K+1)th ends the walk and is not counted, and the next walk starts behind
-// the last node that was.
+// The rules of kube-scheduler: at most K feasible nodes are scored, the (K+1)th
+// ends the search and does not count, and the next search starts after the last
+// node that counted.
 func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 	plain := fixture.Pod("p")
 	refuse := func(nodes ...string) func(w *testWalk) {

@@ -10,55 +10,58 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Memo remembers what the plugins of one profile said to pods of a class about
-// nodes: a class is pods that no plugin can tell apart. It belongs to the loop.
+// EquivalenceCache caches the results of the plugins of one profile by pod
+// class and node. A pod class is a set of pods that no plugin can distinguish.
+// Only the scheduling loop may use it.
 //
-// A verdict is good while its node's version stands still. What moves with the
-// pods on other nodes is not remembered but counted, see framework.Counts. The
-// plain twin of all this is Cycle.plain, which asks every plugin about every
-// node.
+// A verdict is valid until the node gets a new version (framework.Columns).
+// Results that depend on pods of other nodes are not cached, but computed from
+// incremental counts (framework.Counts). The reference implementation is
+// Cycle.runReference, which calls every plugin for every node.
 type EquivalenceCache struct {
 	framework *framework.Framework
 	snapshot  *cache.Snapshot
-	// lasting and rest write the two parts of a class's key; the first is its
-	// sheet's.
+	// cacheableKey and remainingKey build the two parts of a class's key. The
+	// first is also the key of the verdict table.
 	cacheableKey, remainingKey *framework.ClassKeyBuilder
-	// classes are known by key.
+	// classes are the pod classes by key.
 	classes map[string]*podClass
 	tables  map[string]*verdictTable
-	// bytes is about what classes and sheets take, and budget bounds it together
-	// with other Memos.
+	// bytes is about the memory of classes and tables. budget bounds it
+	// together with other caches.
 	bytes  int
 	budget *Budget
-	// moved is the snapshot's, when the labels that selectors name were read.
+	// labelsRead is the snapshot's ListerChanges when SelectedLabels was called
+	// last.
 	labelsRead uint64
-	keyBuffer  []byte // room for a key
-	// last is the class of the pod that was looked up last, when selectors named
-	// that many labels.
+	keyBuffer  []byte // reused for keys
+	// last is the class of lastPod, computed when selectors named lastLabels
+	// label keys.
 	last       *podClass
 	lastPod    *v1.Pod
 	lastLabels int
-	// every is how many attempts go by until one verdict is made anew.
+	// recheckEvery is the number of attempts of which one is checked by the
+	// reference.
 	recheckEvery uint64
 	stats        Stats
 	attempt      attempt
 	closest      cachedClosestNodes
 }
 
-// Stats are what a Memo has done.
+// Stats count what an equivalence cache has done.
 type Stats struct {
-	// Remembered and Plain are attempts, by the way they went.
+	// Cached and Uncached are attempts by the cache and by the reference.
 	Cached, Uncached uint64
-	// Met is how many nodes were met on all walks, and Judged how many verdicts
-	// about a node were made.
+	// Visited is the number of nodes visited by cached attempts, Evaluated the
+	// number of computed verdicts.
 	Visited, Evaluated uint64
-	// Classes is how many classes were met for the first time.
+	// Classes is the number of classes that were created.
 	Classes uint64
-	// Different is how many verdicts were wrong when they were made anew.
+	// Mismatches is the number of verdicts that a check found wrong.
 	Mismatches uint64
 }
 
-// Stats returns what m has done so far; nothing, if it is nil.
+// Stats returns the counts so far. m may be nil.
 func (m *EquivalenceCache) Stats() Stats {
 	if m == nil {
 		return Stats{}
@@ -66,8 +69,9 @@ func (m *EquivalenceCache) Stats() Stats {
 	return m.stats
 }
 
-// Size is how much m remembers: classes of pods, about how many bytes they take,
-// and how many m and those that share its Budget may take together. As all of m it is the loop's.
+// Size returns the number of classes, about how many bytes they use, and how
+// many bytes all caches of the Budget may use. m may be nil. Only the
+// scheduling loop may call it.
 func (m *EquivalenceCache) Size() (classes, bytes, limit int) {
 	if m == nil {
 		return 0, 0, 0
@@ -75,21 +79,21 @@ func (m *EquivalenceCache) Size() (classes, bytes, limit int) {
 	return len(m.classes), m.bytes, m.budget.limit
 }
 
-// Recheck makes one verdict anew every so many attempts.
+// SetRecheckEvery sets the number of attempts of which one is checked.
 func (m *EquivalenceCache) SetRecheckEvery(every uint64) { m.recheckEvery = every }
 
 const (
-	// unread is how far no snapshot ever moves.
+	// neverRead is a number of changes that no snapshot reaches.
 	neverRead = math.MaxUint64
-	// memoBytes bounds a Memo that shares no Budget.
+	// defaultCacheBytes bounds a cache that shares no Budget.
 	defaultCacheBytes = 256 << 20
-	// recheckEvery is how many attempts go by until one verdict is recomputed.
+	// recheckEvery is the default of SetRecheckEvery.
 	recheckEvery = 64
 )
 
-// NewMemo returns what remembers for f, nil where nothing can be remembered:
-// the counts are not kept, or weights are so large that a sum of scores does
-// not fit a verdict.
+// NewEquivalenceCache returns a cache for f, or nil if nothing can be cached:
+// the snapshot has no incremental counts, or the weights are so high that a
+// total score does not fit into a verdict.
 func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	snapshot, ok := f.Lister.(*cache.Snapshot)
 	if !ok || !snapshot.HasIncrementalCounts() || f.MaxTotalScore() > maxScore {
@@ -100,8 +104,9 @@ func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 		budget: NewBudget(defaultCacheBytes), recheckEvery: recheckEvery,
 	}
 	m.cacheableKey, m.remainingKey = f.ClassKeyBuilders(snapshot.SelectorLabelKeys())
-	// The labels that selectors name are read when the first pod is looked up: a
-	// Memo is made beside the loop, and the snapshot and its labels are the loop's.
+	// SelectedLabels is called at the first lookup and not here, because the
+	// cache is built outside the scheduling loop, to which the snapshot and its
+	// label keys belong.
 	m.labelsRead = neverRead
 	if fault.LabelsReadBesideTheLoop {
 		f.SelectedLabels(snapshot.SelectorLabelKeys())
@@ -109,8 +114,8 @@ func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	return m
 }
 
-// PodInfo is framework.NewPodInfo, which derives what pods of one class share
-// once for all of them. Refresh comes before it. A nil Memo shares nothing.
+// PodInfo is framework.NewPodInfo, which for pods of one class derives the
+// common parts only once. The snapshot must be up to date. m may be nil.
 func (m *EquivalenceCache) PodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 	if m == nil {
 		return framework.NewPodInfo(pod)
@@ -121,7 +126,7 @@ func (m *EquivalenceCache) PodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 	return framework.NewPodInfo(pod)
 }
 
-// class returns the pod's class, nil for a pod that is like no other.
+// class returns the class of pod, or nil if it belongs to none.
 func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 	if fault.LastPodUnchecked && m.lastPod == pod {
 		return m.last
@@ -130,8 +135,8 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 		m.labelsRead = m.snapshot.ListerChanges()
 		m.framework.SelectedLabels(m.snapshot.SelectorLabelKeys())
 	}
-	// The key is made of the pod, which never changes, and of the labels that
-	// selectors name, which only become more.
+	// The key depends on the pod, which never changes, and on the label keys of
+	// selectors, which are only ever added.
 	if labels := len(m.snapshot.SelectorLabelKeys().List()); m.lastPod != pod || m.lastLabels != labels {
 		m.lastPod, m.lastLabels, m.last = pod, labels, m.find(pod)
 	} else if m.last != nil && !fault.EvictedClassUsed {
@@ -162,7 +167,7 @@ func (m *EquivalenceCache) find(pod *v1.Pod) *podClass {
 	return made
 }
 
-// sheet returns the sheet of one more class.
+// table returns the verdict table for one more class.
 func (m *EquivalenceCache) table(key string) *verdictTable {
 	s, known := m.tables[key]
 	if !known {
@@ -173,7 +178,8 @@ func (m *EquivalenceCache) table(key string) *verdictTable {
 	return s
 }
 
-// forget drops a class, and what it remembers: that was found wrong.
+// drop removes a class and clears its verdict table, in which a verdict was
+// wrong.
 func (m *EquivalenceCache) drop(c *podClass) {
 	if m.classes[c.key] == c {
 		m.budget.evict(c)

@@ -24,7 +24,7 @@ import (
 	"github.com/berthdev/berth/test/probe"
 )
 
-// sharing is profiles over one cluster whose Memos share a Budget.
+// testEnv is several profiles on one cluster whose caches share a Budget.
 type testEnv struct {
 	*testing.T
 	cache     *cache.Cache
@@ -62,13 +62,13 @@ func newTestEnv(t *testing.T, limit, profiles int, also ...string) *testEnv {
 	return s
 }
 
-// shape returns a pod of a class of its own.
+// podOfClass returns a pod of the i-th class.
 func podOfClass(i int) *v1.Pod {
 	return fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", fmt.Sprint(1+i, "m")).Obj()
 }
 
-// run makes one attempt with what is remembered and one without, and compares
-// them.
+// run runs one attempt by the cache and one by the reference, and compares the
+// results.
 func (s *testEnv) run(profile int, pod *v1.Pod) {
 	s.Helper()
 	r := cycle.Request{Framework: s.profiles[profile], Pod: pod, Snapshot: s.cache.UpdateSnapshot(), State: framework.NewCycleState()}
@@ -85,7 +85,7 @@ func (s *testEnv) run(profile int, pod *v1.Pod) {
 	s.check()
 }
 
-// check compares what the Budget counts with what the Memos say.
+// check compares the bytes of the Budget with those of the caches.
 func (s *testEnv) check() {
 	s.Helper()
 	sum := 0
@@ -156,12 +156,12 @@ func TestAClosedCacheReleasesItsBytes(t *testing.T) {
 	}
 }
 
-// selective is a plugin with a selector of its own.
+// labelSelectingPlugin is a plugin with its own label selector.
 type labelSelectingPlugin struct{ *probe.Plugin }
 
 func (labelSelectingPlugin) SelectedLabels(keys *framework.LabelKeys) { keys.Insert("tier") }
 
-// A Memo is made while a profile is built, and the loop goes on meanwhile.
+// A cache is built while the scheduling loop uses the snapshot.
 func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {
 	held := cache.New()
 	host := framework.Host{Clock: clock.RealClock{}, Lister: held.Snapshot(), Nominator: held.Nominator}
@@ -186,7 +186,7 @@ func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {
 	}
 }
 
-// service makes a Service that selects by one label.
+// service adds a Service with a selector of one label.
 func (s *testEnv) service(name, key, value string) {
 	s.Helper()
 	if err := s.informers.Core().V1().Services().Informer().GetIndexer().Add(fixture.Service(name, key, value)); err != nil {
@@ -195,7 +195,7 @@ func (s *testEnv) service(name, key, value string) {
 	s.cache.MarkChanged(framework.PodOwners)
 }
 
-// replicaSet makes a ReplicaSet that selects by one label.
+// replicaSet adds a ReplicaSet with a selector of one label.
 func (s *testEnv) replicaSet(name, key, value string) {
 	s.Helper()
 	set := &appsv1.ReplicaSet{
@@ -208,8 +208,8 @@ func (s *testEnv) replicaSet(name, key, value string) {
 	s.cache.MarkChanged(framework.PodOwners)
 }
 
-// A pod that is tried twice in a row may be told apart from others the second time
-// by labels that nothing selected the first time.
+// In its second attempt a pod may belong to another class than in its first,
+// because selectors name more labels.
 func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
 	for sentence, change := range map[string]func(s *testEnv){
 		"a pod is placed that keeps others away by a label that nothing selected": func(s *testEnv) {
@@ -239,8 +239,8 @@ func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
 	}
 }
 
-// What is remembered of the same few pods is what is said plainly, whatever labels
-// the cluster begins to select by.
+// The cache and the reference agree on repeated pods, whatever labels selectors
+// begin to name.
 func TestRepeatedPodsAreDecidedAsByTheReference(t *testing.T) {
 	for seed := range uint64(40) {
 		dice := rand.New(rand.NewPCG(seed, 1))

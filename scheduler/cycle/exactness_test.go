@@ -19,11 +19,11 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// strangers are plugins that say to the remembering twin nothing of what they
-// read: one of every kind.
+// opaquePlugins are plugins that do not declare their Reads to the scheduler
+// with the cache: one of each kind.
 var opaquePlugins = []string{"NodePorts", "TaintToleration", "PodTopologySpread", "ImageLocality", "NodeResourcesBalancedAllocation"}
 
-// twin is a scheduler with a cluster of its own.
+// scheduler is a scheduler with its own cluster.
 type scheduler struct {
 	*run.Berth
 	replay *run.World
@@ -38,7 +38,7 @@ func newScheduler(t *testing.T, config run.Config) *scheduler {
 	return &scheduler{berth, run.NewWorld(berth)}
 }
 
-// do lets one thing happen, and returns the line of an attempt.
+// do applies one operation, and returns the output line of an attempt.
 func (w *scheduler) do(t *testing.T, op log.Op) (*run.Outcome, string) {
 	t.Helper()
 	op.Object = op.Object.DeepCopyObject().(log.Object)
@@ -56,8 +56,8 @@ func (w *scheduler) do(t *testing.T, op log.Op) (*run.Outcome, string) {
 	return outcome, string(line)
 }
 
-// What is remembered, counted and judged many nodes at a time is what every
-// plugin says about every node: node, reasons and each plugin's score.
+// The cache, incremental counts and batch calls agree with the reference: node,
+// reasons and each plugin's score.
 func TestTheCacheEqualsTheReference(t *testing.T) {
 	const histories, attempts, least = 60, 40, 1000
 	var remembered uint64
@@ -95,10 +95,10 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 	t.Log(fmt.Sprint(remembered), "attempts from memory")
 }
 
-// FuzzClassKeys looks for two pods with equal keys that are not treated alike.
-// The pods are those of a generated history; the second of a pair is the first
-// with some fields of a third, whatever those are, and a change that hardly
-// matters: a field that a plugin reads and a key forgets shows sooner or later.
+// FuzzClassKeys searches for two pods with equal keys and different results.
+// The pods come from a generated history. The second of a pair is the first
+// with some fields of a third and a small change, so that a field that a plugin
+// reads and the key lacks is found after some time.
 func FuzzClassKeys(f *testing.F) {
 	const seeds, pairs = 40, 60
 	for seed := range uint64(seeds) {
@@ -109,14 +109,15 @@ func FuzzClassKeys(f *testing.F) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		g := generate.New(seed, 25)
 		config := g.Config()
-		// Of two attempts the second would begin elsewhere, if not all were asked.
+		// All nodes are evaluated, because otherwise two attempts start at
+		// different nodes.
 		config.Profile = config.Profile.DeepCopy()
 		config.Profile.Spec.PercentageOfNodesToScore = 100
 		remembering := newScheduler(t, config)
 		config.Plain = true
 		plain := newScheduler(t, config)
 		if !plain.Framework().HasScorePlugins() {
-			return // the first node that fits is taken: not all are asked
+			return // the search ends at the first feasible node
 		}
 		pods := extendedTo(t, g, remembering, plain)
 		for range pairs {
@@ -132,8 +133,8 @@ func FuzzClassKeys(f *testing.F) {
 				continue
 			}
 			if framework.HasVolumes(a) && !cmp.Equal(a.Spec.Volumes, b.Spec.Volumes) {
-				// A key says only that there are volumes: what they are is asked for
-				// each pod anew, ADR 13.
+				// The key only holds whether there are volumes. Plugins read
+				// them in each attempt, see ADR 13.
 				continue
 			}
 			alike++
@@ -150,8 +151,8 @@ func FuzzClassKeys(f *testing.F) {
 	})
 }
 
-// grown lets a history happen to both twins, and returns the pods that were
-// tried. The keys that others' selectors name are those at its end.
+// runHistory applies a history to all schedulers, and returns the pods that
+// were scheduled. Keys depend on the selectors at the end of the history.
 func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods []*v1.Pod) {
 	t.Helper()
 	for {
@@ -177,7 +178,8 @@ func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods 
 	return pods
 }
 
-// spliced returns a with one to three fields of b, of metadata, spec or status.
+// withFieldsOf returns a with one to three fields of b, of metadata, spec or
+// status.
 func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 	c := a.DeepCopy()
 	for range 1 + dice.IntN(3) {
@@ -187,12 +189,12 @@ func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 			into, from = reflect.ValueOf(&c.ObjectMeta).Elem(), reflect.ValueOf(b.DeepCopy().ObjectMeta)
 		case 1:
 			into, from = reflect.ValueOf(&c.Status).Elem(), reflect.ValueOf(b.DeepCopy().Status)
-		case 2, 3: // half of an affinity
+		case 2, 3: // affinity
 			if c.Spec.Affinity == nil || b.Spec.Affinity == nil {
 				continue
 			}
 			into, from = reflect.ValueOf(c.Spec.Affinity).Elem(), reflect.ValueOf(*b.DeepCopy().Spec.Affinity)
-		case 4, 5: // part of the first container
+		case 4, 5: // first container
 			if len(c.Spec.Containers) == 0 || len(b.Spec.Containers) == 0 {
 				continue
 			}
@@ -202,14 +204,14 @@ func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 		into.Field(field).Set(from.Field(field))
 	}
 	c.Name, c.UID = a.Name, a.UID
-	// A priority matters where pods are nominated: those nodes are asked plainly.
+	// The priority matters on nominated nodes, which the reference evaluates.
 	c.Spec.Priority = a.Spec.Priority
-	// The node that a pod was promised is tried first, whatever its class.
+	// The nominated node is evaluated first, for every class.
 	c.Status.NominatedNodeName = a.Status.NominatedNodeName
 	return c
 }
 
-// noise are changes that make another pod, most often of the same class.
+// smallChanges are changes that rarely change the class of a pod.
 var smallChanges = []func(dice *rand.Rand, pod *v1.Pod){
 	func(dice *rand.Rand, pod *v1.Pod) {
 		pod.Annotations = map[string]string{"note": strconv.Itoa(dice.Int())}
@@ -240,7 +242,7 @@ var smallChanges = []func(dice *rand.Rand, pod *v1.Pod){
 	func(_ *rand.Rand, pod *v1.Pod) { pod.Spec.PreemptionPolicy = new(v1.PreemptNever) },
 }
 
-// said is what becomes of a pod when every plugin is asked about every node.
+// outcomeOf returns the result of the reference for a pod.
 func outcomeOf(t *testing.T, w *scheduler, pod *v1.Pod) string {
 	t.Helper()
 	outcome := w.Attempt(pod.DeepCopy())

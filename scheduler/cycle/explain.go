@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// mostNearest is how many near misses are told.
+	// maxClosestNodes is the number of closest nodes in an explanation.
 	maxClosestNodes = 3
-	// mostAsked bounds the nodes about which every plugin is asked.
+	// maxEvaluatedNodes bounds the nodes for which every plugin is called.
 	maxEvaluatedNodes = 12
 )
 
-// nearNode is a node that refused the pod.
+// closeNode is a node that rejected the pod.
 type closeNode struct {
 	node fwk.NodeInfo
-	// excluded is how many plugins refuse the node for a reason that stays, see
-	// framework.Excluder.
+	// permanent is the number of plugins that reject the node permanently, see
+	// framework.PermanentRejecter.
 	permanent int
-	// things is how much is missing, as far as it is known. short adds up, for
-	// each resource that is short, which part of what the pod asks for is not
-	// there.
+	// numMissing is the number of known missing things. missingFraction is the
+	// sum, over the missing resources, of the missing fraction of the pod's
+	// request.
 	numMissing      int
 	missingFraction float64
 	missing         []decision.Missing
@@ -44,18 +44,18 @@ func compareCloseness(a, b closeNode) int {
 	return cmp.Or(cmp.Compare(a.permanent, b.permanent), cmp.Compare(a.numMissing, b.numMissing), cmp.Compare(a.missingFraction, b.missingFraction))
 }
 
-// Nearest returns the nodes that least keeps the pod from of those whose
-// refusal is in unfit, and all that is missing there: every plugin is asked, not
-// only as far as the first that refuses. It is for the attempt that ended in
-// unfit: the snapshot has not moved. word words a plugin's reason.
+// ClosestNodes returns the nodes rejected in unfit to which least is missing
+// for the pod, with all that is missing there: it runs every plugin, not only
+// up to the first that rejects. The snapshot and r.State must be those of the
+// attempt that ended in unfit. word redacts a plugin's reason.
 //
-// A node that the pod excludes, by its node selector for instance, is returned
-// only where the pod excludes all nodes, and then only those that the fewest
-// plugins exclude: no waiting brings the pod there.
+// A node that a plugin rejects permanently, for example because of a node
+// selector, is returned only if all nodes are, and then only those that the
+// fewest plugins reject permanently: waiting does not help there.
 //
-// Not all nodes are asked in full, but those with the most room of each plugin's
-// that refused: what is called nearest is near, and what it is said to miss is
-// all it misses; but one that misses as much or less may be elsewhere.
+// Only the shortlist is evaluated completely. What is reported as missing on a
+// node is everything missing there, but some other node may lack as much or
+// less.
 func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, word func(plugin, reason string) string) (nearest []decision.ClosestNode) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -70,7 +70,7 @@ func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, wor
 	for _, n := range shortlist(r, unfit) {
 		missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, n.node)
 		if status := unfit.Diagnosis.NodeToStatus.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
-			missing = append(missing, framework.NodeRejection{Status: status}) // what it said: it is not asked again
+			missing = append(missing, framework.NodeRejection{Status: status}) // the extender is not called again
 		}
 		if !ok || len(missing) == 0 {
 			continue
@@ -95,8 +95,9 @@ func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, wor
 	return nearest
 }
 
-// shortlist returns the nodes to ask in full: of those that each plugin refused
-// and that the fewest plugins exclude, the ones with the most room, in turn.
+// shortlist returns the nodes to evaluate completely. Of the nodes that the
+// fewest plugins reject permanently, it takes, for each plugin that rejected
+// nodes, those that lack least, in turn.
 func shortlist(r Request, unfit *framework.FitError) []closeNode {
 	byPlugin, least := map[string][]closeNode{}, math.MaxInt
 	var list []framework.InsufficientResource
@@ -138,7 +139,7 @@ func missingFraction(list []framework.InsufficientResource) (sum float64) {
 	return sum
 }
 
-// missingOf is what one plugin has against a node, in the words of the decision.
+// missingFrom converts a rejection to the API's form. word redacts the reasons.
 func missingFrom(m framework.NodeRejection, word func(plugin, reason string) string) (all []decision.Missing) {
 	for _, s := range m.InsufficientResources {
 		all = append(all, decision.Missing{
@@ -155,8 +156,8 @@ func missingFrom(m framework.NodeRejection, word func(plugin, reason string) str
 	return all
 }
 
-// distinct returns all without what is there twice, in its order: reasons that
-// named different pods may read alike once the names are left out.
+// distinct returns all without duplicates in the same order. Reasons that name
+// different pods may be equal after redaction.
 func distinct[T comparable](all []T) (once []T) {
 	for _, one := range all {
 		if !slices.Contains(once, one) || fault.LinesTwice {
@@ -166,7 +167,7 @@ func distinct[T comparable](all []T) (once []T) {
 	return once
 }
 
-// quantity writes an amount as a pod's requests are written.
+// formatQuantity formats an amount as in a pod's requests.
 func formatQuantity(name v1.ResourceName, amount int64) string {
 	switch {
 	case name == v1.ResourceCPU:
@@ -177,16 +178,16 @@ func formatQuantity(name v1.ResourceName, amount int64) string {
 	return resource.NewQuantity(amount, resource.DecimalSI).String()
 }
 
-// nearestKnown is what was nearest to the pods of a class.
+// cachedClosestNodes are the closest nodes of the class evaluated last.
 type cachedClosestNodes struct {
 	class   *podClass
 	changes uint64
 	nodes   []decision.ClosestNode
 }
 
-// sameNearest says whether what is nearest to the pod is so to all of its class
-// as long as the snapshot stands still: nobody is asked who is opaque, and room
-// is promised to nobody.
+// closestNodesClass returns the class of the pod if its closest nodes are those
+// of the whole class while the snapshot does not change: no plugin is opaque,
+// no extender is interested, and no pod is nominated.
 func (m *EquivalenceCache) closestNodesClass(r Request) (*podClass, bool) {
 	if m == nil || r.Framework.IsOpaque(r.Pod, "") || r.Framework.HasInterestedExtender(r.Pod) {
 		return nil, false
@@ -213,11 +214,11 @@ func (m *EquivalenceCache) cacheClosestNodes(r Request, nearest []decision.Close
 	}
 }
 
-// Rejections groups what was said about all nodes by plugin, code and reason,
-// those of most nodes first, and says which plugins keep the pod from how many
-// nodes. word words a plugin's reason. Nodes that nobody asked count for the
-// plugins that ruled them out. What is too much for an explanation is summed up,
-// the rarest first.
+// Rejections groups the statuses of all nodes by plugin, code and reason,
+// ordered by number of nodes, and returns in blockedBy the number of nodes per
+// plugin. word redacts a plugin's reason. Nodes that were not evaluated count
+// for the plugins that excluded them. If there are too many groups, the
+// smallest ones are summarized in one.
 func Rejections(unfit *framework.FitError, word func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
 	type key struct{ plugin, code, reason string }
 	places, blame := map[key]int{}, map[string]int32{}
@@ -231,7 +232,7 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 		for i := range reasons {
 			reasons[i] = word(plugin, reasons[i])
 		}
-		for _, reason := range distinct(reasons) { // a node counts once for a reason
+		for _, reason := range distinct(reasons) { // count each node once per reason
 			k := key{plugin, v.Code().String(), reason}
 			at, known := places[k]
 			if !known {
@@ -248,13 +249,13 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 	return decision.Summarize(rejections, summarizeRest), formatBlockedBy(blame)
 }
 
-// rarest sums up reasons, those of most nodes first. A node may have several of
-// them: they hold for as many as the first at least.
+// summarizeRest summarizes reasons, which are ordered by number of nodes. A
+// node may have several of them, so that the first number is a lower bound.
 func summarizeRest(rest []decision.Rejection) decision.Rejection {
 	return decision.Rejection{Code: rest[0].Code, Reason: fmt.Sprintf("%d more reasons", len(rest)), Nodes: rest[0].Nodes}
 }
 
-// blamed names the plugins, those of most nodes first.
+// formatBlockedBy lists the plugins by descending number of nodes.
 func formatBlockedBy(blame map[string]int32) string {
 	delete(blame, "")
 	var texts []string

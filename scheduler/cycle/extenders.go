@@ -12,9 +12,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// filterByExtenders asks the extenders in turn about the nodes that fit, each
-// about those that the ones before it left, and returns what they leave. The
-// error is that of one that may not be ignored.
+// findNodesThatPassExtenders calls Filter of one extender after the other, each
+// with the nodes that are left, and returns the nodes that pass all. The error
+// is that of an extender that is not ignorable.
 func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	for _, e := range r.Framework.Extenders() {
 		if len(nodes) == 0 {
@@ -38,7 +38,7 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 		}
 		recordExtenderRejections(diagnosis, nodes, unresolvable, func(why string) *fwk.Status { return fwk.NewStatus(code, why).WithPlugin(plugin) })
 		for name := range unresolvable {
-			delete(failed, name) // it outranks the other
+			delete(failed, name) // unresolvable takes precedence
 		}
 		recordExtenderRejections(diagnosis, nodes, failed, func(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(plugin) })
 		if len(fit) != len(nodes) {
@@ -49,7 +49,8 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 	return nodes, nil
 }
 
-// refuse notes why nodes were refused, in their order; nodes share statuses.
+// recordExtenderRejections sets the statuses of rejected nodes. Nodes with the
+// same reason share one.
 func recordExtenderRejections(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(why string) *fwk.Status) {
 	known := map[string]*fwk.Status{}
 	for _, node := range nodes {
@@ -64,10 +65,9 @@ func recordExtenderRejections(diagnosis *framework.Diagnosis, nodes []fwk.NodeIn
 	}
 }
 
-// scoreByExtenders adds what the extenders say of the nodes to their scores. One
-// that fails is left out, whatever its failure policy: as in kube-scheduler, a
-// pod is not kept waiting for taste. They are asked one after the other; the
-// sums are the same in any order.
+// addExtenderScores adds the extenders' weighted scores. As in kube-scheduler,
+// an extender that fails is left out whatever its failure policy. Extenders are
+// called one after the other; the sums do not depend on the order.
 func addExtenderScores(ctx context.Context, r Request, nodes []fwk.NodeInfo, scores *framework.Scores) {
 	for _, e := range r.Framework.Extenders() {
 		if !e.IsPrioritizer() || !e.IsInterested(r.Pod) {

@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// voice is an extender that says what it is told to.
+// testExtender is an extender with configured answers.
 type testExtender struct {
 	name          string
 	filter        func(names []string) (fit []string, failed, unresolvable extenderv1.FailedNodesMap, err error)
@@ -68,7 +68,8 @@ func (v *testExtender) Prioritize(*v1.Pod, []fwk.NodeInfo) (*extenderv1.HostPrio
 	return &list, v.weight, v.scoreErr
 }
 
-// keeps lets some nodes through and says why others are not.
+// filterKeeps returns a Filter that keeps some nodes and rejects others for the
+// given reasons.
 func filterKeeps(fit string, failed, unresolvable extenderv1.FailedNodesMap) func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	return func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 		return strings.Fields(fit), failed, unresolvable, nil
@@ -79,8 +80,8 @@ func filterFails([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.Fail
 	return nil, nil, nil, errors.New("out of order")
 }
 
-// extended is a cluster of a, b and c where NodeName filters and extenders are
-// asked besides; score adds a plugin that finds all nodes alike.
+// extended returns a Framework with NodeResourcesFit and the extenders, and a
+// cluster of nodes a, b and c.
 func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *cache.Cache) {
 	t.Helper()
 	town := cache.New()
@@ -206,8 +207,8 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 	}
 }
 
-// The record of a decision names an extender beside the plugins, and its scores
-// are part of the sum.
+// An extender's scores are part of the total, and are recorded under the
+// extender's name.
 func TestExtenderScoresAreInThePlacement(t *testing.T) {
 	f, town := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
 	placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
@@ -222,7 +223,7 @@ func TestExtenderScoresAreInThePlacement(t *testing.T) {
 	}
 }
 
-// What an extender said of one pod is not said of the next one like it.
+// An extender's answer for one pod is not used for the next pod of its class.
 func TestExtenderResultsAreNotCached(t *testing.T) {
 	chosen := "a"
 	x := &testExtender{name: "x"}

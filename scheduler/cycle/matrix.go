@@ -13,42 +13,42 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Matrix is what every plugin says about every node, where an attempt asks no
-// further than the first that refuses, and no more nodes than it needs.
+// Matrix is the result of every plugin for every node. An attempt, in contrast,
+// stops at the first plugin that rejects a node, and at the last node it needs.
 type Matrix struct {
-	// Refused is who refuses the pod itself and why, so that no node was asked;
-	// nil where nobody does.
+	// PreFilterStatus is the status with which PreFilter rejected the pod, so
+	// that no node was evaluated; nil if it did not.
 	PreFilterStatus *fwk.Status
-	// Rows are in the order in which nodes are tried.
+	// Rows are in the order of the snapshot's nodes.
 	Rows []Row
 }
 
-// Row is what is said about one node.
+// Row is the result for one node.
 type Row struct {
 	Node string
-	// Failed says that a plugin failed, so that it is not known what they say.
+	// Failed says that a plugin failed, so that the result is incomplete.
 	Failed bool
-	// Refusals are in the order of the Filter chain; none where the pod fits.
+	// Rejections are in the order of the Filter chain; none if the pod fits.
 	Rejections []PluginRejection
-	// Score is what the node was given beside all others that fit; nil where the
-	// pod does not fit.
+	// Score is the node's score among all feasible nodes; nil if the pod does
+	// not fit.
 	Score *decision.NodeScore
 }
 
-// Fits says whether the pod does.
+// Feasible reports whether the pod fits on the node.
 func (r *Row) Feasible() bool { return !r.Failed && len(r.Rejections) == 0 }
 
-// Refusal is what one plugin has against a node.
+// PluginRejection is the rejection of a node by one plugin.
 type PluginRejection struct {
 	Plugin string
-	// Code is the refusal's, in the framework's words.
+	// Code is the name of the status code.
 	Code    string
 	Missing []decision.Missing
 }
 
-// Everywhere asks every Filter plugin about every node, and every Score plugin
-// about those that fit. It moves nothing: neither the snapshot nor where the next
-// walk starts. The error is a plugin's.
+// EvaluateAllNodes runs every Filter plugin for every node, and every Score
+// plugin for the feasible ones. It changes neither the snapshot nor the start
+// index of the next attempt. The error is a plugin's.
 func EvaluateAllNodes(ctx context.Context, r Request) (*Matrix, error) {
 	said := runPreFilter(ctx, r)
 	if !said.status.IsSuccess() {
@@ -78,7 +78,7 @@ func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
 	return m
 }
 
-// ask is what is said about one node.
+// evaluateNode runs every Filter plugin for one node.
 func evaluateNode(ctx context.Context, r Request, said *preFilterResult, node fwk.NodeInfo) Row {
 	row := Row{Node: node.Node().Name}
 	missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, node)
@@ -108,7 +108,7 @@ func pluginRejection(m framework.NodeRejection) PluginRejection {
 	}
 }
 
-// score gives the rows of nodes that fit their scores.
+// score sets the scores of the feasible nodes' rows.
 func (m *Matrix) score(ctx context.Context, r Request, fit []fwk.NodeInfo) error {
 	if len(fit) == 0 {
 		return nil

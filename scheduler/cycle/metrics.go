@@ -28,12 +28,12 @@ var (
 	matchingChecks, mismatchingChecks = checks.WithLabelValues("same"), checks.WithLabelValues("different")
 )
 
-// Metrics returns the collectors of this room.
+// Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{attempts, checks, classesCreated, evictions}
 }
 
-// count counts what happened, unless f's plugins are only on trial.
+// increment increments a counter, unless f's plugins are on trial.
 func increment(f *framework.Framework, what prometheus.Counter) {
 	if !f.OnTrial() {
 		what.Inc()

@@ -7,26 +7,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Placement is where a pod goes, and how that came about. Its scores are good
+// Placement is the chosen node and how it was chosen. Its scores are valid
 // until the next attempt.
 type Placement struct {
 	Node string
-	// Evaluated is how many nodes were asked, Feasible how many of them fit.
+	// Evaluated is the number of nodes that were evaluated, Feasible the number
+	// of them that fit.
 	Evaluated, Feasible int
-	// Winner is Node's index among the nodes that were scored.
+	// Winner is Node's index among the scored nodes.
 	Winner int
-	// scores is nil when one node alone fitted, since nothing was scored then.
+	// scores is nil if only one node was feasible, which is then not scored.
 	scores scores
 }
 
-// scores are those of the nodes that fit.
+// scores are the scores of the feasible nodes.
 type scores interface {
 	Len() int
 	Totals() []int64
 	Score(i int) decision.NodeScore
 }
 
-// Scored is how many nodes were scored.
+// Scored is the number of scored nodes.
 func (p *Placement) Scored() int {
 	if p.scores == nil {
 		return 0
@@ -34,11 +35,11 @@ func (p *Placement) Scored() int {
 	return p.scores.Len()
 }
 
-// Score is the record of the i-th node that was scored.
+// Score returns the record of the i-th scored node.
 func (p *Placement) Score(i int) decision.NodeScore { return p.scores.Score(i) }
 
-// Top returns the records of the k best nodes, best first; the winner comes
-// before its equals.
+// Top returns the records of the k best nodes, best first. Of nodes with equal
+// scores the winner comes first.
 func (p *Placement) Top(k int) []decision.NodeScore {
 	if p.scores == nil {
 		return nil
@@ -46,7 +47,7 @@ func (p *Placement) Top(k int) []decision.NodeScore {
 	return decision.TopNodes(p.scores.Totals(), p.Winner, k, p.scores.Score)
 }
 
-// plainScores are the scores that every plugin gave every node.
+// referenceScores are the scores computed by the reference.
 type referenceScores struct {
 	nodes  []fwk.NodeInfo
 	scores *framework.Scores
@@ -67,29 +68,30 @@ func (p *referenceScores) Score(i int) decision.NodeScore {
 	return score
 }
 
-// ranking is the scores of the nodes that fit. It is used again by the next
-// attempt.
+// ranking is the scores of the feasible nodes of a cached attempt. Later
+// attempts reuse it.
 type ranking struct {
 	attempt *attempt
-	// base is what every node has on top of its total.
+	// base is added to the total of every node.
 	base int64
-	// parts are the normalised scores of the plugins that have to, by node.
+	// plugins are the normalized scores that are not part of the cached
+	// verdicts. totals are the sums by node without base.
 	plugins []pluginRanking
 	totals  []int64
 	raw     []int64
-	// room is what parts' scores are written to, by the plugin's place.
+	// buffers hold the scores of plugins, by index in the Score chain.
 	buffers [][]int64
 }
 
-// rankPart is one plugin's scores, before they are weighed: one for all nodes,
-// or one a node.
+// pluginRanking is one plugin's unweighted scores: the same for all nodes, or
+// one per node.
 type pluginRanking struct {
 	*framework.ClassScore
 	sameScore int64
-	scores    []int64 // nil when all are the same
+	scores    []int64 // nil if all nodes have sameScore
 }
 
-// score scores the window. It reports false when a plugin failed.
+// score scores the feasible nodes. It returns false if a plugin failed.
 func (r *ranking) score(a *attempt) bool {
 	r.attempt, r.base = a, 0
 	r.plugins = r.plugins[:0]
@@ -114,7 +116,7 @@ func (r *ranking) score(a *attempt) bool {
 	return true
 }
 
-// askOpaque asks the opaque plugins that score.
+// runOpaquePlugins adds the scores of the opaque plugins.
 func (r *ranking) runOpaquePlugins(a *attempt) {
 	if !a.framework.IsOpaque(a.Pod, "") {
 		return
@@ -135,7 +137,7 @@ func (r *ranking) runOpaquePlugins(a *attempt) {
 	}
 }
 
-// remember normalises what is remembered of one plugin's scores.
+// rankCached normalizes the cached raw scores of one plugin.
 func (a *attempt) rankCached(form *framework.ClassScore, room *[]int64) pluginRanking {
 	row := a.class.rawScores[form.Index]
 	if row == nil {
@@ -152,7 +154,7 @@ func (a *attempt) rankCached(form *framework.ClassScore, room *[]int64) pluginRa
 	return pluginRanking{ClassScore: form, scores: scores}
 }
 
-// rate asks a live form.
+// rankUncached scores the feasible nodes by an uncached plugin.
 func (a *attempt) rankUncached(form *framework.ClassScore, room *[]int64) (pluginRanking, framework.ScoreResult) {
 	*room = resize(*room, len(a.feasible))
 	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *room)
@@ -162,7 +164,7 @@ func (a *attempt) rankUncached(form *framework.ClassScore, room *[]int64) (plugi
 	return pluginRanking{ClassScore: form, scores: *room}, scoring
 }
 
-// addUp makes the totals of what the walk met and of the parts.
+// sumTotals adds the weighted scores of all plugins to base and totals.
 func (r *ranking) sumTotals() {
 	for i := range r.plugins {
 		if r.plugins[i].scores == nil {
@@ -180,10 +182,10 @@ func (r *ranking) sumTotals() {
 // Len is the number of nodes.
 func (r *ranking) Len() int { return len(r.totals) }
 
-// Totals are the sums by node, less what every node has.
+// Totals are the scores by node without base, which all nodes have.
 func (r *ranking) Totals() []int64 { return r.totals }
 
-// Score is the record of the ith node.
+// Score returns the record of the i-th node.
 func (r *ranking) Score(i int) decision.NodeScore {
 	a := r.attempt
 	slot := a.feasible[i]

@@ -4,75 +4,80 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// class is what is known of pods that no plugin can tell apart.
+// podClass is the cached data of a pod class.
 type podClass struct {
-	// sheet is what is remembered, together with other classes.
+	// verdictTable is shared with classes that differ in nothing that cacheable
+	// forms read.
 	*verdictTable
 	cache *EquivalenceCache
 	key   string
-	// info is what is derived from a pod of the class, and malformed what was
-	// wrong with it.
+	// info is derived from a pod of the class, and malformed the error about
+	// it.
 	info      *framework.PodInfo
 	malformed error
-	// forms are what the plugins made of it, nil before the first attempt and
-	// for a class whose pods go the plain way, which plain says.
+	// forms is what the plugins computed for the class; nil before the first
+	// attempt, and if uncacheable, that is if its pods have to be scheduled by
+	// the reference.
 	forms       *framework.PodClass
 	uncacheable bool
-	// moved is the snapshot's when the forms were made.
+	// formsBuilt is the snapshot's ListerChanges when forms was built.
 	formsBuilt uint64
 
 	older, newer *podClass
 }
 
-// sheet is what is remembered of nodes for classes that differ in nothing that
-// lasting forms read.
+// verdictTable holds a verdict for each node, for all classes that differ in
+// nothing that cacheable forms read.
 type verdictTable struct {
 	key     string
-	classes int // that have it
-	// forms are the lasting ones; nil before the first attempt.
+	classes int // number of classes with this table
+	// forms are the cacheable forms; nil before the first attempt.
 	forms *framework.CacheableForms
-	// era is the columns', and nodes how many there were, when the verdicts
-	// were found.
+	// era is the era of the columns and nodes the number of nodes for which the
+	// verdicts are valid.
 	era   uint64
 	nodes int
 
-	// entries are verdicts by slot. raws are scores by slot, by the place of
-	// each plugin that has to normalise; nil as long as all are zero.
+	// entries are the verdicts by slot. rawScores are raw scores by index of a
+	// plugin that needs normalization, and by slot; a row is nil while all its
+	// scores are zero.
 	entries []entry
-	// blank says that nothing is remembered yet.
+	// empty says that no entry was written yet.
 	empty     bool
 	rawScores [][]int64
 	bytes     int
 }
 
-// classBytes is about what a class takes without its verdicts.
+// classBytes is about the size of a class without its verdict table.
 const classBytes = 4096
 
-// bytes is about what the class takes without its verdicts.
+// bytes is about the size of the class without its verdict table.
 func (c *podClass) bytes() int { return classBytes + len(c.key) }
 
-// entry is what is remembered about one node.
+// entry is the verdict for one node.
 type entry struct {
-	// version is the node's when the rest was found.
+	// version is the node's version for which the verdict is valid; 0 for none.
 	version uint32
 	verdict verdict
 }
 
-// verdict is the weighted sum of a node's scores that need not be normalised;
-// or, above refused, which form refuses the node and why. Of two refusals the
-// smaller one comes from the plugin that is asked first.
+// verdict is either the weighted sum of a node's scores that need no
+// normalization, or, with rejectedBit, the plugin that rejects the node and its
+// RejectionCode. Of two rejections the smaller is by the earlier plugin of the
+// chain.
 type verdict uint32
 
-// The marks of verdicts.
+// Marks of verdicts.
 const (
-	// refused is what all refusals are above.
+	// rejectedBit marks a rejection.
 	rejectedBit verdict = 1 << 31
-	// asked marks the refusal of a node that was asked in the plain way; the
-	// rest is its place in attempt.asked.
+	// statusBit marks a rejection by the reference or an opaque plugin; the
+	// rest is an index into attempt.statuses.
 	statusBit verdict = 1<<31 | 1<<30
 )
 
-// maxScore bounds sums of scores, so that they are no refusals.
+// maxScore bounds sums of scores, so that they cannot be confused with
+// rejections.
 const maxScore = int64(rejectedBit - 1)
 
 func (v verdict) feasible() bool { return v < rejectedBit }
@@ -81,15 +86,15 @@ func rejectedBy(place int, refusal framework.RejectionCode) verdict {
 	return rejectedBit | verdict(place)<<16 | verdict(refusal)
 }
 
-// wasAsked says that v stands for what was said in this attempt.
+// isStatus reports whether v is an index into attempt.statuses.
 func (v verdict) isStatus() bool { return v&statusBit == statusBit }
 
-// place and refusal take a refusal apart that is not asked.
+// pluginIndex and rejectionCode are the parts of a rejection without statusBit.
 func (v verdict) pluginIndex() int                       { return int(v&^rejectedBit) >> 16 }
 func (v verdict) rejectionCode() framework.RejectionCode { return framework.RejectionCode(v) }
 
-// ready brings the class up to the snapshot. It reports false when its pods
-// have to go the plain way.
+// update makes the class valid for the current snapshot. It returns false if
+// its pods have to be scheduled by the reference.
 func (c *podClass) update(m *EquivalenceCache) bool {
 	if c.forms == nil || c.formsBuilt != m.snapshot.ListerChanges() {
 		c.rebuild(m)
@@ -98,7 +103,8 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 		return false
 	}
 	if !c.forms.Begin() {
-		// Counts are dropped that were not asked for, and come back.
+		// Counts that were not queried for long are dropped. Building the class
+		// queries them again.
 		if c.rebuild(m); c.uncacheable || !c.forms.Begin() {
 			return false
 		}
@@ -107,7 +113,7 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 	return true
 }
 
-// renew asks the plugins about the class.
+// rebuild lets the plugins compute the class again.
 func (c *podClass) rebuild(m *EquivalenceCache) {
 	c.forms = m.framework.NewPodClass(c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
 	c.formsBuilt = m.snapshot.ListerChanges()
@@ -116,7 +122,8 @@ func (c *podClass) rebuild(m *EquivalenceCache) {
 	}
 }
 
-// ready forgets what does not hold any more and makes room for all slots.
+// update clears verdicts that are no longer valid, and grows the table to the
+// number of slots.
 func (s *verdictTable) update(m *EquivalenceCache) {
 	columns := m.snapshot.Columns()
 	if s.era != columns.Era || s.nodes != m.snapshot.Len() && s.forms.DependsOn(framework.NodeCount) {
@@ -127,7 +134,7 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 	if slots <= len(s.entries) {
 		return
 	}
-	// Clusters grow by a few nodes at a time.
+	// Grow by a quarter, because clusters grow by a few nodes at a time.
 	room := max(slots, len(s.entries)+len(s.entries)/4)
 	s.empty = len(s.entries) == 0
 	s.account(m, entryBytes*(room-len(s.entries)))
@@ -145,7 +152,7 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 
 const entryBytes = 8
 
-// row returns the row of a plugin that has to normalise.
+// rawScoreRow returns the raw scores of a plugin by slot.
 func (s *verdictTable) rawScoreRow(m *EquivalenceCache, place int) []int64 {
 	if s.rawScores[place] == nil {
 		s.account(m, 8*len(s.entries))
@@ -159,17 +166,17 @@ func (s *verdictTable) account(m *EquivalenceCache, bytes int) {
 	m.budget.account(m, bytes)
 }
 
-// forget forgets all nodes.
+// clear removes all verdicts.
 func (s *verdictTable) clear() {
 	clear(s.entries)
 	clear(s.rawScores)
 }
 
-// grown returns list with n elements, the new ones zero.
+// extendedTo returns a copy of list with n elements, the new ones zero.
 func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), list...)[:n] }
 
-// judge finds the verdicts of nodes, and changes the order of slots. It reports
-// false when a plugin failed: then some are not known.
+// evaluate computes the verdicts of nodes, and reorders slots. It returns false
+// if a plugin failed; then some verdicts are missing.
 func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
 	a.stats.Evaluated += uint64(len(slots))
 	fit, ok := s.filter(a, slots)
@@ -190,8 +197,8 @@ func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
 	return true
 }
 
-// filter finds the verdicts of nodes that are refused, and returns the others. It
-// is not ok when a plugin failed.
+// filter sets the verdicts of rejected nodes, and returns the slots of the
+// others. ok is false if a plugin failed.
 func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot, ok bool) {
 	a.rejectionCodes, a.sums = resize(a.rejectionCodes, len(slots)), resize(a.sums, len(slots))
 	any := false
@@ -212,7 +219,7 @@ func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (fit []framewo
 				any = true
 				clear(a.sums)
 			}
-			// The first form that refuses decides.
+			// The first plugin of the chain that rejects decides.
 			if a.sums[n].feasible() {
 				a.sums[n] = rejectedBy(form.Index, refusal)
 			}
@@ -232,8 +239,9 @@ func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (fit []framewo
 	return fit, true
 }
 
-// score adds the scores of nodes by one lasting form to the sums, or keeps them
-// where they have to be normalised.
+// score adds the weighted scores of one cacheable plugin to sums, or stores
+// them in rawScores if they need normalization. It returns false if the plugin
+// failed.
 func (s *verdictTable) score(a *attempt, form *framework.ClassScore, slots []framework.Slot) bool {
 	row := s.rawScores[form.Index]
 	if form.Normalizer != nil && row == nil && form.Idle() {

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// preFiltered is what PreFilter said to a pod.
+// preFilterResult is the result of PreFilter for a pod.
 type preFilterResult struct {
 	nodes   *fwk.PreFilterResult
 	status  *fwk.Status
@@ -25,9 +25,10 @@ func runPreFilter(ctx context.Context, r Request) *preFilterResult {
 	return &preFilterResult{nodes, status, plugins}
 }
 
-// plain asks every plugin about every node: it is what a decision is defined
-// by, and the way of pods that nothing can be remembered of. said is what
-// PreFilter has said in this attempt, with its notes in the state.
+// runReference runs every plugin for every node. It defines the result of a
+// scheduling cycle, and schedules the pods for which the equivalence cache
+// cannot be used. said is the result of PreFilter in this attempt, whose data
+// the state holds.
 func (c *Cycle) runReference(ctx context.Context, r Request, said *preFilterResult) (*Placement, error) {
 	diagnosis := framework.NewDiagnosis()
 	feasible, err := c.findNodesThatFitPod(ctx, r, said, diagnosis)
@@ -59,8 +60,8 @@ func (c *Cycle) runReference(ctx context.Context, r Request, said *preFilterResu
 	}, nil
 }
 
-// fits returns the nodes that the pod fits, as many as the sample asks for,
-// and notes in diagnosis why it does not fit others.
+// findNodesThatFitPod returns feasible nodes, as many as
+// numFeasibleNodesToFind, and adds the reasons of the others to diagnosis.
 func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, said *preFilterResult, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	narrowed, status, plugins := said.nodes, said.status, said.plugins
 	if !status.IsSuccess() {
@@ -84,13 +85,13 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, said *preFil
 	if !narrowed.AllNodes() {
 		nodes = namedNodes(r.Snapshot, narrowed.NodeNames)
 		diagnosis.NarrowedBy = sets.List(plugins)
-		// Upstream names with those that narrowed the search down the plugins
-		// that just refused the nominated node.
+		// Like kube-scheduler, this names also the plugins that rejected the
+		// nominated node just before.
 		diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(diagnosis.UnschedulablePlugins))))
 	}
 	feasible, err := c.findNodesThatPassFilters(ctx, r, nodes, diagnosis)
-	// A failed walk moves the start as well: the nodes it saw had their turn.
+	// A failed search advances the start index, too, by the nodes it evaluated.
 	processed := len(feasible) + diagnosis.NodeToStatus.Len()
 	if !fault.RotationNotAdvanced {
 		c.nextStartNodeIndex = (c.nextStartNodeIndex + processed) % r.Snapshot.Len()
@@ -101,8 +102,9 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, said *preFil
 	return findNodesThatPassExtenders(ctx, r, feasible, diagnosis)
 }
 
-// nominated tries the node that has room promised for the pod. It is most
-// likely the only one that fits.
+// evaluateNominatedNode evaluates only the node to which the pod is nominated,
+// which is most likely the only one that fits. It returns no node if that one
+// does not fit or is gone.
 func (c *Cycle) evaluateNominatedNode(ctx context.Context, r Request, diagnosis *framework.Diagnosis) []fwk.NodeInfo {
 	name := r.Pod.Status.NominatedNodeName
 	node := r.Snapshot.Node(name)
@@ -121,9 +123,9 @@ func (c *Cycle) evaluateNominatedNode(ctx context.Context, r Request, diagnosis 
 	return feasible
 }
 
-// walk asks nodes in turn, from the start index round, until one more fits
-// than the sample needs: that one is not taken, but those refused before it
-// were seen.
+// findNodesThatPassFilters evaluates nodes in turn from the start index until
+// one more fits than is needed. That node is not returned, but the nodes
+// rejected before it are in diagnosis.
 func (c *Cycle) findNodesThatPassFilters(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	want := numFeasibleNodesToFind(r.PercentageOfNodesToScore, len(nodes))
 	if r.Framework.FirstFeasibleNodeSuffices() && len(nodes) > 0 {
@@ -162,8 +164,8 @@ func (c *Cycle) findNodesThatPassFilters(ctx context.Context, r Request, nodes [
 	return feasible, nil
 }
 
-// only returns the named nodes that exist, in the order of their names.
-// Upstream's order is that of a map; any is one of its possible ones.
+// namedNodes returns the existing nodes in the order of their names.
+// kube-scheduler's order is that of a map, of which every order is possible.
 func namedNodes(snapshot *cache.Snapshot, names sets.Set[string]) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, len(names))
 	for _, name := range sets.List(names) {

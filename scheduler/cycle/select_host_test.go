@@ -31,7 +31,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// scored is upstream's heap: highest total first, ties as they fall.
+// scored is kube-scheduler's heap of nodes: highest total first.
 type scored []struct {
 	index int
 	total int64

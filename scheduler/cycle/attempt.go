@@ -58,7 +58,7 @@ func (a *attempt) findFeasibleNodes(start int) bool {
 		want = 1
 	}
 	a.feasible, a.rejected, a.ranking.totals = a.feasible[:0], a.rejected[:0], a.ranking.totals[:0]
-	simple := a.usesCacheOnly()
+	cacheOnly := a.usesCacheOnly()
 	for seen := 0; seen < len(nodes); {
 		at := (start + seen) % len(nodes)
 		// Most nodes fit, so this chunk most likely contains the last node
@@ -66,7 +66,7 @@ func (a *attempt) findFeasibleNodes(start int) bool {
 		size := min(len(nodes)-seen, len(nodes)-at, want+1-len(a.feasible))
 		chunk := nodes[at : at+size]
 		seen += size
-		switch over, ok := a.visitChunk(chunk, want, simple); {
+		switch over, ok := a.visitChunk(chunk, want, cacheOnly); {
 		case !ok:
 			return false
 		case over:
@@ -84,18 +84,18 @@ func (a *attempt) usesCacheOnly() bool {
 
 // visitChunk appends the nodes of a chunk to feasible or rejected. over reports
 // that one more node fits than is wanted, ok that no plugin failed.
-func (a *attempt) visitChunk(chunk []framework.Slot, want int, simple bool) (over, ok bool) {
-	if simple {
+func (a *attempt) visitChunk(chunk []framework.Slot, want int, cacheOnly bool) (over, ok bool) {
+	if cacheOnly {
 		return a.visitChunkFromCache(chunk, want)
 	}
 	if !a.evaluateStale(chunk) || !a.evaluate(chunk) {
 		return false, false
 	}
-	met, ok := a.filterNominatedNodes(chunk[:a.runOpaqueFilters(chunk)])
+	visited, ok := a.filterNominatedNodes(chunk[:a.runOpaqueFilters(chunk)])
 	if !ok {
 		return false, false
 	}
-	for i, slot := range chunk[:met] {
+	for i, slot := range chunk[:visited] {
 		if a.record(slot, a.verdicts[i], want) {
 			return true, true
 		}
@@ -115,8 +115,8 @@ func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, o
 		return false, false
 	}
 	for {
-		met, over := a.visitFreshNodes(chunk, want)
-		if chunk = chunk[met:]; over || len(chunk) == 0 {
+		visited, over := a.visitFreshNodes(chunk, want)
+		if chunk = chunk[visited:]; over || len(chunk) == 0 {
 			return over, true
 		}
 		if !a.evaluateStale(chunk[:min(lookAhead, len(chunk))]) {
@@ -128,7 +128,7 @@ func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, o
 // visitFreshNodes visits nodes up to the first one with a stale verdict, and
 // returns how many it visited. It is the innermost loop of most attempts, so it
 // keeps in local variables what it writes.
-func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (met int, over bool) {
+func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (visited int, over bool) {
 	n := len(a.feasible)
 	window, totals := grow(a.feasible, want), grow(a.ranking.totals, want)
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
@@ -145,13 +145,13 @@ func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (met int, ov
 			window[n], totals[n] = slot, int64(e.verdict)
 			n++
 		}
-		if met++; fault.KForKPlusOne && n == want {
+		if visited++; fault.KForKPlusOne && n == want {
 			over = true
 			break
 		}
 	}
 	a.feasible, a.ranking.totals = window[:n], totals[:n]
-	return met, over
+	return visited, over
 }
 
 // grow returns list with its capacity raised to n and its length to the maximum
@@ -185,14 +185,14 @@ func (a *attempt) evaluate(chunk []framework.Slot) bool {
 	for _, live := range a.class.forms.ActiveFilters {
 		a.rejectionCodes = resize(a.rejectionCodes, len(chunk))
 		a.framework.RunBatchFilter(a.State, live, chunk, a.rejectionCodes)
-		for n, refusal := range a.rejectionCodes {
-			if refusal == framework.NotRejected {
+		for n, code := range a.rejectionCodes {
+			if code == framework.NotRejected {
 				continue
 			}
-			if refusal == framework.FilterFailed {
+			if code == framework.FilterFailed {
 				return false
 			}
-			if v := rejectedBy(live.Index, refusal); a.verdicts[n].feasible() || v < a.verdicts[n] {
+			if v := rejectedBy(live.Index, code); a.verdicts[n].feasible() || v < a.verdicts[n] {
 				a.verdicts[n] = v
 			}
 		}
@@ -267,7 +267,7 @@ func (a *attempt) addStatus(status *fwk.Status) verdict {
 // filterNominatedNodes runs all Filter plugins for the nominated nodes of a
 // chunk, with and without the nominated pods. It returns the number of visited
 // nodes, like runOpaqueFilters; ok is false if a cached verdict is wrong.
-func (a *attempt) filterNominatedNodes(chunk []framework.Slot) (met int, ok bool) {
+func (a *attempt) filterNominatedNodes(chunk []framework.Slot) (visited int, ok bool) {
 	if len(a.nominatedSlots) == 0 {
 		return len(chunk), true
 	}

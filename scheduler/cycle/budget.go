@@ -53,9 +53,9 @@ func (b *Budget) Limit() int { return b.limit }
 
 var (
 	cacheBytes = prometheus.NewDesc("berth_equivalence_cache_bytes",
-		"[ALPHA] About how many bytes the verdicts take that are remembered for all profiles together.", []string{}, nil)
+		"[ALPHA] Approximate memory of the equivalence caches of all profiles.", []string{}, nil)
 	cacheLimit = prometheus.NewDesc("berth_equivalence_cache_limit_bytes",
-		"[ALPHA] How many bytes the verdicts may take that are remembered for all profiles together.", []string{}, nil)
+		"[ALPHA] Maximum memory of the equivalence caches of all profiles.", []string{}, nil)
 )
 
 // Metrics returns the collector of the Budget.

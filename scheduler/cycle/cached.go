@@ -14,7 +14,7 @@ import (
 // runCached is Run by the equivalence cache. done is false if the pod has to be
 // scheduled by the reference; then nothing has changed, except that the state
 // holds the data of said if said is not nil.
-func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, said *preFilterResult, err error, done bool) {
+func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, preFiltered *preFilterResult, err error, done bool) {
 	m := r.EquivalenceCache
 	state, ours := r.State.(*framework.CycleState)
 	if m == nil || !ours || r.Pod.Status.NominatedNodeName != "" {
@@ -35,15 +35,15 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 	}
 	start := c.nextStartNodeIndex
 	defer func() {
-		if broken := recover(); broken != nil {
+		if panicValue := recover(); panicValue != nil {
 			// The reference shows the error.
-			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A form panicked; trying the plain way", "pod", klog.KObj(r.Pod))
+			klog.FromContext(ctx).Error(fmt.Errorf("%v", panicValue), "A batch plugin call panicked; running the reference", "pod", klog.KObj(r.Pod))
 			m.drop(class)
 			done = false
 		}
-		if said = a.preFilterResult; !done {
+		if preFiltered = a.preFilterResult; !done {
 			c.nextStartNodeIndex = start
-			if said == nil {
+			if preFiltered == nil {
 				state.Reset()
 			}
 		}
@@ -131,25 +131,25 @@ func (a *attempt) usePodState(state *framework.CycleState) bool {
 
 // fitError returns the FitError of the attempt. ok is false if PreFilter
 // rejects the pod itself.
-func (a *attempt) fitError(state *framework.CycleState) (refusal error, ok bool) {
+func (a *attempt) fitError(state *framework.CycleState) (err error, ok bool) {
 	if a.framework.HasPostFilterPlugins() && !a.usePodState(state) {
 		return nil, false
 	}
 	diagnosis := framework.NewDiagnosis()
 	diagnosis.NodeToStatus.Grow(len(a.rejected))
-	known := map[verdict]*fwk.Status{}
+	byVerdict := map[verdict]*fwk.Status{}
 	var last verdict
 	var status *fwk.Status
-	for _, refused := range a.rejected {
-		if v := refused.verdict; v != last {
+	for _, rejected := range a.rejected {
+		if v := rejected.verdict; v != last {
 			last = v
-			if status = known[v]; status == nil {
+			if status = byVerdict[v]; status == nil {
 				status = a.status(v)
-				known[v] = status
+				byVerdict[v] = status
 				diagnosis.AddPluginStatus(status)
 			}
 		}
-		diagnosis.NodeToStatus.Set(a.snapshot.Columns().Nodes[refused.slot].Node().Name, status)
+		diagnosis.NodeToStatus.Set(a.snapshot.Columns().Nodes[rejected.slot].Node().Name, status)
 	}
 	return &framework.FitError{NumAllNodes: a.snapshot.Len(), Diagnosis: diagnosis}, true
 }
@@ -159,15 +159,15 @@ func (a *attempt) status(v verdict) *fwk.Status {
 	if v.isStatus() {
 		return a.statuses[v&^statusBit]
 	}
-	place, refusal := v.pluginIndex(), v.rejectionCode()
+	index, code := v.pluginIndex(), v.rejectionCode()
 	for _, forms := range [][]framework.ClassFilter{a.class.forms.CacheableFilters, a.class.forms.UncachedFilters} {
 		for i := range forms {
-			if forms[i].Index == place {
-				return forms[i].Status(refusal)
+			if forms[i].Index == index {
+				return forms[i].Status(code)
 			}
 		}
 	}
-	return fwk.AsStatus(fmt.Errorf("nobody knows refusal %d of plugin %d", refusal, place))
+	return fwk.AsStatus(fmt.Errorf("unknown rejection code %d of plugin %d", code, index))
 }
 
 // verifyWinner runs the Filter plugins for the chosen node, except where they
@@ -198,8 +198,8 @@ func (a *attempt) verifyWinner(winner int) bool {
 func (a *attempt) reportMismatch(what string, node fwk.NodeInfo, detail string) bool {
 	a.stats.Mismatches++
 	increment(a.framework, mismatchingChecks)
-	klog.FromContext(a.ctx).Error(nil, "What was remembered is wrong; please report this", "what", what,
-		"pod", klog.KObj(a.Pod), "node", node.Node().Name, "plainly", detail)
+	klog.FromContext(a.ctx).Error(nil, "A cached verdict is wrong; please report this", "what", what,
+		"pod", klog.KObj(a.Pod), "node", node.Node().Name, "reference", detail)
 	a.drop(a.class)
 	return false
 }
@@ -211,7 +211,7 @@ func (a *attempt) recheck() bool {
 	state := framework.NewCycleState()
 	result, status, _ := a.framework.RunNonOpaquePreFilterPlugins(a.ctx, state, a.Pod)
 	if !status.IsSuccess() || !result.AllNodes() {
-		return a.reportMismatch("that PreFilter lets the pod through", a.snapshot.Columns().Nodes[a.feasible[0]], status.Message())
+		return a.reportMismatch("PreFilter passes the pod", a.snapshot.Columns().Nodes[a.feasible[0]], status.Message())
 	}
 	at := int(a.stats.Cached/a.recheckEvery) % (len(a.feasible) + len(a.rejected))
 	if at >= len(a.feasible) {
@@ -223,7 +223,7 @@ func (a *attempt) recheck() bool {
 		return true // the reference evaluated it
 	}
 	if status := a.framework.RunNonOpaqueFilterPlugins(a.ctx, state, a.Pod, node); !status.IsSuccess() {
-		return a.reportMismatch("a node that fits", node, status.Message())
+		return a.reportMismatch("a feasible node", node, status.Message())
 	}
 	if len(a.feasible) > 1 {
 		switch full := a.stats.Cached%(a.recheckEvery*a.recheckEvery) == 0 && !a.framework.IsOpaque(a.Pod, ""); {
@@ -238,22 +238,22 @@ func (a *attempt) recheck() bool {
 // recheckScore computes the cached part of a node's score again.
 func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot) bool {
 	node := a.snapshot.Columns().Nodes[slot]
-	plainly, ok := a.framework.CacheableScore(a.ctx, state, a.Pod, node)
-	if score := int64(a.class.entries[slot].verdict); !ok || plainly != score {
-		return a.reportMismatch(fmt.Sprintf("the score %d", score), node, fmt.Sprint(plainly))
+	expected, ok := a.framework.CacheableScore(a.ctx, state, a.Pod, node)
+	if score := int64(a.class.entries[slot].verdict); !ok || expected != score {
+		return a.reportMismatch(fmt.Sprintf("the score %d", score), node, fmt.Sprint(expected))
 	}
 	return true
 }
 
-func (a *attempt) recheckRefusal(state *framework.CycleState, refused rejectedNode) bool {
-	if refused.verdict.isStatus() {
+func (a *attempt) recheckRefusal(state *framework.CycleState, rejected rejectedNode) bool {
+	if rejected.verdict.isStatus() {
 		return true // a plugin evaluated it in this attempt
 	}
-	node := a.snapshot.Columns().Nodes[refused.slot]
-	plainly := a.framework.RunNonOpaqueFilterPlugins(a.ctx, state, a.Pod, node)
-	status := a.status(refused.verdict)
-	if plainly.Code() != status.Code() || plainly.Message() != status.Message() || plainly.Plugin() != status.Plugin() {
-		return a.reportMismatch("a node that is refused: "+status.Message(), node, plainly.Message())
+	node := a.snapshot.Columns().Nodes[rejected.slot]
+	expected := a.framework.RunNonOpaqueFilterPlugins(a.ctx, state, a.Pod, node)
+	status := a.status(rejected.verdict)
+	if expected.Code() != status.Code() || expected.Message() != status.Message() || expected.Plugin() != status.Plugin() {
+		return a.reportMismatch("a rejected node: "+status.Message(), node, expected.Message())
 	}
 	increment(a.framework, matchingChecks)
 	return true
@@ -264,15 +264,15 @@ func (a *attempt) recheckRefusal(state *framework.CycleState, refused rejectedNo
 func (a *attempt) recheckScores(state *framework.CycleState, at int) bool {
 	nodes := a.feasibleNodes()
 	if status := a.framework.RunPreScorePlugins(a.ctx, state, a.Pod, nodes); !status.IsSuccess() {
-		return a.reportMismatch("that the pod can be scored", nodes[at], status.Message())
+		return a.reportMismatch("the pod can be scored", nodes[at], status.Message())
 	}
 	scores, status := a.framework.ScoreNodes(a.ctx, state, a.Pod, nodes)
 	if !status.IsSuccess() {
-		return a.reportMismatch("that the pod can be scored", nodes[at], status.Message())
+		return a.reportMismatch("the pod can be scored", nodes[at], status.Message())
 	}
-	plainly, record := (&referenceScores{nodes, scores}).Score(at), a.ranking.Score(at)
-	if fmt.Sprint(plainly) != fmt.Sprint(record) {
-		return a.reportMismatch(fmt.Sprintf("a score: %v", record), nodes[at], fmt.Sprint(plainly))
+	expected, record := (&referenceScores{nodes, scores}).Score(at), a.ranking.Score(at)
+	if fmt.Sprint(expected) != fmt.Sprint(record) {
+		return a.reportMismatch(fmt.Sprintf("a score: %v", record), nodes[at], fmt.Sprint(expected))
 	}
 	return true
 }

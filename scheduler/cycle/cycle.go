@@ -55,7 +55,7 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 	if r.Snapshot.Len() == 0 {
 		return nil, ErrNoNodes
 	}
-	placement, said, err, done := c.runCached(ctx, r)
+	placement, preFiltered, err, done := c.runCached(ctx, r)
 	if done {
 		increment(r.Framework, cachedAttempts)
 		return placement, err
@@ -64,10 +64,10 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 	if r.EquivalenceCache != nil {
 		r.EquivalenceCache.stats.Uncached++
 	}
-	if said == nil {
-		said = runPreFilter(ctx, r)
+	if preFiltered == nil {
+		preFiltered = runPreFilter(ctx, r)
 	}
-	return c.runReference(ctx, r, said)
+	return c.runReference(ctx, r, preFiltered)
 }
 
 // Bounds of k8s.io/kubernetes/pkg/scheduler.

@@ -27,13 +27,13 @@ func fitErrorOf(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	world := run.NewWorld(scheduler)
+	replay := run.NewWorld(scheduler)
 	for _, node := range nodes {
-		if _, err := world.Do(log.Op{Kind: log.Apply, Object: node}); err != nil {
+		if _, err := replay.Do(log.Op{Kind: log.Apply, Object: node}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	outcome, err := world.Do(log.Op{Kind: log.Schedule, Object: pod})
+	outcome, err := replay.Do(log.Op{Kind: log.Schedule, Object: pod})
 	if err != nil || outcome.Err == nil {
 		t.Fatalf("the pod went to node %q (%v), want a refusal", outcome.Node, err)
 	}
@@ -105,19 +105,19 @@ func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 	placement, err := w.cycle.Run(w.t.Context(), cycle.Request{
 		Framework: w.Framework, Pod: pod.Obj(), Snapshot: w.cache.UpdateSnapshot(), State: framework.NewCycleState(),
 	})
-	var asked []string
+	var evaluated []string
 	for _, line := range w.probe.Log.Take() {
 		if _, node, is := strings.Cut(line, "A.Filter "); is {
-			asked = append(asked, node)
+			evaluated = append(evaluated, node)
 		}
 	}
 	text := "asked none"
-	if len(asked) > 0 {
-		text = fmt.Sprintf("asked %d, %s to %s", len(asked), asked[0], asked[len(asked)-1])
+	if len(evaluated) > 0 {
+		text = fmt.Sprintf("asked %d, %s to %s", len(evaluated), evaluated[0], evaluated[len(evaluated)-1])
 	}
-	var unfit *framework.FitError
+	var fitErr *framework.FitError
 	switch {
-	case errors.As(err, &unfit):
+	case errors.As(err, &fitErr):
 		return text + ": fits nowhere"
 	case err != nil:
 		return text + ": " + err.Error()
@@ -129,7 +129,7 @@ func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 // ends the search and does not count, and the next search starts after the last
 // node that counted.
 func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
-	plain := fixture.Pod("p")
+	pod := fixture.Pod("p")
 	refuse := func(nodes ...string) func(w *testWalk) {
 		return func(w *testWalk) {
 			for _, node := range nodes {
@@ -137,7 +137,7 @@ func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 			}
 		}
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		nodes   int
 		without []framework.Point
 		arrange func(w *testWalk)
@@ -145,32 +145,32 @@ func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 		want    []string
 	}{
 		"a small cluster is asked whole, always from the same node on": {
-			nodes: 3, pods: []*fixture.PodBuilder{plain, plain},
+			nodes: 3, pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{"asked 3, n000 to n002: 3 of 3 fit", "asked 3, n000 to n002: 3 of 3 fit"},
 		},
 		"a large one is asked until one fits that is not needed, and the next begins with that": {
-			nodes: 120, pods: []*fixture.PodBuilder{plain, plain, plain},
+			nodes: 120, pods: []*fixture.PodBuilder{pod, pod, pod},
 			want: []string{
 				"asked 101, n000 to n100: 100 of 100 fit", "asked 101, n100 to n080: 100 of 100 fit",
 				"asked 101, n080 to n060: 100 of 100 fit",
 			},
 		},
 		"a node that does not fit counts as asked, also behind the last that is needed": {
-			nodes: 120, arrange: refuse("n005", "n101", "n102"), pods: []*fixture.PodBuilder{plain, plain},
+			nodes: 120, arrange: refuse("n005", "n101", "n102"), pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{"asked 104, n000 to n103: 100 of 103 fit", "asked 102, n103 to n084: 100 of 101 fit"},
 		},
 		"where all that fit are needed, all are asked and the walk begins anew": {
-			nodes: 101, arrange: refuse("n050"), pods: []*fixture.PodBuilder{plain, plain},
+			nodes: 101, arrange: refuse("n050"), pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{"asked 101, n000 to n100: 100 of 101 fit", "asked 101, n000 to n100: 100 of 101 fit"},
 		},
 		"without scores the first node that fits will do": {
 			nodes: 5, without: []framework.Point{framework.PreScore, framework.Score},
-			pods: []*fixture.PodBuilder{plain, plain},
+			pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{"asked 2, n000 to n001: 1 of 1 fit", "asked 2, n001 to n002: 1 of 1 fit"},
 		},
 		"a pod that fits nowhere has asked all": {
 			nodes: 5, arrange: func(w *testWalk) { w.probe.SetStatus("Filter", probe.Reject("no")) },
-			pods: []*fixture.PodBuilder{plain, plain},
+			pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{"asked 5, n000 to n004: fits nowhere", "asked 5, n000 to n004: fits nowhere"},
 		},
 		"a walk that fails moves the start by those it has asked": {
@@ -178,22 +178,22 @@ func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 			arrange: func(w *testWalk) {
 				w.probe.SetStatus("Filter n003", probe.Fail(errors.New("broken")))
 			},
-			pods: []*fixture.PodBuilder{plain, plain},
+			pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{
 				`asked 4, n000 to n003: running "A" filter plugin: broken`,
 				`asked 1, n003 to n003: running "A" filter plugin: broken`,
 			},
 		},
 		"the nominated node is asked first, and moves nothing when it will do": {
-			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
+			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), pod},
 			want: []string{"asked 1, n007 to n007: 1 of 1 fit", "asked 101, n000 to n100: 100 of 100 fit"},
 		},
 		"one that will not do counts as asked": {
-			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), plain},
+			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), pod},
 			want: []string{"asked 103, n007 to n101: 100 of 101 fit", "asked 102, n101 to n082: 100 of 101 fit"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := newTestWalk(t, c.nodes, c.without...)
 			if c.arrange != nil {
 				c.arrange(w)

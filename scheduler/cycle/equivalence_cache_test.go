@@ -89,8 +89,8 @@ func (s *testEnv) run(profile int, pod *v1.Pod) {
 func (s *testEnv) check() {
 	s.Helper()
 	sum := 0
-	for _, memo := range s.caches {
-		_, bytes, _ := memo.Size()
+	for _, equivalenceCache := range s.caches {
+		_, bytes, _ := equivalenceCache.Size()
 		sum += bytes
 	}
 	if s.budget.Bytes() > s.budget.Limit() || s.budget.Bytes() != sum {
@@ -163,8 +163,8 @@ func (labelSelectingPlugin) SelectedLabels(keys *framework.LabelKeys) { keys.Ins
 
 // A cache is built while the scheduling loop uses the snapshot.
 func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {
-	held := cache.New()
-	host := framework.Host{Clock: clock.RealClock{}, Lister: held.Snapshot(), Nominator: held.Nominator}
+	clusterCache := cache.New()
+	host := framework.Host{Clock: clock.RealClock{}, Lister: clusterCache.Snapshot(), Nominator: clusterCache.Nominator}
 	p := labelSelectingPlugin{&probe.Plugin{PluginName: "A", Log: &probe.CallLog{}}}
 	registry := framework.Registry{"A": framework.Registration{
 		Name: "A", Points: framework.Points,
@@ -174,14 +174,14 @@ func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memo := cycle.NewEquivalenceCache(f)
-	if found := held.Snapshot().SelectorLabelKeys().List(); len(found) != 0 {
+	equivalenceCache := cycle.NewEquivalenceCache(f)
+	if found := clusterCache.Snapshot().SelectorLabelKeys().List(); len(found) != 0 {
 		t.Errorf("once it is made, the loop reads %q", found)
 	}
-	if _, err := memo.PodInfo(fixture.Pod("a").Obj()); err != nil {
+	if _, err := equivalenceCache.PodInfo(fixture.Pod("a").Obj()); err != nil {
 		t.Fatal(err)
 	}
-	if found := held.Snapshot().SelectorLabelKeys().List(); !slices.Equal(found, []string{"tier"}) {
+	if found := clusterCache.Snapshot().SelectorLabelKeys().List(); !slices.Equal(found, []string{"tier"}) {
 		t.Errorf("once a pod was looked up, the loop reads %q", found)
 	}
 }
@@ -211,7 +211,7 @@ func (s *testEnv) replicaSet(name, key, value string) {
 // In its second attempt a pod may belong to another class than in its first,
 // because selectors name more labels.
 func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
-	for sentence, change := range map[string]func(s *testEnv){
+	for name, change := range map[string]func(s *testEnv){
 		"a pod is placed that keeps others away by a label that nothing selected": func(s *testEnv) {
 			for i := range 20 {
 				s.cache.SetPod(fixture.Pod(fmt.Sprint("guard", i)).RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "db")).On(fmt.Sprint("n", i)).Obj())
@@ -225,7 +225,7 @@ func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
 			s.service("db", "app", "db")
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t, 1<<20, 1, "InterPodAffinity", "PodTopologySpread")
 			web := fixture.Pod("web").Label("app", "web").Requests("cpu", "500m").Obj()
 			db := fixture.Pod("db").Label("app", "db").Requests("cpu", "500m").Obj()
@@ -243,9 +243,9 @@ func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
 // begin to name.
 func TestRepeatedPodsAreDecidedAsByTheReference(t *testing.T) {
 	for seed := range uint64(40) {
-		dice := rand.New(rand.NewPCG(seed, 1))
+		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newTestEnv(t, 1<<20, 2, "InterPodAffinity", "PodTopologySpread")
-		key, value := func() string { return fmt.Sprint("l", dice.IntN(12)) }, func() string { return fmt.Sprint(dice.IntN(2)) }
+		key, value := func() string { return fmt.Sprint("l", rng.IntN(12)) }, func() string { return fmt.Sprint(rng.IntN(2)) }
 		var pods []*v1.Pod
 		for i := range 6 {
 			b := fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", "500m")
@@ -256,8 +256,8 @@ func TestRepeatedPodsAreDecidedAsByTheReference(t *testing.T) {
 		}
 		pod := pods[0]
 		for step := range 60 {
-			on := fmt.Sprint("n", dice.IntN(20))
-			switch name := fmt.Sprint("x", dice.IntN(30)); dice.IntN(9) {
+			on := fmt.Sprint("n", rng.IntN(20))
+			switch name := fmt.Sprint("x", rng.IntN(30)); rng.IntN(9) {
 			case 0:
 				s.cache.SetPod(fixture.Pod(name).RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, key(), value())).On(on).Obj())
 			case 1:
@@ -271,10 +271,10 @@ func TestRepeatedPodsAreDecidedAsByTheReference(t *testing.T) {
 			case 5:
 				s.cache.RemovePodByUID(fixture.Pod(name).Obj().UID)
 			}
-			if dice.IntN(3) == 0 {
-				pod = pods[dice.IntN(len(pods))]
+			if rng.IntN(3) == 0 {
+				pod = pods[rng.IntN(len(pods))]
 			}
-			s.run(dice.IntN(2), pod)
+			s.run(rng.IntN(2), pod)
 		}
 	}
 }

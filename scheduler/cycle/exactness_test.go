@@ -60,7 +60,7 @@ func (w *scheduler) do(t *testing.T, op log.Op) (*run.Outcome, string) {
 // reasons and each plugin's score.
 func TestTheCacheEqualsTheReference(t *testing.T) {
 	const histories, attempts, least = 60, 40, 1000
-	var remembered uint64
+	var cachedAttempts uint64
 	for seed := range uint64(histories) {
 		g := generate.New(seed, attempts)
 		if seed%4 == 3 {
@@ -70,16 +70,16 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 		if seed%3 == 1 {
 			config.Opaque = opaquePlugins
 		}
-		remembering := newScheduler(t, config)
+		cached := newScheduler(t, config)
 		config.Plain, config.Opaque = true, nil
-		plain := newScheduler(t, config)
+		reference := newScheduler(t, config)
 		for n := 1; ; n++ {
 			op, more := g.Next()
 			if !more {
 				break
 			}
-			_, got := remembering.do(t, op)
-			outcome, want := plain.do(t, op)
+			_, got := cached.do(t, op)
+			outcome, want := reference.do(t, op)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("seed %d, op %d (-plainly, +remembering):\n%s", seed, n, diff)
 			}
@@ -87,12 +87,12 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 				g.Tell(outcome)
 			}
 		}
-		remembered += remembering.EquivalenceCache().Stats().Cached
+		cachedAttempts += cached.EquivalenceCache().Stats().Cached
 	}
-	if remembered < least {
-		t.Errorf("%d attempts were made from memory, which shows too little; want %d", remembered, least)
+	if cachedAttempts < least {
+		t.Errorf("%d attempts were made from memory, which shows too little; want %d", cachedAttempts, least)
 	}
-	t.Log(fmt.Sprint(remembered), "attempts from memory")
+	t.Log(fmt.Sprint(cachedAttempts), "attempts from memory")
 }
 
 // FuzzClassKeys searches for two pods with equal keys and different results.
@@ -104,32 +104,32 @@ func FuzzClassKeys(f *testing.F) {
 	for seed := range uint64(seeds) {
 		f.Add(seed)
 	}
-	alike, asked := 0, 0
+	equal, compared := 0, 0
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		dice := rand.New(rand.NewPCG(seed, 1))
+		rng := rand.New(rand.NewPCG(seed, 1))
 		g := generate.New(seed, 25)
 		config := g.Config()
 		// All nodes are evaluated, because otherwise two attempts start at
 		// different nodes.
 		config.Profile = config.Profile.DeepCopy()
 		config.Profile.Spec.PercentageOfNodesToScore = 100
-		remembering := newScheduler(t, config)
+		cached := newScheduler(t, config)
 		config.Plain = true
-		plain := newScheduler(t, config)
-		if !plain.Framework().HasScorePlugins() {
+		reference := newScheduler(t, config)
+		if !reference.Framework().HasScorePlugins() {
 			return // the search ends at the first feasible node
 		}
-		pods := extendedTo(t, g, remembering, plain)
+		pods := runHistory(t, g, cached, reference)
 		for range pairs {
-			a := pods[dice.IntN(len(pods))]
+			a := pods[rng.IntN(len(pods))]
 			b := a.DeepCopy()
-			if dice.IntN(2) == 0 {
-				b = withFieldsOf(dice, a, pods[dice.IntN(len(pods))])
+			if rng.IntN(2) == 0 {
+				b = withFieldsOf(rng, a, pods[rng.IntN(len(pods))])
 			}
-			smallChanges[dice.IntN(len(smallChanges))](dice, b)
-			asked++
-			key := remembering.EquivalenceCache().Key(a)
-			if key == "" || key != remembering.EquivalenceCache().Key(b) || cmp.Equal(a, b) {
+			smallChanges[rng.IntN(len(smallChanges))](rng, b)
+			compared++
+			key := cached.EquivalenceCache().Key(a)
+			if key == "" || key != cached.EquivalenceCache().Key(b) || cmp.Equal(a, b) {
 				continue
 			}
 			if framework.HasVolumes(a) && !cmp.Equal(a.Spec.Volumes, b.Spec.Volumes) {
@@ -137,32 +137,32 @@ func FuzzClassKeys(f *testing.F) {
 				// them in each attempt, see ADR 13.
 				continue
 			}
-			alike++
-			if diff := cmp.Diff(outcomeOf(t, plain, a), outcomeOf(t, plain, b)); diff != "" {
+			equal++
+			if diff := cmp.Diff(outcomeOf(t, reference, a), outcomeOf(t, reference, b)); diff != "" {
 				t.Fatalf("two pods of one class differ in\n%s\nand are treated (-first, +second)\n%s", cmp.Diff(a, b), diff)
 			}
 		}
 	})
 	f.Cleanup(func() {
-		f.Logf("%d of %d pairs had equal keys", alike, asked)
-		if asked >= seeds*pairs && alike < asked/20 {
-			f.Errorf("%d of %d pairs had equal keys, which shows too little", alike, asked)
+		f.Logf("%d of %d pairs had equal keys", equal, compared)
+		if compared >= seeds*pairs && equal < compared/20 {
+			f.Errorf("%d of %d pairs had equal keys, which shows too little", equal, compared)
 		}
 	})
 }
 
 // runHistory applies a history to all schedulers, and returns the pods that
 // were scheduled. Keys depend on the selectors at the end of the history.
-func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods []*v1.Pod) {
+func runHistory(t *testing.T, g *generate.Generator, schedulers ...*scheduler) (pods []*v1.Pod) {
 	t.Helper()
 	for {
 		op, more := g.Next()
 		if !more {
 			break
 		}
-		for i, twin := range twins {
-			outcome, _ := twin.do(t, op)
-			if outcome != nil && i == len(twins)-1 {
+		for i, scheduler := range schedulers {
+			outcome, _ := scheduler.do(t, op)
+			if outcome != nil && i == len(schedulers)-1 {
 				g.Tell(outcome)
 			}
 		}
@@ -170,8 +170,8 @@ func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods 
 			pods = append(pods, pod.DeepCopy())
 		}
 	}
-	for _, twin := range twins {
-		if err := twin.UpdateSnapshot(); err != nil {
+	for _, scheduler := range schedulers {
+		if err := scheduler.UpdateSnapshot(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,11 +180,11 @@ func extendedTo(t *testing.T, g *generate.Generator, twins ...*scheduler) (pods 
 
 // withFieldsOf returns a with one to three fields of b, of metadata, spec or
 // status.
-func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
+func withFieldsOf(rng *rand.Rand, a, b *v1.Pod) *v1.Pod {
 	c := a.DeepCopy()
-	for range 1 + dice.IntN(3) {
+	for range 1 + rng.IntN(3) {
 		into, from := reflect.ValueOf(&c.Spec).Elem(), reflect.ValueOf(b.DeepCopy().Spec)
-		switch dice.IntN(8) {
+		switch rng.IntN(8) {
 		case 0:
 			into, from = reflect.ValueOf(&c.ObjectMeta).Elem(), reflect.ValueOf(b.DeepCopy().ObjectMeta)
 		case 1:
@@ -200,7 +200,7 @@ func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 			}
 			into, from = reflect.ValueOf(&c.Spec.Containers[0]).Elem(), reflect.ValueOf(b.DeepCopy().Spec.Containers[0])
 		}
-		field := dice.IntN(into.NumField())
+		field := rng.IntN(into.NumField())
 		into.Field(field).Set(from.Field(field))
 	}
 	c.Name, c.UID = a.Name, a.UID
@@ -212,27 +212,27 @@ func withFieldsOf(dice *rand.Rand, a, b *v1.Pod) *v1.Pod {
 }
 
 // smallChanges are changes that rarely change the class of a pod.
-var smallChanges = []func(dice *rand.Rand, pod *v1.Pod){
-	func(dice *rand.Rand, pod *v1.Pod) {
-		pod.Annotations = map[string]string{"note": strconv.Itoa(dice.Int())}
+var smallChanges = []func(rng *rand.Rand, pod *v1.Pod){
+	func(rng *rand.Rand, pod *v1.Pod) {
+		pod.Annotations = map[string]string{"note": strconv.Itoa(rng.Int())}
 	},
-	func(dice *rand.Rand, pod *v1.Pod) {
-		metav1.SetMetaDataLabel(&pod.ObjectMeta, "hash", strconv.Itoa(dice.Int()))
+	func(rng *rand.Rand, pod *v1.Pod) {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, "hash", strconv.Itoa(rng.Int()))
 	},
-	func(dice *rand.Rand, pod *v1.Pod) {
-		pod.CreationTimestamp = metav1.Unix(dice.Int64N(1<<31), 0)
+	func(rng *rand.Rand, pod *v1.Pod) {
+		pod.CreationTimestamp = metav1.Unix(rng.Int64N(1<<31), 0)
 	},
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Tolerations) },
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.TopologySpreadConstraints) },
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Containers) },
-	func(dice *rand.Rand, pod *v1.Pod) {
+	func(rng *rand.Rand, pod *v1.Pod) {
 		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Env = []v1.EnvVar{{Name: "N", Value: strconv.Itoa(dice.Int())}}
+			pod.Spec.Containers[i].Env = []v1.EnvVar{{Name: "N", Value: strconv.Itoa(rng.Int())}}
 		}
 	},
-	func(dice *rand.Rand, pod *v1.Pod) {
+	func(rng *rand.Rand, pod *v1.Pod) {
 		for i := range pod.Spec.Containers {
-			pod.Spec.Containers[i].Resources.Limits = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(dice.Int64N(99), resource.DecimalSI)}
+			pod.Spec.Containers[i].Resources.Limits = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(rng.Int64N(99), resource.DecimalSI)}
 		}
 	},
 	func(_ *rand.Rand, pod *v1.Pod) {

@@ -56,20 +56,20 @@ func compareCloseness(a, b closeNode) int {
 // Only the shortlist is evaluated completely. What is reported as missing on a
 // node is everything missing there, but some other node may lack as much or
 // less.
-func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, word func(plugin, reason string) string) (nearest []decision.ClosestNode) {
+func ClosestNodes(ctx context.Context, r Request, fitErr *framework.FitError, redact func(plugin, reason string) string) (closest []decision.ClosestNode) {
 	defer func() {
-		if broken := recover(); broken != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("%v", broken), "A plugin panicked; nothing is said of what is nearest", "pod", klog.KObj(r.Pod))
-			nearest = nil
+		if panicValue := recover(); panicValue != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("%v", panicValue), "A plugin panicked; no closest nodes are reported", "pod", klog.KObj(r.Pod))
+			closest = nil
 		}
 	}()
 	if found, known := r.EquivalenceCache.cachedClosestNodes(r); known {
 		return found
 	}
-	var asked []closeNode
-	for _, n := range shortlist(r, unfit) {
+	var evaluated []closeNode
+	for _, n := range shortlist(r, fitErr) {
 		missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, n.node)
-		if status := unfit.Diagnosis.NodeToStatus.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
+		if status := fitErr.Diagnosis.NodeToStatus.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
 			missing = append(missing, framework.NodeRejection{Status: status}) // the extender is not called again
 		}
 		if !ok || len(missing) == 0 {
@@ -78,30 +78,30 @@ func ClosestNodes(ctx context.Context, r Request, unfit *framework.FitError, wor
 		n.missingFraction = 0
 		for _, m := range missing {
 			n.missingFraction += missingFraction(m.InsufficientResources)
-			n.missing = append(n.missing, missingFrom(m, word)...)
+			n.missing = append(n.missing, missingFrom(m, redact)...)
 		}
 		n.missing = distinct(n.missing)
 		n.numMissing = len(n.missing)
 		n.missing = decision.Summarize(n.missing, func(rest []decision.Missing) decision.Missing {
 			return decision.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
 		})
-		asked = append(asked, n)
+		evaluated = append(evaluated, n)
 	}
-	slices.SortStableFunc(asked, compareCloseness)
-	for _, n := range asked[:min(len(asked), maxClosestNodes)] {
-		nearest = append(nearest, decision.ClosestNode{Node: n.node.Node().Name, Missing: n.missing})
+	slices.SortStableFunc(evaluated, compareCloseness)
+	for _, n := range evaluated[:min(len(evaluated), maxClosestNodes)] {
+		closest = append(closest, decision.ClosestNode{Node: n.node.Node().Name, Missing: n.missing})
 	}
-	r.EquivalenceCache.cacheClosestNodes(r, nearest)
-	return nearest
+	r.EquivalenceCache.cacheClosestNodes(r, closest)
+	return closest
 }
 
 // shortlist returns the nodes to evaluate completely. Of the nodes that the
 // fewest plugins reject permanently, it takes, for each plugin that rejected
 // nodes, those that lack least, in turn.
-func shortlist(r Request, unfit *framework.FitError) []closeNode {
+func shortlist(r Request, fitErr *framework.FitError) []closeNode {
 	byPlugin, least := map[string][]closeNode{}, math.MaxInt
 	var list []framework.InsufficientResource
-	unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
+	fitErr.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		node := r.Snapshot.Node(name)
 		if node == nil || !status.IsRejected() {
 			return
@@ -140,7 +140,7 @@ func missingFraction(list []framework.InsufficientResource) (sum float64) {
 }
 
 // missingFrom converts a rejection to the API's form. word redacts the reasons.
-func missingFrom(m framework.NodeRejection, word func(plugin, reason string) string) (all []decision.Missing) {
+func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) string) (all []decision.Missing) {
 	for _, s := range m.InsufficientResources {
 		all = append(all, decision.Missing{
 			Resource: string(s.Resource), Requested: formatQuantity(s.Resource, s.Requested), Free: formatQuantity(s.Resource, s.Free),
@@ -149,7 +149,7 @@ func missingFrom(m framework.NodeRejection, word func(plugin, reason string) str
 	if len(m.InsufficientResources) == 0 {
 		reasons := slices.Clone(m.Reasons())
 		for i := range reasons {
-			reasons[i] = word(m.Plugin(), reasons[i])
+			reasons[i] = redact(m.Plugin(), reasons[i])
 		}
 		all = append(all, decision.Missing{Plugin: m.Plugin(), Reason: strings.Join(distinct(reasons), ", ")})
 	}
@@ -208,9 +208,9 @@ func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]decision.ClosestNode
 	return slices.Clone(m.closest.nodes), true
 }
 
-func (m *EquivalenceCache) cacheClosestNodes(r Request, nearest []decision.ClosestNode) {
+func (m *EquivalenceCache) cacheClosestNodes(r Request, closest []decision.ClosestNode) {
 	if c, ok := m.closestNodesClass(r); ok {
-		m.closest = cachedClosestNodes{c, r.Snapshot.Changes(), slices.Clone(nearest)}
+		m.closest = cachedClosestNodes{c, r.Snapshot.Changes(), slices.Clone(closest)}
 	}
 }
 
@@ -219,25 +219,25 @@ func (m *EquivalenceCache) cacheClosestNodes(r Request, nearest []decision.Close
 // plugin. word redacts a plugin's reason. Nodes that were not evaluated count
 // for the plugins that excluded them. If there are too many groups, the
 // smallest ones are summarized in one.
-func Rejections(unfit *framework.FitError, word func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
+func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
 	type key struct{ plugin, code, reason string }
-	places, blame := map[key]int{}, map[string]int32{}
-	for _, v := range unfit.StatusCounts() {
+	indexes, nodesByPlugin := map[key]int{}, map[string]int32{}
+	for _, v := range fitErr.StatusCounts() {
 		plugin := v.Plugin()
 		if plugin == "" && v.ExampleNode == "" {
-			plugin = strings.Join(unfit.Diagnosis.NarrowedBy, " and ")
+			plugin = strings.Join(fitErr.Diagnosis.NarrowedBy, " and ")
 		}
-		blame[plugin] += int32(v.Nodes)
+		nodesByPlugin[plugin] += int32(v.Nodes)
 		reasons := slices.Clone(v.Reasons())
 		for i := range reasons {
-			reasons[i] = word(plugin, reasons[i])
+			reasons[i] = redact(plugin, reasons[i])
 		}
 		for _, reason := range distinct(reasons) { // count each node once per reason
 			k := key{plugin, v.Code().String(), reason}
-			at, known := places[k]
+			at, known := indexes[k]
 			if !known {
 				at = len(rejections)
-				places[k] = at
+				indexes[k] = at
 				rejections = append(rejections, decision.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.ExampleNode})
 			}
 			rejections[at].Nodes += int32(v.Nodes)
@@ -246,7 +246,7 @@ func Rejections(unfit *framework.FitError, word func(plugin, reason string) stri
 	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
-	return decision.Summarize(rejections, summarizeRest), formatBlockedBy(blame)
+	return decision.Summarize(rejections, summarizeRest), formatBlockedBy(nodesByPlugin)
 }
 
 // summarizeRest summarizes reasons, which are ordered by number of nodes. A
@@ -256,16 +256,18 @@ func summarizeRest(rest []decision.Rejection) decision.Rejection {
 }
 
 // formatBlockedBy lists the plugins by descending number of nodes.
-func formatBlockedBy(blame map[string]int32) string {
-	delete(blame, "")
+func formatBlockedBy(nodesByPlugin map[string]int32) string {
+	delete(nodesByPlugin, "")
 	var texts []string
-	names := make([]string, 0, len(blame))
-	for name := range blame {
+	names := make([]string, 0, len(nodesByPlugin))
+	for name := range nodesByPlugin {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(blame[b], blame[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(nodesByPlugin[b], nodesByPlugin[a]), cmp.Compare(a, b))
+	})
 	for _, name := range names {
-		texts = append(texts, fmt.Sprint(name, " ", blame[name]))
+		texts = append(texts, fmt.Sprint(name, " ", nodesByPlugin[name]))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -84,11 +84,11 @@ func filterFails([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.Fail
 // cluster of nodes a, b and c.
 func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *cache.Cache) {
 	t.Helper()
-	town := cache.New()
+	clusterCache := cache.New()
 	for i, name := range []string{"a", "b", "c"} {
-		town.SetNode(fixture.Node(name).CreationOrder(i).Capacity("cpu", "4", "pods", "10").Obj())
+		clusterCache.SetNode(fixture.Node(name).CreationOrder(i).Capacity("cpu", "4", "pods", "10").Obj())
 	}
-	town.UpdateSnapshot()
+	clusterCache.UpdateSnapshot()
 	registry := plugins.InTree()
 	fit := registry["NodeResourcesFit"].NewArgs()
 	registry["NodeResourcesFit"].Default(fit)
@@ -103,12 +103,12 @@ func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *
 	}
 	f, err := framework.New(t.Context(), framework.Config{
 		Profile: "p", Chains: chains, Args: map[string]runtime.Object{"NodeResourcesFit": fit}, Extenders: all,
-	}, registry, framework.Host{Lister: town.Snapshot(), Nominator: town.Nominator, Clock: clock.RealClock{}})
+	}, registry, framework.Host{Lister: clusterCache.Snapshot(), Nominator: clusterCache.Nominator, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
-	return f, town
+	return f, clusterCache
 }
 
 func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
@@ -121,10 +121,10 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 		Codes     map[string]fwk.Code
 	}
 	no := extenderv1.FailedNodesMap{}
-	unfit := func(message string, blamed []string, codes map[string]fwk.Code) outcome {
+	unfeasible := func(message string, blamed []string, codes map[string]fwk.Code) outcome {
 		return outcome{Message: message, Blamed: blamed, Codes: codes}
 	}
-	for sentence, test := range map[string]struct {
+	for description, test := range map[string]struct {
 		extenders []*testExtender
 		want      outcome
 		asked     [][]string
@@ -135,19 +135,19 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 		},
 		"what victims resolve and what they do not": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
-			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
 		"what is unresolvable outranks the other": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
-			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
 		"when nothing is left nobody else is asked": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: filterFails}},
-			want: unfit("0/3 nodes are available: 3 no.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 3 no.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.Unschedulable}),
 			asked: [][]string{{"a b c"}, nil},
 		},
@@ -171,24 +171,24 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 			want:      outcome{Node: "b", Feasible: 3, Evaluated: 3},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			f, town := extended(t, test.extenders...)
-			for _, memo := range []*cycle.EquivalenceCache{nil, cycle.NewEquivalenceCache(f)} {
+		t.Run(description, func(t *testing.T) {
+			f, clusterCache := extended(t, test.extenders...)
+			for _, equivalenceCache := range []*cycle.EquivalenceCache{nil, cycle.NewEquivalenceCache(f)} {
 				for _, e := range test.extenders {
 					e.filtered = nil
 				}
 				placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
+					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: equivalenceCache,
 				})
 				var got outcome
-				var unfit *framework.FitError
+				var unfeasible *framework.FitError
 				switch {
-				case errors.As(err, &unfit):
+				case errors.As(err, &unfeasible):
 					got.Message, got.Codes = err.Error(), map[string]fwk.Code{}
-					for name := range unfit.Diagnosis.UnschedulablePlugins {
+					for name := range unfeasible.Diagnosis.UnschedulablePlugins {
 						got.Blamed = append(got.Blamed, name)
 					}
-					unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
+					unfeasible.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
 				case err != nil:
 					got.Message = err.Error()
 				default:
@@ -210,9 +210,9 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 // An extender's scores are part of the total, and are recorded under the
 // extender's name.
 func TestExtenderScoresAreInThePlacement(t *testing.T) {
-	f, town := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
+	f, clusterCache := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
 	placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: cycle.NewEquivalenceCache(f),
+		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: cycle.NewEquivalenceCache(f),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -236,11 +236,11 @@ func TestExtenderResultsAreNotCached(t *testing.T) {
 		}
 		return []string{chosen}, failed, nil, nil
 	}
-	f, town := extended(t, x)
-	memo := cycle.NewEquivalenceCache(f)
+	f, clusterCache := extended(t, x)
+	equivalenceCache := cycle.NewEquivalenceCache(f)
 	for _, chosen = range []string{"a", "b", "c", "b"} {
 		placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
+			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: equivalenceCache,
 		})
 		if err != nil || placement.Node != chosen {
 			t.Errorf("the pod went to %v (%v), want %s", placement, err, chosen)

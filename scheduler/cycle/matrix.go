@@ -50,23 +50,23 @@ type PluginRejection struct {
 // plugin for the feasible ones. It changes neither the snapshot nor the start
 // index of the next attempt. The error is a plugin's.
 func EvaluateAllNodes(ctx context.Context, r Request) (*Matrix, error) {
-	said := runPreFilter(ctx, r)
-	if !said.status.IsSuccess() {
-		if !said.status.IsRejected() {
-			return nil, said.status.AsError()
+	preFiltered := runPreFilter(ctx, r)
+	if !preFiltered.status.IsSuccess() {
+		if !preFiltered.status.IsRejected() {
+			return nil, preFiltered.status.AsError()
 		}
-		return rejectedByPreFilter(r, said.status), nil
+		return rejectedByPreFilter(r, preFiltered.status), nil
 	}
 	m := &Matrix{Rows: make([]Row, 0, r.Snapshot.Len())}
-	var fit []fwk.NodeInfo
+	var feasible []fwk.NodeInfo
 	for _, node := range r.Snapshot.Nodes() {
-		row := evaluateNode(ctx, r, said, node)
+		row := evaluateNode(ctx, r, preFiltered, node)
 		if row.Feasible() {
-			fit = append(fit, node)
+			feasible = append(feasible, node)
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	return m, m.score(ctx, r, fit)
+	return m, m.score(ctx, r, feasible)
 }
 
 func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
@@ -79,7 +79,7 @@ func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
 }
 
 // evaluateNode runs every Filter plugin for one node.
-func evaluateNode(ctx context.Context, r Request, said *preFilterResult, node fwk.NodeInfo) Row {
+func evaluateNode(ctx context.Context, r Request, preFiltered *preFilterResult, node fwk.NodeInfo) Row {
 	row := Row{Node: node.Node().Name}
 	missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, node)
 	row.Failed = !ok
@@ -92,10 +92,10 @@ func evaluateNode(ctx context.Context, r Request, said *preFilterResult, node fw
 			row.Rejections[at].Missing = append(row.Rejections[at].Missing, refusal.Missing...)
 		}
 	}
-	if row.Feasible() && !said.nodes.AllNodes() && !said.nodes.NodeNames.Has(row.Node) {
-		who := strings.Join(sets.List(said.plugins), " and ")
-		row.Rejections = []PluginRejection{{Plugin: who, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
-			{Plugin: who, Reason: "is not among the nodes that the pod may go to"},
+	if row.Feasible() && !preFiltered.nodes.AllNodes() && !preFiltered.nodes.NodeNames.Has(row.Node) {
+		plugins := strings.Join(sets.List(preFiltered.plugins), " and ")
+		row.Rejections = []PluginRejection{{Plugin: plugins, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
+			{Plugin: plugins, Reason: "is not among the nodes that PreFilter allows"},
 		}}}
 	}
 	return row
@@ -109,18 +109,18 @@ func pluginRejection(m framework.NodeRejection) PluginRejection {
 }
 
 // score sets the scores of the feasible nodes' rows.
-func (m *Matrix) score(ctx context.Context, r Request, fit []fwk.NodeInfo) error {
-	if len(fit) == 0 {
+func (m *Matrix) score(ctx context.Context, r Request, feasible []fwk.NodeInfo) error {
+	if len(feasible) == 0 {
 		return nil
 	}
-	if status := r.Framework.RunPreScorePlugins(ctx, r.State, r.Pod, fit); !status.IsSuccess() {
+	if status := r.Framework.RunPreScorePlugins(ctx, r.State, r.Pod, feasible); !status.IsSuccess() {
 		return fmt.Errorf("scoring: %w", status.AsError())
 	}
-	scores, status := r.Framework.ScoreNodes(ctx, r.State, r.Pod, fit)
+	scores, status := r.Framework.ScoreNodes(ctx, r.State, r.Pod, feasible)
 	if !status.IsSuccess() {
 		return fmt.Errorf("scoring: %w", status.AsError())
 	}
-	all, next := &referenceScores{fit, scores}, 0
+	all, next := &referenceScores{feasible, scores}, 0
 	for i := range m.Rows {
 		if m.Rows[i].Feasible() {
 			score := all.Score(next)

@@ -127,26 +127,26 @@ func (r *ranking) runOpaquePlugins(a *attempt) {
 		return
 	}
 	for i, plugin := range plugins {
-		room := &r.buffers[plugin.Index]
-		*room = resize(*room, len(scores[i]))
+		buffer := &r.buffers[plugin.Index]
+		*buffer = resize(*buffer, len(scores[i]))
 		for n := range scores[i] {
-			(*room)[n] = scores[i][n].Score
+			(*buffer)[n] = scores[i][n].Score
 		}
 		form := &framework.ClassScore{Plugin: plugin.Plugin, Index: plugin.Index, Weight: plugin.Weight}
-		r.plugins = append(r.plugins, pluginRanking{ClassScore: form, scores: *room})
+		r.plugins = append(r.plugins, pluginRanking{ClassScore: form, scores: *buffer})
 	}
 }
 
 // rankCached normalizes the cached raw scores of one plugin.
-func (a *attempt) rankCached(form *framework.ClassScore, room *[]int64) pluginRanking {
+func (a *attempt) rankCached(form *framework.ClassScore, buffer *[]int64) pluginRanking {
 	row := a.class.rawScores[form.Index]
 	if row == nil {
 		zero := [1]int64{}
 		form.Normalizer.Normalize(zero[:])
 		return pluginRanking{ClassScore: form, sameScore: zero[0]}
 	}
-	*room = resize(*room, len(a.feasible))
-	scores := *room
+	*buffer = resize(*buffer, len(a.feasible))
+	scores := *buffer
 	for i, slot := range a.feasible {
 		scores[i] = row[slot]
 	}
@@ -155,13 +155,13 @@ func (a *attempt) rankCached(form *framework.ClassScore, room *[]int64) pluginRa
 }
 
 // rankUncached scores the feasible nodes by an uncached plugin.
-func (a *attempt) rankUncached(form *framework.ClassScore, room *[]int64) (pluginRanking, framework.ScoreResult) {
-	*room = resize(*room, len(a.feasible))
-	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *room)
+func (a *attempt) rankUncached(form *framework.ClassScore, buffer *[]int64) (pluginRanking, framework.ScoreResult) {
+	*buffer = resize(*buffer, len(a.feasible))
+	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *buffer)
 	if scoring == framework.Scored && form.Normalizer != nil {
-		form.Normalizer.Normalize(*room)
+		form.Normalizer.Normalize(*buffer)
 	}
-	return pluginRanking{ClassScore: form, scores: *room}, scoring
+	return pluginRanking{ClassScore: form, scores: *buffer}, scoring
 }
 
 // sumTotals adds the weighted scores of all plugins to base and totals.

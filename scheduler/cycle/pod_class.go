@@ -82,8 +82,8 @@ const maxScore = int64(rejectedBit - 1)
 
 func (v verdict) feasible() bool { return v < rejectedBit }
 
-func rejectedBy(place int, refusal framework.RejectionCode) verdict {
-	return rejectedBit | verdict(place)<<16 | verdict(refusal)
+func rejectedBy(index int, code framework.RejectionCode) verdict {
+	return rejectedBit | verdict(index)<<16 | verdict(code)
 }
 
 // isStatus reports whether v is an index into attempt.statuses.
@@ -135,17 +135,17 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 		return
 	}
 	// Grow by a quarter, because clusters grow by a few nodes at a time.
-	room := max(slots, len(s.entries)+len(s.entries)/4)
+	size := max(slots, len(s.entries)+len(s.entries)/4)
 	s.empty = len(s.entries) == 0
-	s.account(m, entryBytes*(room-len(s.entries)))
-	s.entries = extendedTo(s.entries, room)
+	s.account(m, entryBytes*(size-len(s.entries)))
+	s.entries = extendedTo(s.entries, size)
 	if s.rawScores == nil {
 		s.rawScores = make([][]int64, m.framework.NumScorePlugins())
 	}
-	for place, row := range s.rawScores {
+	for index, row := range s.rawScores {
 		if row != nil {
-			s.account(m, 8*(room-len(row)))
-			s.rawScores[place] = extendedTo(row, room)
+			s.account(m, 8*(size-len(row)))
+			s.rawScores[index] = extendedTo(row, size)
 		}
 	}
 }
@@ -153,12 +153,12 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 const entryBytes = 8
 
 // rawScoreRow returns the raw scores of a plugin by slot.
-func (s *verdictTable) rawScoreRow(m *EquivalenceCache, place int) []int64 {
-	if s.rawScores[place] == nil {
+func (s *verdictTable) rawScoreRow(m *EquivalenceCache, index int) []int64 {
+	if s.rawScores[index] == nil {
 		s.account(m, 8*len(s.entries))
-		s.rawScores[place] = make([]int64, len(s.entries))
+		s.rawScores[index] = make([]int64, len(s.entries))
 	}
-	return s.rawScores[place]
+	return s.rawScores[index]
 }
 
 func (s *verdictTable) account(m *EquivalenceCache, bytes int) {
@@ -179,19 +179,19 @@ func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), lis
 // if a plugin failed; then some verdicts are missing.
 func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
 	a.stats.Evaluated += uint64(len(slots))
-	fit, ok := s.filter(a, slots)
+	feasible, ok := s.filter(a, slots)
 	if !ok {
 		return false
 	}
-	a.ranking.raw, a.sums = resize(a.ranking.raw, len(fit)), resize(a.sums, len(fit))
+	a.ranking.raw, a.sums = resize(a.ranking.raw, len(feasible)), resize(a.sums, len(feasible))
 	clear(a.sums)
 	for i := range s.forms.CacheableScores {
-		if !s.score(a, &s.forms.CacheableScores[i], fit) {
+		if !s.score(a, &s.forms.CacheableScores[i], feasible) {
 			return false
 		}
 	}
 	versions := a.snapshot.Columns().Versions
-	for i, slot := range fit {
+	for i, slot := range feasible {
 		s.entries[slot] = entry{versions[slot], a.sums[i]}
 	}
 	return true
@@ -199,44 +199,44 @@ func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
 
 // filter sets the verdicts of rejected nodes, and returns the slots of the
 // others. ok is false if a plugin failed.
-func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (fit []framework.Slot, ok bool) {
+func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []framework.Slot, ok bool) {
 	a.rejectionCodes, a.sums = resize(a.rejectionCodes, len(slots)), resize(a.sums, len(slots))
-	any := false
+	anyRejected := false
 	for i := range s.forms.CacheableFilters {
 		form := &s.forms.CacheableFilters[i]
 		if form.Idle() {
 			continue
 		}
 		a.framework.RunBatchFilter(a.State, form, slots, a.rejectionCodes)
-		for n, refusal := range a.rejectionCodes {
-			if refusal == framework.NotRejected {
+		for n, code := range a.rejectionCodes {
+			if code == framework.NotRejected {
 				continue
 			}
-			if refusal == framework.FilterFailed {
+			if code == framework.FilterFailed {
 				return nil, false
 			}
-			if !any {
-				any = true
+			if !anyRejected {
+				anyRejected = true
 				clear(a.sums)
 			}
 			// The first plugin of the chain that rejects decides.
 			if a.sums[n].feasible() {
-				a.sums[n] = rejectedBy(form.Index, refusal)
+				a.sums[n] = rejectedBy(form.Index, code)
 			}
 		}
 	}
-	if !any {
+	if !anyRejected {
 		return slots, true
 	}
-	fit = slots[:0]
+	feasible = slots[:0]
 	for n, slot := range slots {
 		if v := a.sums[n]; v.feasible() {
-			fit = append(fit, slot)
+			feasible = append(feasible, slot)
 		} else {
 			s.entries[slot] = entry{a.snapshot.Columns().Versions[slot], v}
 		}
 	}
-	return fit, true
+	return feasible, true
 }
 
 // score adds the weighted scores of one cacheable plugin to sums, or stores

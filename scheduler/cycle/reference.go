@@ -29,9 +29,9 @@ func runPreFilter(ctx context.Context, r Request) *preFilterResult {
 // scheduling cycle, and schedules the pods for which the equivalence cache
 // cannot be used. said is the result of PreFilter in this attempt, whose data
 // the state holds.
-func (c *Cycle) runReference(ctx context.Context, r Request, said *preFilterResult) (*Placement, error) {
+func (c *Cycle) runReference(ctx context.Context, r Request, preFiltered *preFilterResult) (*Placement, error) {
 	diagnosis := framework.NewDiagnosis()
-	feasible, err := c.findNodesThatFitPod(ctx, r, said, diagnosis)
+	feasible, err := c.findNodesThatFitPod(ctx, r, preFiltered, diagnosis)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func (c *Cycle) runReference(ctx context.Context, r Request, said *preFilterResu
 
 // findNodesThatFitPod returns feasible nodes, as many as
 // numFeasibleNodesToFind, and adds the reasons of the others to diagnosis.
-func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, said *preFilterResult, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
-	narrowed, status, plugins := said.nodes, said.status, said.plugins
+func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, preFiltered *preFilterResult, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+	allowed, status, plugins := preFiltered.nodes, preFiltered.status, preFiltered.plugins
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
 			return nil, status.AsError()
@@ -82,8 +82,8 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, said *preFil
 		}
 	}
 	nodes := r.Snapshot.Nodes()
-	if !narrowed.AllNodes() {
-		nodes = namedNodes(r.Snapshot, narrowed.NodeNames)
+	if !allowed.AllNodes() {
+		nodes = namedNodes(r.Snapshot, allowed.NodeNames)
 		diagnosis.NarrowedBy = sets.List(plugins)
 		// Like kube-scheduler, this names also the plugins that rejected the
 		// nominated node just before.

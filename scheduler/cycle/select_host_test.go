@@ -7,7 +7,7 @@ import (
 )
 
 func TestSample(t *testing.T) {
-	for sentence, tc := range map[string]struct {
+	for name, tc := range map[string]struct {
 		percentage int32
 		nodes      int
 		want       int
@@ -23,7 +23,7 @@ func TestSample(t *testing.T) {
 		"a percentage does not matter in a small cluster":  {7, 50, 50},
 		"without nodes there is nothing to look for":       {0, 0, 0},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := numFeasibleNodesToFind(tc.percentage, tc.nodes); got != tc.want {
 				t.Errorf("sample(%d, %d) = %d, want %d", tc.percentage, tc.nodes, got, tc.want)
 			}

@@ -27,10 +27,10 @@ const (
 // BatchFilter is a Filter plugin for one pod class.
 type BatchFilter interface {
 	// Filter sets refusals[i] to the rejection of slots[i], or to NotRejected.
-	Filter(slots []Slot, refusals []RejectionCode)
+	Filter(slots []Slot, codes []RejectionCode)
 	// Status returns the status that the plugin's Filter returns for a
 	// rejection.
-	Status(refusal RejectionCode) *fwk.Status
+	Status(code RejectionCode) *fwk.Status
 }
 
 // IdleReporter is a BatchFilter or BatchScore that may have nothing to do:
@@ -136,16 +136,16 @@ type batchFilterAdapter struct {
 // maxStatuses bounds the number of different statuses of one plugin.
 const maxStatuses = 1024
 
-func (f *batchFilterAdapter) Filter(slots []Slot, refusals []RejectionCode) {
+func (f *batchFilterAdapter) Filter(slots []Slot, codes []RejectionCode) {
 	for i, slot := range slots {
 		status := f.FilterPlugin.Filter(f.ctx, f.state, f.pod, f.columns.Nodes[slot])
 		switch {
 		case status.IsSuccess():
-			refusals[i] = NotRejected
+			codes[i] = NotRejected
 		case !status.IsRejected():
-			refusals[i] = FilterFailed
+			codes[i] = FilterFailed
 		default:
-			refusals[i] = f.codeFor(status)
+			codes[i] = f.codeFor(status)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (f *batchFilterAdapter) codeFor(status *fwk.Status) RejectionCode {
 
 func (f *batchFilterAdapter) Dependencies() Facets { return readsOf(f.FilterPlugin).Filter }
 
-func (f *batchFilterAdapter) Status(refusal RejectionCode) *fwk.Status { return f.statuses[refusal-1] }
+func (f *batchFilterAdapter) Status(code RejectionCode) *fwk.Status { return f.statuses[code-1] }
 
 // batchScoreAdapter calls a Score plugin without a batch form node by node. The
 // plugin has no ScoreExtensions.

@@ -22,8 +22,8 @@ const maxPermitWait = 15 * time.Minute
 // RunReservePluginsReserve calls Reserve of every plugin until one fails. After
 // a failure the caller calls RunReservePluginsUnreserve.
 func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Reserve")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Reserve")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Reserve", &status)
 	w := callWatchOf(state)
@@ -50,8 +50,8 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 // stop the others.
 func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	ctx, at := f.beginPoint(ctx, state, "Unreserve")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Unreserve")
+	defer point.end(&status)
 	w := callWatchOf(state)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
@@ -75,9 +75,9 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 
 // RunPermitPlugins calls Permit of every plugin until one rejects the pod. With
 // a Wait status, waits holds the longest time to wait for each plugin.
-func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (waits map[string]time.Duration, status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Permit")
-	defer at.end(&status)
+func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (timeouts map[string]time.Duration, status *fwk.Status) {
+	ctx, point := f.beginPoint(ctx, state, "Permit")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Permit", &status)
 	var wait *fwk.Status
@@ -92,10 +92,10 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
-			if waits == nil {
-				waits = map[string]time.Duration{}
+			if timeouts == nil {
+				timeouts = map[string]time.Duration{}
 			}
-			waits[running], wait = min(timeout, maxPermitWait), s
+			timeouts[running], wait = min(timeout, maxPermitWait), s
 		default:
 			return nil, attributeStatus(s, running, "Permit").WithPlugin(running)
 		}
@@ -103,25 +103,25 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 	if wait != nil {
 		wait.AppendReason("one or more plugins asked to wait and no plugin rejected pod")
 	}
-	return waits, wait
+	return timeouts, wait
 }
 
 // RunPreBindPreFlights calls PreBindPreFlight of every PreBind plugin and
 // stores in state which plugins to skip and which may run in parallel. Skip
 // means that no PreBind plugin has work to do.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreBindPreFlight")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreBindPreFlight")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
-		over := f.trackBindingCall(state, running, "PreBindPreFlight")
+		end := f.trackBindingCall(state, running, "PreBindPreFlight")
 		begin := f.callStart(state)
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "PreBindPreFlight", s)
-		over()
+		end()
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
 		}
@@ -145,8 +145,8 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 // Neighbors that allow it run in parallel; the first failure cancels the others
 // of its group.
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreBind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreBind")
+	defer point.end(&status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
 		s := f.callRecovered(pod, plugin.Name(), "PreBind", func() *fwk.Status {
 			defer f.trackBindingCall(state, plugin.Name(), "PreBind")()
@@ -204,17 +204,17 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		once  sync.Once
-		first *fwk.Status
-		left  atomic.Int32
-		over  = make(chan struct{})
+		once      sync.Once
+		first     *fwk.Status
+		remaining atomic.Int32
+		end       = make(chan struct{})
 	)
-	left.Store(int32(len(group)))
+	remaining.Store(int32(len(group)))
 	for _, plugin := range group {
 		f.Go(func() {
 			defer func() {
-				if left.Add(-1) == 0 {
-					close(over)
+				if remaining.Add(-1) == 0 {
+					close(end)
 				}
 			}()
 			if s := run(ctx, plugin); !s.IsSuccess() {
@@ -227,24 +227,24 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 	}
 	// The plugins should end when ctx ends, but nothing of the pod may be
 	// undone while one still runs.
-	_ = f.Wait(context.WithoutCancel(ctx), over)
+	_ = f.Wait(context.WithoutCancel(ctx), end)
 	return first
 }
 
 // RunBindPlugins calls Bind of one plugin after the other until one does not
 // return Skip. Skip means that no plugin bound the pod.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Bind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Bind")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
 		running = plugin.Name()
-		over := f.trackBindingCall(state, running, "Bind")
+		end := f.trackBindingCall(state, running, "Bind")
 		begin := f.callStart(state)
 		s := plugin.Bind(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "Bind", s)
-		over()
+		end()
 		if s.IsSkip() {
 			continue
 		}
@@ -253,14 +253,14 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 		}
 		return nil
 	}
-	return fwk.NewStatus(fwk.Skip, "no Bind plugin took the pod")
+	return fwk.NewStatus(fwk.Skip, "no Bind plugin bound the pod")
 }
 
 // RunPostBindPlugins calls PostBind of every plugin.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	ctx, at := f.beginPoint(ctx, state, "PostBind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PostBind")
+	defer point.end(&status)
 	for _, plugin := range f.postBind {
 		_ = f.callRecovered(pod, plugin.Name(), "PostBind", func() *fwk.Status {
 			defer f.trackBindingCall(state, plugin.Name(), "PostBind")()
@@ -303,11 +303,11 @@ func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bin
 // ReadBindingData returns the BindingData in state, or the zero value if there
 // is none.
 func ReadBindingData(state fwk.CycleState) BindingData {
-	note, err := state.Read(bindingDataKey)
+	stored, err := state.Read(bindingDataKey)
 	if err != nil {
 		return BindingData{}
 	}
-	if data, ok := note.(*BindingData); ok {
+	if data, ok := stored.(*BindingData); ok {
 		return *data
 	}
 	return BindingData{}

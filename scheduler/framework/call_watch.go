@@ -36,7 +36,7 @@ type CallWatch struct {
 	// attempt's goroutine then ends as soon as the call returns, unless
 	// keepsRunning: then the attempt goes on to its own end.
 	abandoned, keepsRunning bool
-	over                    bool
+	ended                   bool
 }
 
 // timedCall is a call and when it began. The zero value is no call.
@@ -79,10 +79,10 @@ type AbandonedAttempt struct {
 // abandonIfLate abandons the attempt if its current call has run for
 // CallTimeout; the result of the call is then ignored. Otherwise it returns
 // when to check again.
-func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, again time.Duration) {
+func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || w.call.since.IsZero() {
+	if w.ended || w.call.since.IsZero() {
 		return nil, CallTimeout
 	}
 	if age := w.clock.Since(w.call.since); age < CallTimeout {
@@ -102,20 +102,20 @@ type Waiter struct {
 // Await waits until done is closed, or until a call of the attempt runs for
 // CallTimeout. It returns nil in the first case; in the second the attempt is
 // abandoned.
-func (w *CallWatch) Await(how Waiter, done <-chan struct{}) *AbandonedAttempt {
-	for again := CallTimeout; ; {
+func (w *CallWatch) Await(waiter Waiter, done <-chan struct{}) *AbandonedAttempt {
+	for next := CallTimeout; ; {
 		// Not derived from a context of the caller: its end is no reason to
 		// abandon a plugin that still works.
 		ctx, cancel := context.WithCancel(context.Background())
-		timer := how.Clock.AfterFunc(again, cancel)
-		err := how.Wait(ctx, done)
+		timer := waiter.Clock.AfterFunc(next, cancel)
+		err := waiter.Wait(ctx, done)
 		timer.Stop()
 		cancel()
 		if err == nil {
 			return nil
 		}
 		var left *AbandonedAttempt
-		if left, again = w.abandonIfLate(); left != nil {
+		if left, next = w.abandonIfLate(); left != nil {
 			return left
 		}
 	}
@@ -132,7 +132,7 @@ func (w *CallWatch) Watch(c Call, call func()) {
 func (w *CallWatch) End() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over = true
+	w.ended = true
 	return w.abandoned
 }
 
@@ -164,8 +164,8 @@ func (w *CallWatch) endCall(outer timedCall) (late bool) {
 // callWatchOf returns the CallWatch of the attempt that state belongs to, or
 // nil.
 func callWatchOf(state fwk.CycleState) *CallWatch {
-	if ours, ok := state.(*CycleState); ok && ours != nil {
-		return ours.callWatch
+	if own, ok := state.(*CycleState); ok && own != nil {
+		return own.callWatch
 	}
 	return nil
 }
@@ -221,27 +221,27 @@ func NewBindingCalls(c clock.PassiveClock) *BindingCalls {
 
 // Overdue returns a call that exceeds its timeout, or nil and when to check
 // again.
-func (l *BindingCalls) Overdue() (late *Call, again time.Duration) {
+func (l *BindingCalls) Overdue() (late *Call, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again = CallTimeout
+	next = CallTimeout
 	for call, since := range l.calls {
 		left := call.Timeout() - l.clock.Since(since)
 		if left <= 0 {
 			return &call, 0
 		}
-		again = min(again, left)
+		next = min(next, left)
 	}
-	return nil, again
+	return nil, next
 }
 
 // trackBindingCall tracks a call of an out-of-tree plugin until over is called.
-func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string) (over func()) {
-	ours, ok := state.(*CycleState)
-	if !ok || ours == nil || ours.bindingCalls == nil || !f.outOfTree.Has(plugin) {
+func (f *Framework) trackBindingCall(state fwk.CycleState, plugin, point string) (end func()) {
+	own, ok := state.(*CycleState)
+	if !ok || own == nil || own.bindingCalls == nil || !f.outOfTree.Has(plugin) {
 		return noop
 	}
-	l, call := ours.bindingCalls, Call{plugin, point}
+	l, call := own.bindingCalls, Call{plugin, point}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[call] = l.clock.Now()

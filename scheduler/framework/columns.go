@@ -105,13 +105,13 @@ func (c *Columns) UpdateResources(slot Slot) {
 func (c *Columns) UpdateLabelsAndTaints(slot Slot) {
 	node := c.Nodes[slot].Node()
 	c.topologies.setNode(slot, node)
-	before := c.taintLists[c.Taints[slot]]
+	previous := c.taintLists[c.Taints[slot]]
 	var next []v1.Taint
 	if node != nil {
 		next = node.Spec.Taints
 	}
-	c.preferNoSchedule += preferNoScheduleCount(next) - preferNoScheduleCount(before)
-	c.tainted += boolToInt(len(next) > 0) - boolToInt(len(before) > 0)
+	c.preferNoSchedule += preferNoScheduleCount(next) - preferNoScheduleCount(previous)
+	c.tainted += boolToInt(len(next) > 0) - boolToInt(len(previous) > 0)
 	c.Taints[slot] = c.taintID(next)
 }
 

@@ -23,7 +23,7 @@ func selecting(text string) labels.Selector {
 
 func TestPodSets(t *testing.T) {
 	web := selecting("app=web")
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		set  *framework.PodSet
 		pod  *fixture.PodBuilder
 		want bool
@@ -82,7 +82,7 @@ func TestPodSets(t *testing.T) {
 			pod: fixture.Pod("a").Label("app", "web"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			pod := c.pod.Obj()
 			if got := c.set.Has(pod); got != c.want {
 				t.Errorf("Has says %v, want %v", got, c.want)
@@ -96,7 +96,7 @@ func TestPodSets(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	pod := fixture.Pod("a").NodeSelector("disk", "ssd").Tolerate("gpu", "", v1.TaintEffectNoSchedule).Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		scope *framework.Scope
 		node  *fixture.NodeBuilder
 		want  bool
@@ -111,7 +111,7 @@ func TestScopes(t *testing.T) {
 		"one that it tolerates does not keep it off":   {scope: framework.NewScope(pod, nil, false, true), node: fixture.Node("n").Taint("gpu", "", v1.TaintEffectNoSchedule), want: true},
 		"advice keeps nobody off":                      {scope: framework.NewScope(pod, nil, false, true), node: fixture.Node("n").Taint("x", "", v1.TaintEffectPreferNoSchedule), want: true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := c.scope.Includes(c.node.Obj()); got != c.want {
 				t.Errorf("holds the node: %v, want %v", got, c.want)
 			}
@@ -137,7 +137,7 @@ func TestUntoleratedTaint(t *testing.T) {
 		Tolerate("a", "1", v1.TaintEffectNoSchedule).
 		Toleration(v1.Toleration{Key: "b", Operator: v1.TolerationOpExists}).
 		Toleration(v1.Toleration{Key: "n", Operator: v1.TolerationOpGt, Value: "5"}).Obj().Spec.Tolerations
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		node *fixture.NodeBuilder
 		want string
 	}{
@@ -154,7 +154,7 @@ func TestUntoleratedTaint(t *testing.T) {
 			want: "y",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got := ""
 			if taint := framework.UntoleratedTaint(c.node.Obj().Spec.Taints, tolerations); taint != nil {
 				got = taint.Key

@@ -59,41 +59,41 @@ func (c *CycleState) SetBase(base *CycleState) {
 // Read returns the data for key, or fwk.ErrNotFound.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	c.mu.RLock()
-	note, found := c.storage[key]
+	data, found := c.storage[key]
 	c.mu.RUnlock()
 	if !found && c.base != nil {
-		note = c.base.storage[key]
+		data = c.base.storage[key]
 	}
-	if note == nil {
+	if data == nil {
 		return nil, fwk.ErrNotFound
 	}
-	return note, nil
+	return data, nil
 }
 
 // ReadStateData returns the data that plugin stored for key at an earlier
 // extension point. It is an error if there is none, as in a profile that does
 // not enable the plugin there, or if it has another type.
 func ReadStateData[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, point string) (T, error) {
-	note, err := state.Read(key)
+	data, err := state.Read(key)
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("%s is asked before its %s: %w", plugin, point, err)
+		return none, fmt.Errorf("%s is called without its %s: %w", plugin, point, err)
 	}
-	own, ok := note.(T)
+	typed, ok := data.(T)
 	if !ok {
-		return own, fmt.Errorf("%s found a %T under %q, want its own", plugin, note, key)
+		return typed, fmt.Errorf("%s found a %T under %q, want its own", plugin, data, key)
 	}
-	return own, nil
+	return typed, nil
 }
 
 // Write stores data for key.
-func (c *CycleState) Write(key fwk.StateKey, note fwk.StateData) {
+func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.storage == nil {
 		c.storage = make(map[fwk.StateKey]fwk.StateData)
 	}
-	c.storage[key] = note
+	c.storage[key] = data
 }
 
 // Delete removes the data for key, if any.
@@ -137,12 +137,12 @@ func (c *CycleState) Clone() fwk.CycleState {
 }
 
 // cloneFrom adds clones of notes to c.
-func (c *CycleState) cloneFrom(notes map[fwk.StateKey]fwk.StateData) {
-	for key, note := range notes {
-		if note == nil {
+func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
+	for key, data := range storage {
+		if data == nil {
 			delete(c.storage, key)
 		} else {
-			c.storage[key] = note.Clone()
+			c.storage[key] = data.Clone()
 		}
 	}
 }

@@ -173,18 +173,18 @@ type SumTerm struct {
 
 // NewDomainSums returns sums over numbers, which the caller must not change
 // afterwards.
-func NewDomainSums(numbers map[string]int64) *DomainSums {
-	return DomainSumsOf(fixedDomainValues(numbers))
+func NewDomainSums(values map[string]int64) *DomainSums {
+	return DomainSumsOf(fixedDomainValues(values))
 }
 
 // DomainSumsOf returns sums over shared values.
-func DomainSumsOf(numbers *DomainValues) *DomainSums {
-	return &DomainSums{terms: []SumTerm{{numbers, 1}}}
+func DomainSumsOf(values *DomainValues) *DomainSums {
+	return &DomainSums{terms: []SumTerm{{values, 1}}}
 }
 
 // AddValues adds factor times numbers.
-func (t *DomainSums) AddValues(numbers *DomainValues, factor int64) {
-	t.terms = append(t.terms, SumTerm{numbers, factor})
+func (t *DomainSums) AddValues(values *DomainValues, factor int64) {
+	t.terms = append(t.terms, SumTerm{values, factor})
 }
 
 // Terms returns the shared values with their factors.

@@ -43,22 +43,22 @@ func factsOfMap(numbers map[string]int64, domains []string) facts {
 func TestDomainSumsEqualAMap(t *testing.T) {
 	domains := []string{"", "a", "b", "c", "d", "e"}
 	for seed := range int64(500) {
-		dice := rand.New(rand.NewSource(seed))
+		rng := rand.New(rand.NewSource(seed))
 		numbers := map[string]int64{}
-		for range dice.Intn(6) {
-			numbers[domains[dice.Intn(5)]] = dice.Int63n(4)
+		for range rng.Intn(6) {
+			numbers[domains[rng.Intn(5)]] = rng.Int63n(4)
 		}
-		tallies, sums := []*DomainSums{NewDomainSums(maps.Clone(numbers))}, []map[string]int64{numbers}
+		all, references := []*DomainSums{NewDomainSums(maps.Clone(numbers))}, []map[string]int64{numbers}
 		for step := range 12 {
-			at := dice.Intn(len(tallies))
-			if dice.Intn(4) == 0 {
-				tallies, sums = append(tallies, tallies[at].Clone()), append(sums, maps.Clone(sums[at]))
+			at := rng.Intn(len(all))
+			if rng.Intn(4) == 0 {
+				all, references = append(all, all[at].Clone()), append(references, maps.Clone(references[at]))
 			}
-			domain, n := domains[dice.Intn(len(domains))], dice.Int63n(5)-2
-			tallies[at].Add(domain, n)
-			sums[at][domain] += n
-			for i := range tallies {
-				if diff := cmp.Diff(factsOfMap(sums[i], domains), factsOf(tallies[i], domains)); diff != "" {
+			domain, n := domains[rng.Intn(len(domains))], rng.Int63n(5)-2
+			all[at].Add(domain, n)
+			references[at][domain] += n
+			for i := range all {
+				if diff := cmp.Diff(factsOfMap(references[i], domains), factsOf(all[i], domains)); diff != "" {
 					t.Fatalf("seed %d, step %d, tally %d (-plain +tally):\n%s", seed, step, i, diff)
 				}
 			}
@@ -71,12 +71,12 @@ func TestMinIsFoundAfterEveryChange(t *testing.T) {
 	for i := range 50 {
 		numbers[fmt.Sprint("d", i)] = int64(i % 7)
 	}
-	tally := NewDomainSums(maps.Clone(numbers))
+	domainSums := NewDomainSums(maps.Clone(numbers))
 	for i := range 50 {
 		domain := fmt.Sprint("d", i)
-		tally.Add(domain, 10)
+		domainSums.Add(domain, 10)
 		numbers[domain] += 10
-		if got, want := tally.Min(), factsOfMap(numbers, nil).Least; got != want {
+		if got, want := domainSums.Min(), factsOfMap(numbers, nil).Least; got != want {
 			t.Fatalf("after %d domains grew the least is %d, want %d", i+1, got, want)
 		}
 	}

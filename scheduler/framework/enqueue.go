@@ -18,9 +18,9 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	if len(f.preEnqueue) == 0 {
 		return "", nil
 	}
-	ctx, at := f.beginPoint(ctx, nil, "PreEnqueue")
-	defer at.end(&status)
-	ask := func(plugin fwk.PreEnqueuePlugin) bool {
+	ctx, point := f.beginPoint(ctx, nil, "PreEnqueue")
+	defer point.end(&status)
+	call := func(plugin fwk.PreEnqueuePlugin) bool {
 		f.trial.recordCall(plugin.Name(), "PreEnqueue")
 		status = f.callRecovered(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {
 			outer := f.beginCall(w, plugin.Name(), "PreEnqueue")
@@ -30,12 +30,12 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 		return status.IsSuccess()
 	}
 	for _, plugin := range f.preEnqueue {
-		if plugin.Name() == lastGate && !ask(plugin) {
+		if plugin.Name() == lastGate && !call(plugin) {
 			return lastGate, status
 		}
 	}
 	for _, plugin := range f.preEnqueue {
-		if plugin.Name() != lastGate && !ask(plugin) {
+		if plugin.Name() != lastGate && !call(plugin) {
 			return plugin.Name(), status
 		}
 	}
@@ -90,13 +90,13 @@ func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, er
 // recoverHint wraps a queueing hint so that a panic becomes an error, on which
 // the queue requeues the pod.
 func (f *Framework) recoverHint(plugin string, event fwk.ClusterEventWithHint) fwk.ClusterEventWithHint {
-	ask := event.QueueingHintFn
-	if ask == nil {
+	call := event.QueueingHintFn
+	if call == nil {
 		return event
 	}
 	event.QueueingHintFn = func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (hint fwk.QueueingHint, err error) {
 		s := f.callRecovered(nil, plugin, "QueueingHint", func() *fwk.Status {
-			hint, err = ask(logger, pod, oldObj, newObj)
+			hint, err = call(logger, pod, oldObj, newObj)
 			return fwk.AsStatus(err)
 		})
 		return hint, s.AsError()

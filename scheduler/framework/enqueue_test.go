@@ -13,7 +13,7 @@ import (
 
 func TestEventObjects(t *testing.T) {
 	node := fixture.Node("n1").Obj()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		before, after       any
 		wantBefore, wantAft *v1.Node
 		wantErr             string
@@ -26,7 +26,7 @@ func TestEventObjects(t *testing.T) {
 		},
 		"another kind is an error": {after: fixture.Pod("a").Obj(), wantErr: "a *v1.Pod, want a *v1.Node"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			before, after, err := framework.EventObjects[*v1.Node](c.before, c.after)
 			if before != c.wantBefore || after != c.wantAft {
 				t.Errorf("objects %v and %v, want %v and %v", before, after, c.wantBefore, c.wantAft)

@@ -15,19 +15,19 @@ import (
 // consider (nil: all), the rejection if there is one, and the plugins that
 // excluded nodes. After Unschedulable the remaining plugins still run, because
 // preemption needs their state; after UnschedulableAndUnresolvable they do not.
-func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
-	ctx, at := f.beginPoint(ctx, state, "PreFilter")
-	defer at.end(&status)
+func (f *Framework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, narrowedBy sets.Set[string]) {
+	ctx, point := f.beginPoint(ctx, state, "PreFilter")
+	defer point.end(&status)
 	return f.runPreFilterChain(ctx, state, pod, f.preFilter)
 }
 
 // runPreFilterChain is RunPreFilterPlugins for some of the plugins.
-func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowed sets.Set[string]) {
+func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, chain []fwk.PreFilterPlugin) (result *fwk.PreFilterResult, status *fwk.Status, narrowedBy sets.Set[string]) {
 	skipped := sets.New[string]()
 	defer func() {
 		state.SetSkipFilterPlugins(skipped)
-		if ours, ok := state.(*CycleState); ok && ours != nil {
-			ours.readOnly = f.filterLeavesStateUnchanged(skipped)
+		if own, ok := state.(*CycleState); ok && own != nil {
+			own.readOnly = f.filterLeavesStateUnchanged(skipped)
 		}
 	}()
 	running := ""
@@ -37,8 +37,8 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("getting all nodes: %w", err)), nil
 	}
-	narrowed = sets.New[string]()
-	var refusal *fwk.Status
+	narrowedBy = sets.New[string]()
+	var rejection *fwk.Status
 	w := callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
@@ -57,7 +57,7 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 		switch code {
 		case fwk.Success:
 		case fwk.Unschedulable:
-			refusal = s.WithPlugin(running)
+			rejection = s.WithPlugin(running)
 			continue
 		case fwk.UnschedulableAndUnresolvable:
 			return nil, s.WithPlugin(running), nil
@@ -65,13 +65,13 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 			return nil, fwk.AsStatus(fmt.Errorf("running PreFilter plugin %q: %w", running, s.AsError())).WithPlugin(running), nil
 		}
 		if !r.AllNodes() {
-			narrowed.Insert(running)
+			narrowedBy.Insert(running)
 		}
 		if result = result.Merge(r); !result.AllNodes() && len(result.NodeNames) == 0 {
-			return result, noNodesStatus(narrowed), narrowed
+			return result, noNodesStatus(narrowedBy), narrowedBy
 		}
 	}
-	return result, refusal, narrowed
+	return result, rejection, narrowedBy
 }
 
 // filterLeavesStateUnchanged reports whether no plugin changes its state data
@@ -89,8 +89,8 @@ func (f *Framework) filterLeavesStateUnchanged(skipped sets.Set[string]) bool {
 	return true
 }
 
-func noNodesStatus(narrowed sets.Set[string]) *fwk.Status {
-	names := sets.List(narrowed)
+func noNodesStatus(narrowedBy sets.Set[string]) *fwk.Status {
+	names := sets.List(narrowedBy)
 	if len(names) == 1 {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", names[0]))
 	}
@@ -188,12 +188,12 @@ func filterStatus(plugin string, s *fwk.Status) *fwk.Status {
 // equal or higher priority, since the pod must not take their resources, and
 // without them, since they may be bound elsewhere.
 func (f *Framework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
+	withNominated, withNominatedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		return status
 	}
-	if crowded != nil {
-		if s := f.RunFilterPlugins(ctx, crowdedState, pod, crowded); !s.IsSuccess() {
+	if withNominated != nil {
+		if s := f.RunFilterPlugins(ctx, withNominatedState, pod, withNominated); !s.IsSuccess() {
 			return s
 		}
 	}
@@ -210,21 +210,21 @@ func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, 
 	if len(nominated) == 0 {
 		return nil, nil, nil
 	}
-	crowded, crowdedState := node.Snapshot(), state.Clone()
+	withNominated, withNominatedState := node.Snapshot(), state.Clone()
 	for _, other := range nominated {
-		crowded.AddPodInfo(other)
-		if s := f.RunPreFilterExtensionAddPod(ctx, crowdedState, pod, other, crowded); !s.IsSuccess() {
+		withNominated.AddPodInfo(other)
+		if s := f.RunPreFilterExtensionAddPod(ctx, withNominatedState, pod, other, withNominated); !s.IsSuccess() {
 			return nil, nil, fwk.AsStatus(s.AsError())
 		}
 	}
-	return crowded, crowdedState, nil
+	return withNominated, withNominatedState, nil
 }
 
 // RunPostFilterPlugins calls PostFilter of one plugin after the other until one
 // succeeds. The reasons of the others are combined.
-func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, refusals fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PostFilter")
-	defer at.end(&status)
+func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeToStatus fwk.NodeToStatusReader) (result *fwk.PostFilterResult, status *fwk.Status) {
+	ctx, point := f.beginPoint(ctx, state, "PostFilter")
+	defer point.end(&status)
 	if state.ShouldSkipAllPostFilterPlugins() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
 	}
@@ -236,7 +236,7 @@ func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleSta
 		running = plugin.Name()
 		outer := f.beginCall(w, running, "PostFilter")
 		begin := f.callStart(state)
-		r, s := plugin.PostFilter(ctx, state, pod, refusals)
+		r, s := plugin.PostFilter(ctx, state, pod, nodeToStatus)
 		f.observePluginDuration(begin, running, "PostFilter", s)
 		f.endCall(w, running, outer)
 		switch {

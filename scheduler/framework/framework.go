@@ -232,7 +232,7 @@ func (e *PluginError) Error() string { return fmt.Sprintf("plugin %q: %v", e.Plu
 func (e *PluginError) Unwrap() error { return e.Err }
 
 func missingInterfaceError(plugin string, point Point) error {
-	return &PluginError{Plugin: plugin, Err: fmt.Errorf("what its constructor returned does not implement %s", point)}
+	return &PluginError{Plugin: plugin, Err: fmt.Errorf("the plugin that its constructor returned does not implement %s", point)}
 }
 
 func firstError(errs ...error) error {

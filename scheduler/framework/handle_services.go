@@ -135,5 +135,5 @@ func VolumesOf(handle fwk.Handle) (Volumes, error) {
 	if lending, ok := handle.(VolumesHandle); ok && lending.Volumes() != nil {
 		return lending.Volumes(), nil
 	}
-	return nil, fmt.Errorf("handle: is a %T without Volumes, want one that lends them", handle)
+	return nil, fmt.Errorf("handle: is a %T without Volumes, want one that has them", handle)
 }

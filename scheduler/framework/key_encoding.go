@@ -69,15 +69,15 @@ func AppendLabels(key []byte, set map[string]string, keys []string) []byte {
 // appendLabelsOfSmallSet is AppendLabels for a set that is much smaller than
 // keys.
 func appendLabelsOfSmallSet(key []byte, set map[string]string, keys []string) []byte {
-	var room [8]int
-	places := room[:0]
+	var buffer [8]int
+	indexes := buffer[:0]
 	for name := range set {
-		if at, named := slices.BinarySearch(keys, name); named {
-			places = append(places, at)
+		if at, found := slices.BinarySearch(keys, name); found {
+			indexes = append(indexes, at)
 		}
 	}
-	slices.Sort(places)
-	for _, at := range places {
+	slices.Sort(indexes)
+	for _, at := range indexes {
 		key = appendString(binary.AppendUvarint(key, uint64(at)+1), set[keys[at]])
 	}
 	return append(key, 0)

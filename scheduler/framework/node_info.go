@@ -115,8 +115,8 @@ func clonePorts(ports fwk.HostPortInfo) fwk.HostPortInfo {
 		return nil
 	}
 	clone := make(fwk.HostPortInfo, len(ports))
-	for ip, taken := range ports {
-		clone[ip] = maps.Clone(taken)
+	for ip, removed := range ports {
+		clone[ip] = maps.Clone(removed)
 	}
 	return clone
 }
@@ -231,18 +231,18 @@ func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	if at < 0 {
 		return nil
 	}
-	taken, last := pods[at], len(pods)-1
+	removed, last := pods[at], len(pods)-1
 	pods[at], pods[last] = pods[last], nil
 	*list = pods[:last]
-	return taken
+	return removed
 }
 
 // applyPod adds sign times what pod requests to every sum.
 func (n *NodeInfo) applyPod(pod fwk.PodInfo, sign int64) {
-	takes := pod.CalculateResource()
-	n.Requested.addSigned(takes.Resource, sign)
-	n.NonZeroRequested.MilliCPU += sign * takes.Non0CPU
-	n.NonZeroRequested.Memory += sign * takes.Non0Mem
+	requests := pod.CalculateResource()
+	n.Requested.addSigned(requests.Resource, sign)
+	n.NonZeroRequested.MilliCPU += sign * requests.Non0CPU
+	n.NonZeroRequested.Memory += sign * requests.Non0Mem
 	if ours, ok := pod.(*PodInfo); !ok || !ours.noPortsOrClaims {
 		n.updateUsedPorts(originalPod(pod), sign)
 		n.updatePVCRefCounts(originalPod(pod), sign)

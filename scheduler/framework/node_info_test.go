@@ -103,7 +103,7 @@ func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
 func TestRemovePodReturnsAnError(t *testing.T) {
 	web, db, _ := podsOfEveryKind()
 	n := framework.NewNodeInfo(web)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want string
 	}{
@@ -111,7 +111,7 @@ func TestRemovePodReturnsAnError(t *testing.T) {
 		"a pod without an UID":      {pod: fixture.Pod("shop/web").UID("").Obj(), want: "metadata.uid is empty"},
 		"a namesake that is not it": {pod: fixture.Pod("shop/web").UID("2").Obj(), want: "UID 2 is not on node"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if err := n.RemovePod(klog.Background(), c.pod); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNormalizeScores(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		scores  []int64
 		reverse bool
 		want    []int64
@@ -24,7 +24,7 @@ func TestNormalizeScores(t *testing.T) {
 		"reversed, all zero is all best":            {scores: []int64{0, 0}, reverse: true, want: []int64{100, 100}},
 		"what is above 100 is brought down as well": {scores: []int64{150, 300}, want: []int64{50, 100}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			list := make(fwk.NodeScoreList, len(c.scores))
 			for i, score := range c.scores {
 				list[i].Score = score
@@ -45,14 +45,14 @@ func TestShape(t *testing.T) {
 	shape := framework.NewShape([]configv1.UtilizationShapePoint{
 		{Utilization: 10, Score: 10}, {Utilization: 40, Score: 0}, {Utilization: 90, Score: 7},
 	})
-	for sentence, c := range map[string]struct{ at, want int64 }{
+	for name, c := range map[string]struct{ at, want int64 }{
 		"before the first point it is level":             {at: 0, want: 100},
 		"on a point it is the point's score":             {at: 40, want: 0},
 		"falling, it truncates towards the higher score": {at: 11, want: 97},
 		"rising, it truncates towards the lower score":   {at: 41, want: 1},
 		"after the last point it is level":               {at: 100, want: 70},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if got := shape.At(c.at); got != c.want {
 				t.Errorf("score %d at %d%%, want %d", got, c.at, c.want)
 			}
@@ -61,7 +61,7 @@ func TestShape(t *testing.T) {
 }
 
 func TestValidateShape(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		points []configv1.UtilizationShapePoint
 		fields []string
 	}{
@@ -76,7 +76,7 @@ func TestValidateShape(t *testing.T) {
 			fields: []string{"shape[0].utilization", "shape[0].score", "shape[1].utilization", "shape[1].score"},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var fields []string
 			for _, err := range framework.ValidateShape(c.points, field.NewPath("shape")) {
 				fields = append(fields, err.Field)

@@ -56,9 +56,9 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 	for _, plugin := range f.preFilter {
 		o.preFilter = o.preFilter || opaque(plugin)
 	}
-	for place, plugin := range f.filter {
+	for index, plugin := range f.filter {
 		if opaque(plugin.FilterPlugin) {
-			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, place, f.filter[place : place+1]})
+			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, index, f.filter[index : index+1]})
 		}
 	}
 	for _, plugin := range f.preScore {
@@ -66,9 +66,9 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 			o.preScore = append(o.preScore, plugin)
 		}
 	}
-	for place, plugin := range f.score {
+	for index, plugin := range f.score {
 		if opaque(plugin.ScorePlugin) {
-			o.scores = append(o.scores, OpaqueScore{plugin.name, place, plugin.weight, plugin})
+			o.scores = append(o.scores, OpaqueScore{plugin.name, index, plugin.weight, plugin})
 		}
 	}
 	return o

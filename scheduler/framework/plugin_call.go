@@ -111,7 +111,7 @@ type PluginFault struct {
 // pluginFaults counts calls that panicked or timed out.
 var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_plugin_faults_total",
-	Help: "[ALPHA] Calls of plugins that panicked, or did not come back in time (late), by the profile, the plugin and the extension point.",
+	Help: "[ALPHA] Plugin calls that panicked or timed out (late), by profile, plugin and extension point.",
 }, []string{"profile", "plugin", "extension_point", "fault"})
 
 // ReportCallTimeout counts a call for pod that timed out, and reports it to the
@@ -141,18 +141,18 @@ var (
 	// pluginDuration is the duration of plugin calls in sampled attempts.
 	pluginDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_plugin_execution_duration_seconds",
-		Help:    "[BETA] Time of one call of a plugin, in one attempt of ten. A plugin that is asked about many nodes in one call is timed for all of them together.",
+		Help:    "[BETA] Duration of one plugin call, in one attempt of ten. A batch call for many nodes is one call.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 1.5, 20),
 	}, []string{"plugin", "extension_point", "status"})
 	// evaluations counts plugin calls; a batch call counts once per node.
 	evaluations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_plugin_evaluation_total",
-		Help: "[BETA] How often a plugin was asked at PreFilter, PreScore, Filter and Score, at the last two once for each node. What is remembered is not asked.",
+		Help: "[BETA] Number of plugin calls at PreFilter, PreScore, Filter and Score, at the last two once for each node. Cached results are not counted.",
 	}, []string{"plugin", "extension_point", "profile"})
 	// permitWait is how long pods wait at Permit.
 	permitWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_permit_wait_duration_seconds",
-		Help:    "[BETA] Time that pods waited for the word of a Permit plugin, by the status that ended it.",
+		Help:    "[BETA] Time that pods waited at Permit, by the status that ended the wait.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
 	// uncounted replaces the evaluation counters on trial. It is not
@@ -214,18 +214,18 @@ func (f *Framework) observePluginDuration(begin time.Time, plugin, point string,
 
 // RunBatchFilter evaluates slots by a batch filter. The call is tracked, timed
 // and counted for the plugin. A panic is not recovered here.
-func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, refusals []RejectionCode) {
+func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, codes []RejectionCode) {
 	form.evaluations.Add(float64(len(slots)))
-	answered := f.beginBatchCall(state, form.Plugin, "Filter")
-	form.Filter(slots, refusals)
-	answered()
+	done := f.beginBatchCall(state, form.Plugin, "Filter")
+	form.Filter(slots, codes)
+	done()
 }
 
 // RunBatchScore scores slots by a batch score, like RunBatchFilter.
 func (f *Framework) RunBatchScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) ScoreResult {
 	form.evaluations.Add(float64(len(slots)))
-	answered := f.beginBatchCall(state, form.Plugin, "Score")
+	done := f.beginBatchCall(state, form.Plugin, "Score")
 	scoring := form.Score(slots, scores)
-	answered()
+	done()
 	return scoring
 }

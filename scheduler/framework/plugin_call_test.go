@@ -38,14 +38,14 @@ func TestWithoutATrialNoCallIsRecorded(t *testing.T) {
 }
 
 func TestSpanText(t *testing.T) {
-	for sentence, c := range map[string]struct{ text, want string }{
+	for name, c := range map[string]struct{ text, want string }{
 		"what is well is kept":                 {"0/2 nodes", "0/2 nodes"},
 		"what is not UTF-8 is replaced":        {"not \xff UTF-8", "not \uFFFD UTF-8"},
 		"what is long is cut":                  {strings.Repeat("x", 2000), strings.Repeat("x", 1024)},
 		"half a character is not left of that": {strings.Repeat("x", 1023) + "ä", strings.Repeat("x", 1023) + "\uFFFD"},
 	} {
 		if got := SpanText(c.text); got != c.want || !utf8.ValidString(got) {
-			t.Errorf("%s: %q", sentence, got)
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func pointRunner(t testing.TB, tracer trace.Tracer) func() {
 	state.SetTracer(tracer)
 	return func() {
 		var status *fwk.Status
-		_, at := f.beginPoint(t.Context(), state, "PreFilter")
-		defer at.end(&status)
+		_, point := f.beginPoint(t.Context(), state, "PreFilter")
+		defer point.end(&status)
 	}
 }
 

@@ -88,26 +88,26 @@ func (f *Framework) NumScorePlugins() int { return len(f.score) }
 // ClassKeyBuilders returns the builders of the two parts of a pod class's key:
 // what cacheable forms read of a pod, and the rest. labels are the label keys
 // that selectors name.
-func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (lasting, rest *ClassKeyBuilder) {
-	lasting = &ClassKeyBuilder{Labels: labels}
+func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (cacheable, remaining *ClassKeyBuilder) {
+	cacheable = &ClassKeyBuilder{Labels: labels}
 	// A class shares a PodInfo, which depends on these facets.
-	rest = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
+	remaining = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
 	for _, plugin := range f.plugins {
 		reader, reads := plugin.(ReadsDeclarer)
 		if !reads || !affectsPlacement(plugin) {
 			continue
 		}
-		keys := rest
+		keys := remaining
 		if isCacheable(plugin, reader.Reads()) {
-			keys = lasting
+			keys = cacheable
 		}
 		keys.Facets |= reader.Reads().Pod
 		if keyer, ok := plugin.(PodKeyer); ok {
 			keys.Keyers = append(keys.Keyers, keyer)
 		}
 	}
-	rest.Facets &^= lasting.Facets
-	return lasting, rest
+	remaining.Facets &^= cacheable.Facets
+	return cacheable, remaining
 }
 
 // DependsOn reports whether a cached result depends on any of facets.
@@ -156,7 +156,7 @@ func (c *PodClass) Begin() bool {
 		}
 	}
 	for i := range c.UncachedScores {
-		if kept := c.UncachedScores[i].incremental; kept != nil && !kept.Current() {
+		if incremental := c.UncachedScores[i].incremental; incremental != nil && !incremental.Current() {
 			return false
 		}
 	}
@@ -245,9 +245,9 @@ func (f *Framework) SelectedLabels(keys *LabelKeys) {
 // NewPodClass lets the plugins compute the class of pod. It returns nil if such
 // pods have to be scheduled by the reference. lasting are the cacheable forms
 // of a class that differs in nothing that they read; if nil they are built.
-func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *CacheableForms) *PodClass {
-	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: lasting, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, lasting == nil}
-	if lasting == nil {
+func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, cacheable *CacheableForms) *PodClass {
+	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: cacheable, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, cacheable == nil}
+	if cacheable == nil {
 		m.class.CacheableForms = &CacheableForms{}
 	}
 	// Not the attempt's context, which the forms outlive.
@@ -255,8 +255,8 @@ func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *Cacheabl
 	if !status.IsSuccess() || !result.AllNodes() {
 		return nil
 	}
-	for place := range f.filter {
-		if !m.addFilter(place) {
+	for index := range f.filter {
+		if !m.addFilter(index) {
 			return nil
 		}
 	}
@@ -264,8 +264,8 @@ func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, lasting *Cacheabl
 	if !f.runCacheablePreScore(f.ctx, m.class.State, pod) {
 		return nil
 	}
-	for place := range f.score {
-		if !m.addScore(place) {
+	for index := range f.score {
+		if !m.addScore(index) {
 			return nil
 		}
 	}
@@ -284,8 +284,8 @@ type podClassBuilder struct {
 
 // addFilter adds a plugin of the Filter chain. It returns false if the plugin
 // needs a batch form and has none for the pod.
-func (m *podClassBuilder) addFilter(place int) bool {
-	plugin, c := m.filter[place].FilterPlugin, m.class
+func (m *podClassBuilder) addFilter(index int) bool {
+	plugin, c := m.filter[index].FilterPlugin, m.class
 	if m.IsOpaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
 		return true // it rejects no node for pods without volumes
 	}
@@ -294,36 +294,36 @@ func (m *podClassBuilder) addFilter(place int) bool {
 		return true
 	}
 	var form BatchFilter
-	formed := false
+	hasForm := false
 	if batcher, ok := plugin.(BatchFilterPlugin); ok {
-		form, formed = batcher.BatchFilter(c.State, m.pod, m.columns)
+		form, hasForm = batcher.BatchFilter(c.State, m.pod, m.columns)
 	}
 	switch {
-	case formed && form == nil:
+	case hasForm && form == nil:
 		return true
 	case live:
 		if _, ok := form.(UncachedBatchFilter); !ok {
 			return false
 		}
 		skips := c.State.GetSkipFilterPlugins().Has(plugin.Name())
-		c.UncachedFilters = append(c.UncachedFilters, ClassFilter{form, plugin.Name(), place, skips, m.filter[place].evaluations})
+		c.UncachedFilters = append(c.UncachedFilters, ClassFilter{form, plugin.Name(), index, skips, m.filter[index].evaluations})
 		return true
-	case !formed:
+	case !hasForm:
 		form = &batchFilterAdapter{FilterPlugin: plugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
-	c.CacheableFilters = append(c.CacheableFilters, ClassFilter{BatchFilter: form, Plugin: plugin.Name(), Index: place, evaluations: m.filter[place].evaluations})
+	c.CacheableFilters = append(c.CacheableFilters, ClassFilter{BatchFilter: form, Plugin: plugin.Name(), Index: index, evaluations: m.filter[index].evaluations})
 	return true
 }
 
 // addScore adds a plugin of the Score chain, with the same result as addFilter.
-func (m *podClassBuilder) addScore(place int) bool {
-	plugin, c := &m.score[place], m.class
+func (m *podClassBuilder) addScore(index int) bool {
+	plugin, c := &m.score[index], m.class
 	if m.IsOpaque(m.pod, plugin.name) {
 		return true
 	}
 	if readsVolumes(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
-			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.name, Index: place, Weight: plugin.weight, evaluations: uncounted})
+			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.name, Index: index, Weight: plugin.weight, evaluations: uncounted})
 		}
 		return true
 	}
@@ -335,21 +335,21 @@ func (m *podClassBuilder) addScore(place int) bool {
 		return false
 	}
 	var form BatchScore
-	formed := false
+	hasForm := false
 	if batcher, ok := plugin.ScorePlugin.(BatchScorePlugin); ok {
-		form, formed = batcher.BatchScore(c.State, m.pod, m.columns)
+		form, hasForm = batcher.BatchScore(c.State, m.pod, m.columns)
 	}
 	switch {
-	case formed && form == nil:
+	case hasForm && form == nil:
 		return true
-	case !formed && (live || plugin.ScoreExtensions() != nil):
+	case !hasForm && (live || plugin.ScoreExtensions() != nil):
 		return false
-	case !formed:
+	case !hasForm:
 		form = &batchScoreAdapter{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
 	}
 	normal, _ := form.(BatchNormalizer)
-	kept, _ := form.(IncrementalBatchScore)
-	made := ClassScore{form, plugin.name, place, plugin.weight, normal, kept, m.evaluationCounter(plugin.name, "Score")}
+	incremental, _ := form.(IncrementalBatchScore)
+	made := ClassScore{form, plugin.name, index, plugin.weight, normal, incremental, m.evaluationCounter(plugin.name, "Score")}
 	if live {
 		c.UncachedScores = append(c.UncachedScores, made)
 	} else {

@@ -217,15 +217,15 @@ func appendPodAffinity(key []byte, pod *v1.Pod) []byte {
 		return append(key, 0)
 	}
 	key = append(key, 1)
-	if near := affinity.PodAffinity; near != nil {
-		key = appendPodAffinityTerms(key, pod, near.RequiredDuringSchedulingIgnoredDuringExecution)
-		key = appendWeightedPodAffinityTerms(key, pod, near.PreferredDuringSchedulingIgnoredDuringExecution)
+	if podAffinity := affinity.PodAffinity; podAffinity != nil {
+		key = appendPodAffinityTerms(key, pod, podAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeightedPodAffinityTerms(key, pod, podAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	} else {
 		key = append(key, 0, 0)
 	}
-	if apart := affinity.PodAntiAffinity; apart != nil {
-		key = appendPodAffinityTerms(key, pod, apart.RequiredDuringSchedulingIgnoredDuringExecution)
-		key = appendWeightedPodAffinityTerms(key, pod, apart.PreferredDuringSchedulingIgnoredDuringExecution)
+	if podAntiAffinity := affinity.PodAntiAffinity; podAntiAffinity != nil {
+		key = appendPodAffinityTerms(key, pod, podAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		key = appendWeightedPodAffinityTerms(key, pod, podAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
 	} else {
 		key = append(key, 0, 0)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestPodRequests(t *testing.T) {
 	const mi = 1 << 20
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod                       *v1.Pod
 		want                      framework.Resource
 		scoredCPU, scoredMemoryMi int64
@@ -83,7 +83,7 @@ func TestPodRequests(t *testing.T) {
 			scoredCPU: 3000, scoredMemoryMi: 5,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			info, err := framework.NewPodInfo(c.pod)
 			if err != nil {
 				t.Fatal(err)

@@ -15,14 +15,14 @@ import (
 func TestSumRequestsEqualsComponentHelpers(t *testing.T) {
 	summed := 0
 	for seed := range int64(5000) {
-		dice := rand.New(rand.NewSource(seed))
+		rng := rand.New(rand.NewSource(seed))
 		pod := &v1.Pod{}
-		for range dice.Intn(4) {
-			pod.Spec.Containers = append(pod.Spec.Containers, randomContainer(dice))
+		for range rng.Intn(4) {
+			pod.Spec.Containers = append(pod.Spec.Containers, randomContainer(rng))
 		}
-		for range dice.Intn(4) {
-			init := randomContainer(dice)
-			if dice.Intn(2) == 0 {
+		for range rng.Intn(4) {
+			init := randomContainer(rng)
+			if rng.Intn(2) == 0 {
 				init.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 			}
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, init)
@@ -48,19 +48,19 @@ func TestSumRequestsEqualsComponentHelpers(t *testing.T) {
 }
 
 // randomContainer returns a container with random requests.
-func randomContainer(dice *rand.Rand) v1.Container {
+func randomContainer(rng *rand.Rand) v1.Container {
 	amounts := []string{"0", "1", "100m", "1500m", "1m", "0.5m", "2Gi", "1e3", "0.1", "3n", "7M"}
 	requests := v1.ResourceList{}
 	for _, name := range []v1.ResourceName{"cpu", "memory", "ephemeral-storage", "example.com/gpu"} {
-		if dice.Intn(4) < 2 && (name != "example.com/gpu" || dice.Intn(10) == 0) {
-			requests[name] = resource.MustParse(amounts[dice.Intn(len(amounts))])
+		if rng.Intn(4) < 2 && (name != "example.com/gpu" || rng.Intn(10) == 0) {
+			requests[name] = resource.MustParse(amounts[rng.Intn(len(amounts))])
 		}
 	}
 	return v1.Container{Resources: v1.ResourceRequirements{Requests: requests}}
 }
 
 func TestSumRequestsDeclinesOtherPods(t *testing.T) {
-	for sentence, change := range map[string]func(*v1.Pod){
+	for name, change := range map[string]func(*v1.Pod){
 		"overhead":               func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },
 		"requests as a whole":    func(p *v1.Pod) { p.Spec.Resources = &v1.ResourceRequirements{} },
 		"a status that matters":  func(p *v1.Pod) { p.Status.ContainerStatuses = make([]v1.ContainerStatus, 1) },
@@ -74,7 +74,7 @@ func TestSumRequestsDeclinesOtherPods(t *testing.T) {
 		}
 		if change(pod); true {
 			if sum, ok := SumRequests(pod); ok {
-				t.Errorf("a pod with %s is summed: %s", sentence, fmt.Sprint(sum))
+				t.Errorf("a pod with %s is summed: %s", name, fmt.Sprint(sum))
 			}
 		}
 	}

@@ -14,11 +14,11 @@ import (
 
 // randomRequests returns random requests for some resources; amounts may be
 // zero.
-func randomRequests(dice *rand.Rand) []string {
+func randomRequests(rng *rand.Rand) []string {
 	var pairs []string
 	for _, name := range []string{"cpu", "memory", "example.com/gpu"} {
-		if dice.Intn(3) > 0 {
-			pairs = append(pairs, name, []string{"0", "1", "2", "300"}[dice.Intn(4)])
+		if rng.Intn(3) > 0 {
+			pairs = append(pairs, name, []string{"0", "1", "2", "300"}[rng.Intn(4)])
 		}
 	}
 	return pairs
@@ -26,37 +26,37 @@ func randomRequests(dice *rand.Rand) []string {
 
 // randomPod returns a pod with containers of every kind, sometimes with a
 // status that affects requests.
-func randomPod(dice *rand.Rand) *v1.Pod {
+func randomPod(rng *rand.Rand) *v1.Pod {
 	b := fixture.Pod("shop/web")
-	for range 1 + dice.Intn(2) {
-		b.Requests(randomRequests(dice)...)
+	for range 1 + rng.Intn(2) {
+		b.Requests(randomRequests(rng)...)
 	}
-	for range dice.Intn(3) {
-		if dice.Intn(2) == 0 {
-			b.InitRequests(randomRequests(dice)...)
+	for range rng.Intn(3) {
+		if rng.Intn(2) == 0 {
+			b.InitRequests(randomRequests(rng)...)
 		} else {
-			b.SidecarRequests(randomRequests(dice)...)
+			b.SidecarRequests(randomRequests(rng)...)
 		}
 	}
-	if dice.Intn(3) == 0 {
-		b.PodRequests(randomRequests(dice)...)
+	if rng.Intn(3) == 0 {
+		b.PodRequests(randomRequests(rng)...)
 	}
-	if dice.Intn(3) == 0 {
-		b.Overhead(randomRequests(dice)...)
+	if rng.Intn(3) == 0 {
+		b.Overhead(randomRequests(rng)...)
 	}
 	pod := b.Obj()
-	if dice.Intn(3) == 0 {
+	if rng.Intn(3) == 0 {
 		pod.Status.ContainerStatuses = []v1.ContainerStatus{{
-			Name: "c0", AllocatedResources: fixture.Resources(randomRequests(dice)...),
+			Name: "c0", AllocatedResources: fixture.Resources(randomRequests(rng)...),
 		}}
 	}
-	if dice.Intn(4) == 0 {
-		pod.Status.Resources = &v1.ResourceRequirements{Requests: fixture.Resources(randomRequests(dice)...)}
+	if rng.Intn(4) == 0 {
+		pod.Status.Resources = &v1.ResourceRequirements{Requests: fixture.Resources(randomRequests(rng)...)}
 	}
-	if dice.Intn(4) == 0 {
-		pod.Status.AllocatedResources = fixture.Resources(randomRequests(dice)...)
+	if rng.Intn(4) == 0 {
+		pod.Status.AllocatedResources = fixture.Resources(randomRequests(rng)...)
 	}
-	if dice.Intn(4) == 0 {
+	if rng.Intn(4) == 0 {
 		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible}}
 	}
 	return pod
@@ -95,7 +95,7 @@ func TestFastPathsEqualComponentHelpers(t *testing.T) {
 }
 
 func TestRequestsAreClamped(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *fixture.PodBuilder
 		want framework.Resource
 	}{
@@ -120,7 +120,7 @@ func TestRequestsAreClamped(t *testing.T) {
 			want: framework.Resource{MilliCPU: 1500, Memory: 1 << 50},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			node := framework.NewNodeInfo(c.pod.Obj())
 			if diff := cmp.Diff(c.want, node.Requested); diff != "" {
 				t.Errorf("on the node (-want,+got):\n%s", diff)

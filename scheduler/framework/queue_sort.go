@@ -40,10 +40,10 @@ func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
 	return less
 }
 
-func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, broke *PanicError) {
+func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, panicErr *PanicError) {
 	defer func() {
 		if r := recover(); r != nil {
-			less, broke = ByPriority(a, b), &PanicError{Plugin: f.sort.Name(), Point: "Less", Value: r, Stack: debug.Stack()}
+			less, panicErr = ByPriority(a, b), &PanicError{Plugin: f.sort.Name(), Point: "Less", Value: r, Stack: debug.Stack()}
 		}
 	}()
 	return f.sort.Less(a, b), nil
@@ -54,25 +54,25 @@ func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, broke *
 func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	var (
 		less, answered bool // read after back is closed
-		broke          *PanicError
-		back           = make(chan struct{})
+		panicErr       *PanicError
+		returned       = make(chan struct{})
 	)
 	f.Go(func() {
-		defer close(back)
-		less, broke = f.callQueueSort(a, b)
+		defer close(returned)
+		less, panicErr = f.callQueueSort(a, b)
 		answered = true
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	timer := f.Clock.AfterFunc(CallTimeout, cancel)
 	defer timer.Stop()
-	if f.Wait(ctx, back) != nil || !answered {
+	if f.Wait(ctx, returned) != nil || !answered {
 		// A plugin that ended its goroutine has returned, but has no answer.
-		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: back})
+		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: returned})
 		return ByPriority(a, b)
 	}
-	if broke != nil {
-		f.recordQueueSortFault(&QueueSortError{Err: broke})
+	if panicErr != nil {
+		f.recordQueueSortFault(&QueueSortError{Err: panicErr})
 	}
 	return less
 }

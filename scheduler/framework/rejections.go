@@ -41,17 +41,17 @@ type NodeRejection struct {
 // of out-of-tree plugins are tracked by the CallWatch of state. ok is false if
 // a plugin failed.
 func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (all []NodeRejection, ok bool) {
-	crowded, crowdedState, status := f.addNominatedPods(ctx, state, pod, node)
+	withNominated, withNominatedState, status := f.addNominatedPods(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		return nil, false
 	}
-	if crowded != nil && !fault.PromisesNotMissing {
-		if all, ok = f.rejectionsOf(ctx, crowdedState, pod, crowded); !ok {
+	if withNominated != nil && !fault.PromisesNotMissing {
+		if all, ok = f.rejectionsOf(ctx, withNominatedState, pod, withNominated); !ok {
 			return nil, false
 		}
 	}
-	alone, ok := f.rejectionsOf(ctx, state, pod, node)
-	for _, m := range alone {
+	without, ok := f.rejectionsOf(ctx, state, pod, node)
+	for _, m := range without {
 		// With the nominated pods less is free, so that the larger lack is in
 		// all already.
 		if !slices.ContainsFunc(all, func(known NodeRejection) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestResourceCounts(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		list v1.ResourceList
 		want framework.Resource
 	}{
@@ -35,7 +35,7 @@ func TestResourceCounts(t *testing.T) {
 			list: fixture.Resources("requests.example.com/gpu", "2", "example.com/a/b", "1"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, framework.NewResource(c.list)); diff != "" {
 				t.Errorf("amounts (-want +got):\n%s", diff)
 			}

@@ -12,8 +12,8 @@ import (
 // RunPreScorePlugins calls PreScore of every plugin. A plugin that returns Skip
 // does not score in this attempt.
 func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreScore")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreScore")
+	defer point.end(&status)
 	skipped, status := f.runPreScoreChain(ctx, state, pod, nodes, f.preScore)
 	state.SetSkipScorePlugins(skipped)
 	return status
@@ -60,8 +60,8 @@ type Scores struct {
 // ScoreNodes calls Score of every plugin for every node, and normalizes and
 // weights the results.
 func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *Scores, status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Score")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Score")
+	defer point.end(&status)
 	scores = &Scores{Total: make([]int64, len(nodes))}
 	skipped := state.GetSkipScorePlugins()
 	for _, plugin := range f.score {

@@ -34,29 +34,29 @@ func AffinityTermsOf(pod *v1.Pod) (AffinityTerms, error) {
 	if affinity == nil {
 		return parsed, nil
 	}
-	var together, apart []v1.WeightedPodAffinityTerm
+	var preferred, avoided []v1.WeightedPodAffinityTerm
 	if affinity.PodAffinity != nil {
-		together = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		preferred = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 	if affinity.PodAntiAffinity != nil {
-		apart = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		avoided = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 
 	var malformed []error
-	note := func(list string, err error) {
+	addError := func(list string, err error) {
 		if err != nil {
 			malformed = append(malformed, fmt.Errorf("%s: %w", list, err))
 		}
 	}
 	var err error
 	parsed.RequiredAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(affinity))
-	note("requiredAffinityTerms", err)
+	addError("requiredAffinityTerms", err)
 	parsed.RequiredAntiAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(affinity))
-	note("requiredAntiAffinityTerms", err)
-	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, together)
-	note("preferredAffinityTerms", err)
-	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, apart)
-	note("preferredAntiAffinityTerms", err)
+	addError("requiredAntiAffinityTerms", err)
+	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, preferred)
+	addError("preferredAffinityTerms", err)
+	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, avoided)
+	addError("preferredAntiAffinityTerms", err)
 	return parsed, utilerrors.NewAggregate(malformed)
 }
 
@@ -153,8 +153,8 @@ func (t *TermSums) Update() bool { return t.Extend != nil && t.Extend(t) }
 
 // HasListed reports whether any domain is listed.
 func (t *TermSums) HasListed() bool {
-	for _, tally := range t.ByTopologyKey {
-		if tally.HasListed() {
+	for _, sums := range t.ByTopologyKey {
+		if sums.HasListed() {
 			return true
 		}
 	}
@@ -165,8 +165,8 @@ func (t *TermSums) HasListed() bool {
 // update.
 func (t *TermSums) Clone() *TermSums {
 	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
-	for key, tally := range t.ByTopologyKey {
-		clone.ByTopologyKey[key] = tally.Clone()
+	for key, sums := range t.ByTopologyKey {
+		clone.ByTopologyKey[key] = sums.Clone()
 	}
 	return clone
 }
@@ -175,15 +175,15 @@ func (t *TermSums) Clone() *TermSums {
 func (t *TermSums) Add(key, domain string, n int64) { t.sumsFor(key).Add(domain, n) }
 
 // AddValues adds factor times numbers to the sums of a topology key.
-func (t *TermSums) AddValues(key string, numbers *DomainValues, factor int64) {
-	t.sumsFor(key).AddValues(numbers, factor)
+func (t *TermSums) AddValues(key string, values *DomainValues, factor int64) {
+	t.sumsFor(key).AddValues(values, factor)
 }
 
 func (t *TermSums) sumsFor(key string) *DomainSums {
-	tally, ok := t.ByTopologyKey[key]
+	sums, ok := t.ByTopologyKey[key]
 	if !ok {
-		tally = &DomainSums{}
-		t.ByTopologyKey[key] = tally
+		sums = &DomainSums{}
+		t.ByTopologyKey[key] = sums
 	}
-	return tally
+	return sums
 }

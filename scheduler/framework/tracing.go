@@ -35,8 +35,8 @@ func (c *CycleState) SetTracer(t trace.Tracer) { c.tracer = t }
 // tracerOf returns the tracer of the attempt that state belongs to, nil without
 // tracing.
 func tracerOf(state fwk.CycleState) trace.Tracer {
-	if ours, ok := state.(*CycleState); ok && ours != nil {
-		return ours.tracer
+	if own, ok := state.(*CycleState); ok && own != nil {
+		return own.tracer
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (t *Trial) recordCall(plugin, point string) {
 
 // beginBatchCall starts tracking and timing of a batch call of a plugin, until
 // answered is called.
-func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (answered func()) {
+func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (done func()) {
 	f.trial.recordCall(plugin, point)
 	w, begin := callWatchOf(state), f.callStart(state)
 	watched := w != nil && f.outOfTree.Has(plugin)

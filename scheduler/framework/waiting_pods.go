@@ -45,22 +45,22 @@ func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
 	}
 	w.mu.Lock()
 	w.pods[pod.UID] = p
-	ended := w.stopErr
+	stopErr := w.stopErr
 	w.mu.Unlock()
-	if ended != nil {
-		p.decideLocked(fwk.AsStatus(ended))
+	if stopErr != nil {
+		p.decideLocked(fwk.AsStatus(stopErr))
 	}
 }
 
 // Stop ends the wait of all pods, also of pods that are added later, with the
 // error why.
-func (w *WaitingPods) Stop(why error) {
+func (w *WaitingPods) Stop(err error) {
 	w.mu.Lock()
-	w.stopErr = why
+	w.stopErr = err
 	pods := slices.Collect(maps.Values(w.pods))
 	w.mu.Unlock()
 	for _, p := range pods {
-		p.decide(fwk.AsStatus(why))
+		p.decide(fwk.AsStatus(err))
 	}
 }
 

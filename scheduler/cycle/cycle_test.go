@@ -35,7 +35,7 @@ func fitErrorOf(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	}
 	outcome, err := replay.Do(log.Op{Kind: log.Schedule, Object: pod})
 	if err != nil || outcome.Err == nil {
-		t.Fatalf("the pod went to node %q (%v), want a refusal", outcome.Node, err)
+		t.Fatalf("the pod went to node %q (%v), want a FitError", outcome.Node, err)
 	}
 	return outcome.Err.Error()
 }
@@ -53,11 +53,11 @@ func TestUnevaluatedNodesAreRejectedByThePluginsThatNarrowedTheSearch(t *testing
 			pod:  fixture.Pod("p"),
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity]",
 		},
-		"and that was refused there before, by nomination": {
+		"a pod that names its node and was rejected there as nominated": {
 			pod:  fixture.Pod("p").NominatedNodeName("n1"),
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]",
 		},
-		"and whose nominated node is gone": {
+		"a pod that names its node and whose nominated node is gone": {
 			pod:  fixture.Pod("p").NominatedNodeName("n3"),
 			want: "1 node(s) didn't satisfy plugin(s) [NodeAffinity]",
 		},
@@ -67,7 +67,7 @@ func TestUnevaluatedNodesAreRejectedByThePluginsThatNarrowedTheSearch(t *testing
 			pod := test.pod.Requests("cpu", "1").RequireNodeAffinity(fixture.NodeNameTerm("n1")).Obj()
 			got := fitErrorOf(t, pod, nodes...)
 			if want := "0/2 nodes are available: " + test.want + ", 1 node(s) had untolerated taint(s)."; got != want {
-				t.Errorf("refusal:\n got %s\nwant %s", got, want)
+				t.Errorf("message:\n got %s\nwant %s", got, want)
 			}
 		})
 	}
@@ -111,14 +111,14 @@ func (w *testWalk) walk(pod *fixture.PodBuilder) string {
 			evaluated = append(evaluated, node)
 		}
 	}
-	text := "asked none"
+	text := "evaluated none"
 	if len(evaluated) > 0 {
-		text = fmt.Sprintf("asked %d, %s to %s", len(evaluated), evaluated[0], evaluated[len(evaluated)-1])
+		text = fmt.Sprintf("evaluated %d, %s to %s", len(evaluated), evaluated[0], evaluated[len(evaluated)-1])
 	}
 	var fitErr *framework.FitError
 	switch {
 	case errors.As(err, &fitErr):
-		return text + ": fits nowhere"
+		return text + ": fits on no node"
 	case err != nil:
 		return text + ": " + err.Error()
 	}
@@ -144,53 +144,53 @@ func TestAWalkStartsWhereTheLastOneEnded(t *testing.T) {
 		pods    []*fixture.PodBuilder
 		want    []string
 	}{
-		"a small cluster is asked whole, always from the same node on": {
+		"all nodes of a small cluster are evaluated, always from the same node on": {
 			nodes: 3, pods: []*fixture.PodBuilder{pod, pod},
-			want: []string{"asked 3, n000 to n002: 3 of 3 fit", "asked 3, n000 to n002: 3 of 3 fit"},
+			want: []string{"evaluated 3, n000 to n002: 3 of 3 fit", "evaluated 3, n000 to n002: 3 of 3 fit"},
 		},
-		"a large one is asked until one fits that is not needed, and the next begins with that": {
+		"a search in a large cluster ends at a feasible node that is not needed, and the next starts there": {
 			nodes: 120, pods: []*fixture.PodBuilder{pod, pod, pod},
 			want: []string{
-				"asked 101, n000 to n100: 100 of 100 fit", "asked 101, n100 to n080: 100 of 100 fit",
-				"asked 101, n080 to n060: 100 of 100 fit",
+				"evaluated 101, n000 to n100: 100 of 100 fit", "evaluated 101, n100 to n080: 100 of 100 fit",
+				"evaluated 101, n080 to n060: 100 of 100 fit",
 			},
 		},
-		"a node that does not fit counts as asked, also behind the last that is needed": {
+		"rejected nodes count as evaluated, also after the last node that is needed": {
 			nodes: 120, arrange: refuse("n005", "n101", "n102"), pods: []*fixture.PodBuilder{pod, pod},
-			want: []string{"asked 104, n000 to n103: 100 of 103 fit", "asked 102, n103 to n084: 100 of 101 fit"},
+			want: []string{"evaluated 104, n000 to n103: 100 of 103 fit", "evaluated 102, n103 to n084: 100 of 101 fit"},
 		},
-		"where all that fit are needed, all are asked and the walk begins anew": {
+		"if all feasible nodes are needed, all nodes are evaluated and the next search starts at the same node": {
 			nodes: 101, arrange: refuse("n050"), pods: []*fixture.PodBuilder{pod, pod},
-			want: []string{"asked 101, n000 to n100: 100 of 101 fit", "asked 101, n000 to n100: 100 of 101 fit"},
+			want: []string{"evaluated 101, n000 to n100: 100 of 101 fit", "evaluated 101, n000 to n100: 100 of 101 fit"},
 		},
-		"without scores the first node that fits will do": {
+		"without Score plugins the first feasible node is chosen": {
 			nodes: 5, without: []framework.Point{framework.PreScore, framework.Score},
 			pods: []*fixture.PodBuilder{pod, pod},
-			want: []string{"asked 2, n000 to n001: 1 of 1 fit", "asked 2, n001 to n002: 1 of 1 fit"},
+			want: []string{"evaluated 2, n000 to n001: 1 of 1 fit", "evaluated 2, n001 to n002: 1 of 1 fit"},
 		},
-		"a pod that fits nowhere has asked all": {
+		"for a pod that fits on no node all nodes are evaluated": {
 			nodes: 5, arrange: func(w *testWalk) { w.probe.SetStatus("Filter", probe.Reject("no")) },
 			pods: []*fixture.PodBuilder{pod, pod},
-			want: []string{"asked 5, n000 to n004: fits nowhere", "asked 5, n000 to n004: fits nowhere"},
+			want: []string{"evaluated 5, n000 to n004: fits on no node", "evaluated 5, n000 to n004: fits on no node"},
 		},
-		"a walk that fails moves the start by those it has asked": {
+		"a search that fails advances the start by the evaluated nodes": {
 			nodes: 120,
 			arrange: func(w *testWalk) {
 				w.probe.SetStatus("Filter n003", probe.Fail(errors.New("broken")))
 			},
 			pods: []*fixture.PodBuilder{pod, pod},
 			want: []string{
-				`asked 4, n000 to n003: running "A" filter plugin: broken`,
-				`asked 1, n003 to n003: running "A" filter plugin: broken`,
+				`evaluated 4, n000 to n003: running "A" filter plugin: broken`,
+				`evaluated 1, n003 to n003: running "A" filter plugin: broken`,
 			},
 		},
-		"the nominated node is asked first, and moves nothing when it will do": {
+		"the nominated node is evaluated first, and does not advance the start if it fits": {
 			nodes: 120, pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), pod},
-			want: []string{"asked 1, n007 to n007: 1 of 1 fit", "asked 101, n000 to n100: 100 of 100 fit"},
+			want: []string{"evaluated 1, n007 to n007: 1 of 1 fit", "evaluated 101, n000 to n100: 100 of 100 fit"},
 		},
-		"one that will not do counts as asked": {
+		"a nominated node that does not fit counts as evaluated": {
 			nodes: 120, arrange: refuse("n007"), pods: []*fixture.PodBuilder{fixture.Pod("p").NominatedNodeName("n007"), pod},
-			want: []string{"asked 103, n007 to n101: 100 of 101 fit", "asked 102, n101 to n082: 100 of 101 fit"},
+			want: []string{"evaluated 103, n007 to n101: 100 of 101 fit", "evaluated 102, n101 to n082: 100 of 101 fit"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -152,7 +152,7 @@ func TestAClosedCacheReleasesItsBytes(t *testing.T) {
 	s.run(1, podOfClass(0))
 	classes, bytes, _ := s.caches[0].Size()
 	if others, _, _ := s.caches[1].Size(); classes != 0 || bytes != 0 || others != 1 {
-		t.Errorf("the closed Memo keeps %d classes of %d bytes, the other one %d; want 0, 0 and 1", classes, bytes, others)
+		t.Errorf("the closed cache keeps %d classes of %d bytes, the other one %d; want 0, 0 and 1", classes, bytes, others)
 	}
 }
 
@@ -176,13 +176,13 @@ func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {
 	}
 	equivalenceCache := cycle.NewEquivalenceCache(f)
 	if found := clusterCache.Snapshot().SelectorLabelKeys().List(); len(found) != 0 {
-		t.Errorf("once it is made, the loop reads %q", found)
+		t.Errorf("after NewEquivalenceCache the snapshot has the label keys %q", found)
 	}
 	if _, err := equivalenceCache.PodInfo(fixture.Pod("a").Obj()); err != nil {
 		t.Fatal(err)
 	}
 	if found := clusterCache.Snapshot().SelectorLabelKeys().List(); !slices.Equal(found, []string{"tier"}) {
-		t.Errorf("once a pod was looked up, the loop reads %q", found)
+		t.Errorf("after the first lookup the snapshot has the label keys %q", found)
 	}
 }
 
@@ -212,15 +212,15 @@ func (s *testEnv) replicaSet(name, key, value string) {
 // because selectors name more labels.
 func TestThePodOfTheLastAttemptIsClassifiedAgain(t *testing.T) {
 	for name, change := range map[string]func(s *testEnv){
-		"a pod is placed that keeps others away by a label that nothing selected": func(s *testEnv) {
+		"a pod is assigned whose required anti-affinity names a label that no selector named": func(s *testEnv) {
 			for i := range 20 {
 				s.cache.SetPod(fixture.Pod(fmt.Sprint("guard", i)).RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "db")).On(fmt.Sprint("n", i)).Obj())
 			}
 		},
-		"a pod is placed that rather has others away by such a label": func(s *testEnv) {
+		"a pod is assigned whose preferred anti-affinity names such a label": func(s *testEnv) {
 			s.cache.SetPod(fixture.Pod("guard").PreferPodAntiAffinity(100, fixture.PodAffinityTerm("zone", "app", "db")).On("n6").Obj())
 		},
-		"a Service selects by such a label": func(s *testEnv) {
+		"a Service is created whose selector names such a label": func(s *testEnv) {
 			s.cache.SetPod(fixture.Pod("other").Label("app", "db").On("n6").Obj())
 			s.service("db", "app", "db")
 		},

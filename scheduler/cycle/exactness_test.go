@@ -81,7 +81,7 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 			_, got := cached.do(t, op)
 			outcome, want := reference.do(t, op)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("seed %d, op %d (-plainly, +remembering):\n%s", seed, n, diff)
+				t.Fatalf("seed %d, op %d (-reference, +cache):\n%s", seed, n, diff)
 			}
 			if outcome != nil {
 				g.Tell(outcome)
@@ -90,9 +90,9 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 		cachedAttempts += cached.EquivalenceCache().Stats().Cached
 	}
 	if cachedAttempts < least {
-		t.Errorf("%d attempts were made from memory, which shows too little; want %d", cachedAttempts, least)
+		t.Errorf("only %d attempts used the cache, want at least %d", cachedAttempts, least)
 	}
-	t.Log(fmt.Sprint(cachedAttempts), "attempts from memory")
+	t.Log(fmt.Sprint(cachedAttempts), "cached attempts")
 }
 
 // FuzzClassKeys searches for two pods with equal keys and different results.
@@ -139,14 +139,14 @@ func FuzzClassKeys(f *testing.F) {
 			}
 			equal++
 			if diff := cmp.Diff(outcomeOf(t, reference, a), outcomeOf(t, reference, b)); diff != "" {
-				t.Fatalf("two pods of one class differ in\n%s\nand are treated (-first, +second)\n%s", cmp.Diff(a, b), diff)
+				t.Fatalf("two pods of one class differ in\n%s\nand have different results (-first, +second)\n%s", cmp.Diff(a, b), diff)
 			}
 		}
 	})
 	f.Cleanup(func() {
 		f.Logf("%d of %d pairs had equal keys", equal, compared)
 		if compared >= seeds*pairs && equal < compared/20 {
-			f.Errorf("%d of %d pairs had equal keys, which shows too little", equal, compared)
+			f.Errorf("%d of %d pairs had equal keys, want more", equal, compared)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestRejections(t *testing.T) {
 		narrowed []string
 		want     result
 	}{
-		"nodes that share a status and nodes that say the same are counted together": {
+		"nodes with the same status and nodes with equal statuses are counted together": {
 			nodes: []*fwk.Status{shared, status("Taint", fwk.UnschedulableAndUnresolvable, "tainted"), shared, status("Fit", fwk.Unschedulable, "cpu")},
 			want: result{[]decision.Rejection{
 				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 3, ExampleNode: "n0"},
@@ -41,14 +41,14 @@ func TestRejections(t *testing.T) {
 				{Plugin: "Taint", Code: "UnschedulableAndUnresolvable", Reason: "tainted", Nodes: 1, ExampleNode: "n1"},
 			}, "Fit 3, Taint 1"},
 		},
-		"the same text with another code is another reason": {
+		"the same reason with another code is a group of its own": {
 			nodes: []*fwk.Status{status("Fit", fwk.Unschedulable, "cpu"), status("Fit", fwk.Pending, "cpu")},
 			want: result{[]decision.Rejection{
 				{Plugin: "Fit", Code: "Pending", Reason: "cpu", Nodes: 1, ExampleNode: "n1"},
 				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 1, ExampleNode: "n0"},
 			}, "Fit 2"},
 		},
-		"nodes that nobody asked count for who ruled them out": {
+		"nodes that were not evaluated count for the plugins that excluded them": {
 			nodes: []*fwk.Status{status("Fit", fwk.Unschedulable, "cpu")}, rest: 9,
 			absent: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not named"), narrowed: []string{"Affinity"},
 			want: result{[]decision.Rejection{
@@ -56,14 +56,14 @@ func TestRejections(t *testing.T) {
 				{Plugin: "Fit", Code: "Unschedulable", Reason: "cpu", Nodes: 1, ExampleNode: "n0"},
 			}, "Affinity 9, Fit 1"},
 		},
-		"a node counts once for reasons that read alike once names are left out": {
+		"a node counts once for reasons that are equal after redaction": {
 			nodes: []*fwk.Status{status("Alien", fwk.Unschedulable, "pod secret-a is there", "pod secret-b is there", "full")},
 			want: result{[]decision.Rejection{
 				{Plugin: "Alien", Code: "Unschedulable", Reason: "full", Nodes: 1, ExampleNode: "n0"},
 				{Plugin: "Alien", Code: "Unschedulable", Reason: "pod … is there", Nodes: 1, ExampleNode: "n0"},
 			}, "Alien 1"},
 		},
-		"of a PreFilter that refuses no node is an example": {
+		"a rejection by PreFilter has no example node": {
 			rest: 5, absent: status("Affinity", fwk.Unschedulable, "conflict"),
 			want: result{[]decision.Rejection{{Plugin: "Affinity", Code: "Unschedulable", Reason: "conflict", Nodes: 5}}, "Affinity 5"},
 		},

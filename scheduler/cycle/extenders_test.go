@@ -129,36 +129,36 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 		want      outcome
 		asked     [][]string
 	}{
-		"each is asked about what those before it left": {
+		"each extender filters the nodes that the ones before it kept": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("a c", extenderv1.FailedNodesMap{"b": "no"}, no)}, {name: "y", filter: filterKeeps("c", extenderv1.FailedNodesMap{"a": "no"}, no)}},
 			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"a c"}},
 		},
-		"what victims resolve and what they do not": {
+		"failed nodes are Unschedulable, unresolvable ones UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
-		"what is unresolvable outranks the other": {
+		"a node that is failed and unresolvable is UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
 			asked: [][]string{{"a b c"}},
 		},
-		"when nothing is left nobody else is asked": {
+		"if no node is left no other extender is called": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: filterFails}},
 			want: unfeasible("0/3 nodes are available: 3 no.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.Unschedulable}),
 			asked: [][]string{{"a b c"}, nil},
 		},
-		"one that fails fails the attempt": {
+		"an extender that fails fails the attempt": {
 			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, asked: [][]string{{"a b c"}},
 		},
-		"one that may be ignored does not": {
+		"an ignorable extender that fails does not fail the attempt": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}, {name: "y", filter: filterFails, ignorable: true}},
 			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"b"}},
 		},
-		"one whose business it is not is not asked": {
+		"an extender that is not interested is not called": {
 			extenders: []*testExtender{{name: "x", filter: filterFails, uninterested: true}, {name: "y", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}},
 			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{nil, {"a b c"}},
 		},
@@ -166,7 +166,7 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 			extenders: []*testExtender{{name: "x", scores: map[string]int64{"b": 10, "c": 1}, weight: 1}, {name: "y", scores: map[string]int64{"c": 5}, weight: 2}},
 			want:      outcome{Node: "c", Feasible: 3, Evaluated: 3},
 		},
-		"scores that fail are left out": {
+		"scores of an extender that fails are left out": {
 			extenders: []*testExtender{{name: "x", scoreErr: errors.New("out of order")}, {name: "y", scores: map[string]int64{"b": 1}, weight: 1}},
 			want:      outcome{Node: "b", Feasible: 3, Evaluated: 3},
 		},
@@ -199,7 +199,7 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 				}
 				for i, asked := range test.asked {
 					if diff := cmp.Diff(asked, test.extenders[i].filtered); diff != "" {
-						t.Errorf("%s was asked (-want +got):\n%s", test.extenders[i].name, diff)
+						t.Errorf("%s filtered (-want +got):\n%s", test.extenders[i].name, diff)
 					}
 				}
 			}

@@ -12,20 +12,20 @@ func TestSample(t *testing.T) {
 		nodes      int
 		want       int
 	}{
-		"a cluster below 100 nodes is searched whole":      {0, 99, 99},
-		"at 100 nodes the floor of 100 holds":              {0, 100, 100},
+		"below 100 nodes all nodes are searched":           {0, 99, 99},
+		"at 100 nodes the minimum of 100 applies":          {0, 100, 100},
 		"the adaptive rule takes 42 % of 1000":             {0, 1000, 420},
 		"the adaptive rule takes 10 % of 5000":             {0, 5000, 500},
 		"the adaptive rule never goes below 5 %":           {0, 20000, 1000},
-		"a percentage is taken as given":                   {7, 5000, 350},
+		"a percentage is used as given":                    {7, 5000, 350},
 		"a percentage that gives too few is raised to 100": {1, 5000, 100},
 		"100 % means all":                                  {100, 5000, 5000},
-		"a percentage does not matter in a small cluster":  {7, 50, 50},
-		"without nodes there is nothing to look for":       {0, 0, 0},
+		"below 100 nodes the percentage is ignored":        {7, 50, 50},
+		"without nodes no node is searched":                {0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := numFeasibleNodesToFind(tc.percentage, tc.nodes); got != tc.want {
-				t.Errorf("sample(%d, %d) = %d, want %d", tc.percentage, tc.nodes, got, tc.want)
+				t.Errorf("numFeasibleNodesToFind(%d, %d) = %d, want %d", tc.percentage, tc.nodes, got, tc.want)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func TestSelectHostEqualsTheRootOfAHeap(t *testing.T) {
 		}
 		heap.Init(&h)
 		if got, want := selectHost(totals), h[0].index; got != want {
-			t.Fatalf("best(%v) = %d, want %d", totals, got, want)
+			t.Fatalf("selectHost(%v) = %d, want %d", totals, got, want)
 		}
 	}
 }

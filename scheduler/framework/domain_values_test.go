@@ -59,7 +59,7 @@ func TestDomainSumsEqualAMap(t *testing.T) {
 			references[at][domain] += n
 			for i := range all {
 				if diff := cmp.Diff(factsOfMap(references[i], domains), factsOf(all[i], domains)); diff != "" {
-					t.Fatalf("seed %d, step %d, tally %d (-plain +tally):\n%s", seed, step, i, diff)
+					t.Fatalf("seed %d, step %d, sums %d (-map +sums):\n%s", seed, step, i, diff)
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func TestMinIsFoundAfterEveryChange(t *testing.T) {
 		domainSums.Add(domain, 10)
 		numbers[domain] += 10
 		if got, want := domainSums.Min(), factsOfMap(numbers, nil).Least; got != want {
-			t.Fatalf("after %d domains grew the least is %d, want %d", i+1, got, want)
+			t.Fatalf("after additions to %d domains the minimum is %d, want %d", i+1, got, want)
 		}
 	}
 }

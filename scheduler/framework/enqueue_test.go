@@ -18,13 +18,13 @@ func TestEventObjects(t *testing.T) {
 		wantBefore, wantAft *v1.Node
 		wantErr             string
 	}{
-		"an addition has no object before": {after: node, wantAft: node},
-		"a deletion has no object after":   {before: node, wantBefore: node},
-		"an update has both":               {before: node, after: node, wantBefore: node, wantAft: node},
-		"a missed deletion has the last known state": {
+		"an add event has no old object":   {after: node, wantAft: node},
+		"a delete event has no new object": {before: node, wantBefore: node},
+		"an update event has both":         {before: node, after: node, wantBefore: node, wantAft: node},
+		"a missed delete event has the last known state": {
 			before: cache.DeletedFinalStateUnknown{Key: "n1", Obj: node}, wantBefore: node,
 		},
-		"another kind is an error": {after: fixture.Pod("a").Obj(), wantErr: "a *v1.Pod, want a *v1.Node"},
+		"an object of another type is an error": {after: fixture.Pod("a").Obj(), wantErr: "a *v1.Pod, want a *v1.Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, after, err := framework.EventObjects[*v1.Node](c.before, c.after)

@@ -92,7 +92,7 @@ func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
 	}
 	got := sumsOf(n)
 	if got.Requested.ScalarResources["example.com/gpu"] != 0 {
-		t.Errorf("GPUs left behind: %v", got.Requested.ScalarResources)
+		t.Errorf("remaining GPUs: %v", got.Requested.ScalarResources)
 	}
 	got.Requested.ScalarResources = nil
 	if diff := cmp.Diff(sums{Ports: fwk.HostPortInfo{}, Claims: map[string]int{}}, got); diff != "" {
@@ -107,9 +107,9 @@ func TestRemovePodReturnsAnError(t *testing.T) {
 		pod  *v1.Pod
 		want string
 	}{
-		"a pod that is not here":    {pod: db, want: "shop/db with UID shop/db is not on node"},
-		"a pod without an UID":      {pod: fixture.Pod("shop/web").UID("").Obj(), want: "metadata.uid is empty"},
-		"a namesake that is not it": {pod: fixture.Pod("shop/web").UID("2").Obj(), want: "UID 2 is not on node"},
+		"a pod that is not on the node":            {pod: db, want: "shop/db with UID shop/db is not on node"},
+		"a pod without an UID":                     {pod: fixture.Pod("shop/web").UID("").Obj(), want: "metadata.uid is empty"},
+		"a pod with the same name and another UID": {pod: fixture.Pod("shop/web").UID("2").Obj(), want: "UID 2 is not on node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := n.RemovePod(klog.Background(), c.pod); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -161,7 +161,7 @@ func TestASnapshotDoesNotChange(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(before, sumsOf(snapshot)); diff != "" {
-		t.Errorf("the snapshot moved (-before +after):\n%s", diff)
+		t.Errorf("the snapshot changed (-before +after):\n%s", diff)
 	}
 }
 

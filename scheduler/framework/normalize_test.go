@@ -17,12 +17,12 @@ func TestNormalizeScores(t *testing.T) {
 		reverse bool
 		want    []int64
 	}{
-		"no nodes are no trouble":                   {},
-		"the largest becomes 100":                   {scores: []int64{0, 1, 3}, want: []int64{0, 33, 100}},
-		"all zero stays zero":                       {scores: []int64{0, 0}, want: []int64{0, 0}},
-		"reversed, the smallest is the best":        {scores: []int64{0, 1, 3}, reverse: true, want: []int64{100, 67, 0}},
-		"reversed, all zero is all best":            {scores: []int64{0, 0}, reverse: true, want: []int64{100, 100}},
-		"what is above 100 is brought down as well": {scores: []int64{150, 300}, want: []int64{50, 100}},
+		"no nodes":                              {},
+		"the largest becomes 100":               {scores: []int64{0, 1, 3}, want: []int64{0, 33, 100}},
+		"all zero stays zero":                   {scores: []int64{0, 0}, want: []int64{0, 0}},
+		"with reverse the smallest is the best": {scores: []int64{0, 1, 3}, reverse: true, want: []int64{100, 67, 0}},
+		"with reverse all zero becomes 100":     {scores: []int64{0, 0}, reverse: true, want: []int64{100, 100}},
+		"scores above 100 are scaled down":      {scores: []int64{150, 300}, want: []int64{50, 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := make(fwk.NodeScoreList, len(c.scores))
@@ -46,11 +46,11 @@ func TestShape(t *testing.T) {
 		{Utilization: 10, Score: 10}, {Utilization: 40, Score: 0}, {Utilization: 90, Score: 7},
 	})
 	for name, c := range map[string]struct{ at, want int64 }{
-		"before the first point it is level":             {at: 0, want: 100},
-		"on a point it is the point's score":             {at: 40, want: 0},
-		"falling, it truncates towards the higher score": {at: 11, want: 97},
-		"rising, it truncates towards the lower score":   {at: 41, want: 1},
-		"after the last point it is level":               {at: 100, want: 70},
+		"constant before the first point":                   {at: 0, want: 100},
+		"at a point the point's score":                      {at: 40, want: 0},
+		"a falling line truncates towards the higher score": {at: 11, want: 97},
+		"a rising line truncates towards the lower score":   {at: 41, want: 1},
+		"constant after the last point":                     {at: 100, want: 70},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := shape.At(c.at); got != c.want {
@@ -65,9 +65,9 @@ func TestValidateShape(t *testing.T) {
 		points []configv1.UtilizationShapePoint
 		fields []string
 	}{
-		"two points in order are right": {points: []configv1.UtilizationShapePoint{{}, {Utilization: 100, Score: 10}}},
-		"no point is too few":           {fields: []string{"shape"}},
-		"points go up": {
+		"two increasing points are valid": {points: []configv1.UtilizationShapePoint{{}, {Utilization: 100, Score: 10}}},
+		"at least one point is required":  {fields: []string{"shape"}},
+		"utilizations must increase": {
 			points: []configv1.UtilizationShapePoint{{Utilization: 5}, {Utilization: 5}},
 			fields: []string{"shape[1].utilization"},
 		},

@@ -39,10 +39,10 @@ func TestWithoutATrialNoCallIsRecorded(t *testing.T) {
 
 func TestSpanText(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"what is well is kept":                 {"0/2 nodes", "0/2 nodes"},
-		"what is not UTF-8 is replaced":        {"not \xff UTF-8", "not \uFFFD UTF-8"},
-		"what is long is cut":                  {strings.Repeat("x", 2000), strings.Repeat("x", 1024)},
-		"half a character is not left of that": {strings.Repeat("x", 1023) + "ä", strings.Repeat("x", 1023) + "\uFFFD"},
+		"valid text does not change":          {"0/2 nodes", "0/2 nodes"},
+		"invalid UTF-8 is replaced":           {"not \xff UTF-8", "not \uFFFD UTF-8"},
+		"long text is truncated":              {strings.Repeat("x", 2000), strings.Repeat("x", 1024)},
+		"a character cut in half is replaced": {strings.Repeat("x", 1023) + "ä", strings.Repeat("x", 1023) + "\uFFFD"},
 	} {
 		if got := SpanText(c.text); got != c.want || !utf8.ValidString(got) {
 			t.Errorf("%s: %q", name, got)

@@ -61,11 +61,11 @@ func randomContainer(rng *rand.Rand) v1.Container {
 
 func TestSumRequestsDeclinesOtherPods(t *testing.T) {
 	for name, change := range map[string]func(*v1.Pod){
-		"overhead":               func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },
-		"requests as a whole":    func(p *v1.Pod) { p.Spec.Resources = &v1.ResourceRequirements{} },
-		"a status that matters":  func(p *v1.Pod) { p.Status.ContainerStatuses = make([]v1.ContainerStatus, 1) },
-		"other resources":        func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["x"] = resource.MustParse("1") },
-		"less than a thousandth": func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("1u") },
+		"overhead":                       func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },
+		"pod-level requests":             func(p *v1.Pod) { p.Spec.Resources = &v1.ResourceRequirements{} },
+		"a status that affects requests": func(p *v1.Pod) { p.Status.ContainerStatuses = make([]v1.ContainerStatus, 1) },
+		"other resources":                func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["x"] = resource.MustParse("1") },
+		"a fraction of a millicore":      func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("1u") },
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{
 			Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}}}}

@@ -99,23 +99,23 @@ func TestRequestsAreClamped(t *testing.T) {
 		pod  *fixture.PodBuilder
 		want framework.Resource
 	}{
-		"a negative request is none": {
+		"a negative request counts as zero": {
 			pod:  fixture.Pod("a").Requests("cpu", "-1", "memory", "-5Gi", "ephemeral-storage", "-1", "example.com/gpu", "-2"),
 			want: framework.Resource{ScalarResources: map[v1.ResourceName]int64{"example.com/gpu": 0}},
 		},
-		"nor does it make room for another container": {
+		"a negative request does not reduce that of another container": {
 			pod:  fixture.Pod("a").Requests("cpu", "1").Requests("cpu", "-4"),
 			want: framework.Resource{},
 		},
-		"an overhead that is negative takes nothing off beyond the requests": {
+		"a negative overhead does not make the sum negative": {
 			pod:  fixture.Pod("a").Requests("cpu", "1").Overhead("cpu", "-2"),
 			want: framework.Resource{},
 		},
-		"what is beyond all bounds can be added up on one node": {
+		"huge requests are limited": {
 			pod:  fixture.Pod("a").Requests("cpu", "9000000000000000", "memory", "9223372036854775807"),
 			want: framework.Resource{MilliCPU: 1 << 50, Memory: 1 << 50},
 		},
-		"what can be asked for is counted as it is": {
+		"possible requests are not changed": {
 			pod:  fixture.Pod("a").Requests("cpu", "1500m", "memory", "1Pi"),
 			want: framework.Resource{MilliCPU: 1500, Memory: 1 << 50},
 		},
@@ -126,7 +126,7 @@ func TestRequestsAreClamped(t *testing.T) {
 				t.Errorf("on the node (-want,+got):\n%s", diff)
 			}
 			if scored := node.NonZeroRequested; scored.MilliCPU < 0 || scored.Memory < 0 {
-				t.Errorf("scored with less than nothing: %+v", scored)
+				t.Errorf("negative scored requests: %+v", scored)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 
 // runCached is Run by the equivalence cache. done is false if the pod has to be
 // scheduled by the reference; then nothing has changed, except that the state
-// holds the data of said if said is not nil.
+// holds the data of preFiltered if preFiltered is not nil.
 func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, preFiltered *preFilterResult, err error, done bool) {
 	m := r.EquivalenceCache
 	state, ours := r.State.(*framework.CycleState)
@@ -215,7 +215,7 @@ func (a *attempt) recheck() bool {
 	}
 	at := int(a.stats.Cached/a.recheckEvery) % (len(a.feasible) + len(a.rejected))
 	if at >= len(a.feasible) {
-		return a.recheckRefusal(state, a.rejected[at-len(a.feasible)])
+		return a.recheckRejection(state, a.rejected[at-len(a.feasible)])
 	}
 	slot := a.feasible[at]
 	node := a.snapshot.Columns().Nodes[slot]
@@ -245,7 +245,7 @@ func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot)
 	return true
 }
 
-func (a *attempt) recheckRefusal(state *framework.CycleState, rejected rejectedNode) bool {
+func (a *attempt) recheckRejection(state *framework.CycleState, rejected rejectedNode) bool {
 	if rejected.verdict.isStatus() {
 		return true // a plugin evaluated it in this attempt
 	}

@@ -77,10 +77,10 @@ func (s *testEnv) run(profile int, pod *v1.Pod) {
 	s.cycle, r.State, r.EquivalenceCache = start, framework.NewCycleState(), s.caches[profile]
 	got, err := s.cycle.Run(s.Context(), r)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-		s.Fatalf("pod %s: %v by what is remembered, want %v", pod.Name, err, wantErr)
+		s.Fatalf("pod %s: %v by the cache, want %v", pod.Name, err, wantErr)
 	}
 	if err == nil && got.Node != want.Node {
-		s.Fatalf("pod %s goes to %s by what is remembered, want %s", pod.Name, got.Node, want.Node)
+		s.Fatalf("pod %s goes to %s by the cache, want %s", pod.Name, got.Node, want.Node)
 	}
 	s.check()
 }
@@ -94,7 +94,7 @@ func (s *testEnv) check() {
 		sum += bytes
 	}
 	if s.budget.Bytes() > s.budget.Limit() || s.budget.Bytes() != sum {
-		s.Fatalf("%d bytes are counted, the Memos take %d; want the same, and at most %d", s.budget.Bytes(), sum, s.budget.Limit())
+		s.Fatalf("%d bytes are counted, the caches use %d; want the same, and at most %d", s.budget.Bytes(), sum, s.budget.Limit())
 	}
 }
 

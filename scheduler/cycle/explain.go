@@ -44,10 +44,10 @@ func compareCloseness(a, b closeNode) int {
 	return cmp.Or(cmp.Compare(a.permanent, b.permanent), cmp.Compare(a.numMissing, b.numMissing), cmp.Compare(a.missingFraction, b.missingFraction))
 }
 
-// ClosestNodes returns the nodes rejected in unfit to which least is missing
-// for the pod, with all that is missing there: it runs every plugin, not only
+// ClosestNodes returns the nodes rejected in fitErr to which least is missing
+// for the pod, with everything missing there: it runs every plugin, not only
 // up to the first that rejects. The snapshot and r.State must be those of the
-// attempt that ended in unfit. word redacts a plugin's reason.
+// attempt that ended in fitErr. Reasons pass through redact.
 //
 // A node that a plugin rejects permanently, for example because of a node
 // selector, is returned only if all nodes are, and then only those that the
@@ -139,7 +139,7 @@ func missingFraction(list []framework.InsufficientResource) (sum float64) {
 	return sum
 }
 
-// missingFrom converts a rejection to the API's form. word redacts the reasons.
+// missingFrom converts a rejection to the API's form. Reasons pass through redact.
 func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) string) (all []decision.Missing) {
 	for _, s := range m.InsufficientResources {
 		all = append(all, decision.Missing{
@@ -216,7 +216,7 @@ func (m *EquivalenceCache) cacheClosestNodes(r Request, closest []decision.Close
 
 // Rejections groups the statuses of all nodes by plugin, code and reason,
 // ordered by number of nodes, and returns in blockedBy the number of nodes per
-// plugin. word redacts a plugin's reason. Nodes that were not evaluated count
+// plugin. Reasons pass through redact. Nodes that were not evaluated count
 // for the plugins that excluded them. If there are too many groups, the
 // smallest ones are summarized in one.
 func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {

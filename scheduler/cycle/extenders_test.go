@@ -127,40 +127,40 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 	for description, test := range map[string]struct {
 		extenders []*testExtender
 		want      outcome
-		asked     [][]string
+		filtered  [][]string
 	}{
 		"each extender filters the nodes that the ones before it kept": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("a c", extenderv1.FailedNodesMap{"b": "no"}, no)}, {name: "y", filter: filterKeeps("c", extenderv1.FailedNodesMap{"a": "no"}, no)}},
-			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"a c"}},
+			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, filtered: [][]string{{"a b c"}, {"a c"}},
 		},
 		"failed nodes are Unschedulable, unresolvable ones UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
-			asked: [][]string{{"a b c"}},
+			filtered: [][]string{{"a b c"}},
 		},
 		"a node that is failed and unresolvable is UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
 			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
-			asked: [][]string{{"a b c"}},
+			filtered: [][]string{{"a b c"}},
 		},
 		"if no node is left no other extender is called": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: filterFails}},
 			want: unfeasible("0/3 nodes are available: 3 no.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.Unschedulable}),
-			asked: [][]string{{"a b c"}, nil},
+			filtered: [][]string{{"a b c"}, nil},
 		},
 		"an extender that fails fails the attempt": {
-			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, asked: [][]string{{"a b c"}},
+			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, filtered: [][]string{{"a b c"}},
 		},
 		"an ignorable extender that fails does not fail the attempt": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}, {name: "y", filter: filterFails, ignorable: true}},
-			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"b"}},
+			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, filtered: [][]string{{"a b c"}, {"b"}},
 		},
 		"an extender that is not interested is not called": {
 			extenders: []*testExtender{{name: "x", filter: filterFails, uninterested: true}, {name: "y", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}},
-			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{nil, {"a b c"}},
+			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, filtered: [][]string{nil, {"a b c"}},
 		},
 		"scores are ten times the weight": {
 			extenders: []*testExtender{{name: "x", scores: map[string]int64{"b": 10, "c": 1}, weight: 1}, {name: "y", scores: map[string]int64{"c": 5}, weight: 2}},
@@ -197,8 +197,8 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("outcome (-want +got):\n%s", diff)
 				}
-				for i, asked := range test.asked {
-					if diff := cmp.Diff(asked, test.extenders[i].filtered); diff != "" {
+				for i, filtered := range test.filtered {
+					if diff := cmp.Diff(filtered, test.extenders[i].filtered); diff != "" {
 						t.Errorf("%s filtered (-want +got):\n%s", test.extenders[i].name, diff)
 					}
 				}

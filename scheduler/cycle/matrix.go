@@ -71,9 +71,9 @@ func EvaluateAllNodes(ctx context.Context, r Request) (*Matrix, error) {
 
 func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
 	m := &Matrix{PreFilterStatus: status}
-	refusal := pluginRejection(framework.NodeRejection{Status: status})
+	rejection := pluginRejection(framework.NodeRejection{Status: status})
 	for _, node := range r.Snapshot.Nodes() {
-		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Rejections: []PluginRejection{refusal}})
+		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Rejections: []PluginRejection{rejection}})
 	}
 	return m
 }
@@ -84,12 +84,12 @@ func evaluateNode(ctx context.Context, r Request, preFiltered *preFilterResult, 
 	missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, node)
 	row.Failed = !ok
 	for _, m := range missing {
-		refusal := pluginRejection(m)
-		at := slices.IndexFunc(row.Rejections, func(known PluginRejection) bool { return known.Plugin == refusal.Plugin })
+		rejection := pluginRejection(m)
+		at := slices.IndexFunc(row.Rejections, func(known PluginRejection) bool { return known.Plugin == rejection.Plugin })
 		if at < 0 {
-			row.Rejections = append(row.Rejections, refusal)
+			row.Rejections = append(row.Rejections, rejection)
 		} else {
-			row.Rejections[at].Missing = append(row.Rejections[at].Missing, refusal.Missing...)
+			row.Rejections[at].Missing = append(row.Rejections[at].Missing, rejection.Missing...)
 		}
 	}
 	if row.Feasible() && !preFiltered.nodes.AllNodes() && !preFiltered.nodes.NodeNames.Has(row.Node) {

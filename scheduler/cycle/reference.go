@@ -27,7 +27,7 @@ func runPreFilter(ctx context.Context, r Request) *preFilterResult {
 
 // runReference runs every plugin for every node. It defines the result of a
 // scheduling cycle, and schedules the pods for which the equivalence cache
-// cannot be used. said is the result of PreFilter in this attempt, whose data
+// cannot be used. preFiltered is the result of PreFilter in this attempt, whose data
 // the state holds.
 func (c *Cycle) runReference(ctx context.Context, r Request, preFiltered *preFilterResult) (*Placement, error) {
 	diagnosis := framework.NewDiagnosis()

@@ -136,7 +136,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	return clone
 }
 
-// cloneFrom adds clones of notes to c.
+// cloneFrom adds clones of storage to c.
 func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
 	for key, data := range storage {
 		if data == nil {

@@ -185,10 +185,10 @@ func readsVolumes(plugin fwk.Plugin) bool {
 func (f *Framework) lacksPreFilter(plugin fwk.Plugin) bool {
 	name := plugin.Name()
 	_, prepares := plugin.(fwk.PreFilterPlugin)
-	asked := slices.ContainsFunc(f.filter, func(p countedFilter) bool { return p.Name() == name }) ||
+	enabled := slices.ContainsFunc(f.filter, func(p countedFilter) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.score, func(s weightedScore) bool { return s.name == name })
-	return prepares && asked && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
+	return prepares && enabled && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
 }
 
 // noVolumesScore is the batch score of a plugin that reads volumes, for pods

@@ -112,12 +112,12 @@ func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (cacheable, remaining *C
 
 // DependsOn reports whether a cached result depends on any of facets.
 func (l *CacheableForms) DependsOn(facets Facets) bool {
-	minds := func(form any) bool {
-		minding, ok := form.(DependencyReporter)
-		return ok && minding.Dependencies()&facets != 0
+	dependsOn := func(form any) bool {
+		reporter, ok := form.(DependencyReporter)
+		return ok && reporter.Dependencies()&facets != 0
 	}
-	return slices.ContainsFunc(l.CacheableFilters, func(f ClassFilter) bool { return minds(f.BatchFilter) }) ||
-		slices.ContainsFunc(l.CacheableScores, func(s ClassScore) bool { return minds(s.BatchScore) })
+	return slices.ContainsFunc(l.CacheableFilters, func(f ClassFilter) bool { return dependsOn(f.BatchFilter) }) ||
+		slices.ContainsFunc(l.CacheableScores, func(s ClassScore) bool { return dependsOn(s.BatchScore) })
 }
 
 // CacheableScore returns the part of a node's score that is cached, computed
@@ -243,7 +243,7 @@ func (f *Framework) SelectedLabels(keys *LabelKeys) {
 }
 
 // NewPodClass lets the plugins compute the class of pod. It returns nil if such
-// pods have to be scheduled by the reference. lasting are the cacheable forms
+// pods have to be scheduled by the reference. cacheable are the forms
 // of a class that differs in nothing that they read; if nil they are built.
 func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, cacheable *CacheableForms) *PodClass {
 	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: cacheable, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, cacheable == nil}

@@ -10,46 +10,47 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// attempt is one attempt of a pod whose class is known. Its slices are used
-// again by the next one.
+// attempt is one attempt of a pod with a known class. Later attempts reuse its
+// slices.
 type attempt struct {
 	*EquivalenceCache
 	Request
 	ctx   context.Context
 	class *podClass
-	// flagged are the slots of nodes that pods are nominated for; they are
-	// asked in the plain way, and asked holds what they said.
+	// nominatedSlots are the slots of nodes to which pods are nominated. The
+	// reference evaluates them, and statuses holds its rejections.
 	nominatedSlots []framework.Slot
-	isNominated    []bool // by slot: those of flagged
+	isNominated    []bool // by slot: whether nominatedSlots has it
 	statuses       []*fwk.Status
-	// opaque are the plugins that are asked about every node that is met, and
-	// failed is how one of them ended the attempt.
+	// opaque are the Filter plugins to call for every visited node. failure is
+	// the error of a plugin that ended the attempt.
 	opaque  []framework.OpaqueFilter
 	failure *fwk.Status
-	// said is what PreFilter said to the pod itself; nil: its class's is good.
+	// preFilterResult is set if PreFilter ran for the pod itself; nil if the
+	// result of its class is used.
 	preFilterResult *preFilterResult
 
-	// window are the nodes that fit, refused those that do not, in the order in
-	// which they were met.
+	// feasible are the nodes that fit and rejected the others, in the order in
+	// which they were visited.
 	feasible []framework.Slot
 	rejected []rejectedNode
 
 	verdicts []verdict
-	// sums are the verdicts of those that are being judged.
+	// sums are the verdicts of the slots that verdictTable.evaluate works on.
 	sums           []verdict
 	stale          []framework.Slot
 	rejectionCodes []framework.RejectionCode
 	ranking        ranking
 }
 
-// refusedNode is a node that does not fit, and why.
+// rejectedNode is a node that does not fit, with the reason.
 type rejectedNode struct {
 	slot    framework.Slot
 	verdict verdict
 }
 
-// walk is Cycle.walk over what is remembered. It reports false when a plugin
-// failed, which the plain way will tell of.
+// findFeasibleNodes is Cycle.findNodesThatPassFilters with cached verdicts. It
+// returns false if a plugin failed; the reference then returns the error.
 func (a *attempt) findFeasibleNodes(start int) bool {
 	nodes := a.snapshot.Slots()
 	want := numFeasibleNodesToFind(a.PercentageOfNodesToScore, len(nodes))
@@ -57,14 +58,15 @@ func (a *attempt) findFeasibleNodes(start int) bool {
 		want = 1
 	}
 	a.feasible, a.rejected, a.ranking.totals = a.feasible[:0], a.rejected[:0], a.ranking.totals[:0]
-	simple := a.usesCacheOnly()
+	cacheOnly := a.usesCacheOnly()
 	for seen := 0; seen < len(nodes); {
 		at := (start + seen) % len(nodes)
-		// As many as are still wanted, and one more, most likely fit.
+		// Most nodes fit, so this chunk most likely contains the last node
+		// needed and the one after it.
 		size := min(len(nodes)-seen, len(nodes)-at, want+1-len(a.feasible))
 		chunk := nodes[at : at+size]
 		seen += size
-		switch over, ok := a.visitChunk(chunk, want, simple); {
+		switch over, ok := a.visitChunk(chunk, want, cacheOnly); {
 		case !ok:
 			return false
 		case over:
@@ -74,25 +76,26 @@ func (a *attempt) findFeasibleNodes(start int) bool {
 	return true
 }
 
-// simple says that what is remembered is all there is to say.
+// usesCacheOnly reports whether every verdict of the attempt comes from the
+// verdict table.
 func (a *attempt) usesCacheOnly() bool {
 	return len(a.class.forms.ActiveFilters) == 0 && len(a.nominatedSlots) == 0 && len(a.opaque) == 0
 }
 
-// meet sorts a chunk into window and refused, and reports whether the walk is
-// over: one more fits than is wanted. It is not ok when a plugin failed.
-func (a *attempt) visitChunk(chunk []framework.Slot, want int, simple bool) (over, ok bool) {
-	if simple {
+// visitChunk appends the nodes of a chunk to feasible or rejected. over reports
+// that one more node fits than is wanted, ok that no plugin failed.
+func (a *attempt) visitChunk(chunk []framework.Slot, want int, cacheOnly bool) (over, ok bool) {
+	if cacheOnly {
 		return a.visitChunkFromCache(chunk, want)
 	}
 	if !a.evaluateStale(chunk) || !a.evaluate(chunk) {
 		return false, false
 	}
-	met, ok := a.filterNominatedNodes(chunk[:a.runOpaqueFilters(chunk)])
+	visited, ok := a.filterNominatedNodes(chunk[:a.runOpaqueFilters(chunk)])
 	if !ok {
 		return false, false
 	}
-	for i, slot := range chunk[:met] {
+	for i, slot := range chunk[:visited] {
 		if a.record(slot, a.verdicts[i], want) {
 			return true, true
 		}
@@ -100,19 +103,20 @@ func (a *attempt) visitChunk(chunk []framework.Slot, want int, simple bool) (ove
 	return a.failure != nil, true
 }
 
-// lookAhead is how many nodes are looked through for others that changed when one
-// did: they are judged together, but most walks meet one or two.
+// lookAhead is the number of nodes searched for stale verdicts once one is
+// found. Stale nodes are evaluated together, but most attempts have only one or
+// two.
 const lookAhead = 512
 
-// takeRemembered is meet where what is remembered is all there is to say. It
-// passes over the chunk once, since most walks are this one.
+// visitChunkFromCache is visitChunk for usesCacheOnly. Most attempts take this
+// path, so it passes over the chunk only once.
 func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, ok bool) {
 	if a.class.empty && !a.evaluateStale(chunk) {
 		return false, false
 	}
 	for {
-		met, over := a.visitFreshNodes(chunk, want)
-		if chunk = chunk[met:]; over || len(chunk) == 0 {
+		visited, over := a.visitFreshNodes(chunk, want)
+		if chunk = chunk[visited:]; over || len(chunk) == 0 {
 			return over, true
 		}
 		if !a.evaluateStale(chunk[:min(lookAhead, len(chunk))]) {
@@ -121,9 +125,10 @@ func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, o
 	}
 }
 
-// takeFresh takes nodes up to the first that has changed. It is the innermost
-// loop of most attempts, and keeps what it writes to at hand.
-func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (met int, over bool) {
+// visitFreshNodes visits nodes up to the first one with a stale verdict, and
+// returns how many it visited. It is the innermost loop of most attempts, so it
+// keeps in local variables what it writes.
+func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (visited int, over bool) {
 	n := len(a.feasible)
 	window, totals := grow(a.feasible, want), grow(a.ranking.totals, want)
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
@@ -140,21 +145,23 @@ func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (met int, ov
 			window[n], totals[n] = slot, int64(e.verdict)
 			n++
 		}
-		if met++; fault.KForKPlusOne && n == want {
+		if visited++; fault.KForKPlusOne && n == want {
 			over = true
 			break
 		}
 	}
 	a.feasible, a.ranking.totals = window[:n], totals[:n]
-	return met, over
+	return visited, over
 }
 
-// grow returns list with room for n elements, and all of it in its length.
+// grow returns list with its capacity raised to n and its length to the maximum
+// of both.
 func grow[T any](list []T, n int) []T {
 	return slices.Grow(list, max(0, n-len(list)))[:max(n, len(list))]
 }
 
-// take adds a node to window or refused, and reports whether the walk is over.
+// record appends a node to feasible or rejected. It reports whether one more
+// node fits than is wanted; that node is not appended.
 func (a *attempt) record(slot framework.Slot, v verdict, want int) bool {
 	if !v.feasible() {
 		a.rejected = append(a.rejected, rejectedNode{slot, v})
@@ -168,8 +175,8 @@ func (a *attempt) record(slot framework.Slot, v verdict, want int) bool {
 	return fault.KForKPlusOne && len(a.feasible) == want
 }
 
-// judge puts the verdicts of a chunk together: what is remembered, and what the
-// live forms say.
+// evaluate sets verdicts for a chunk from the verdict table and the active
+// uncached filters. It returns false if a plugin failed.
 func (a *attempt) evaluate(chunk []framework.Slot) bool {
 	a.verdicts = resize(a.verdicts, len(chunk))
 	for i, slot := range chunk {
@@ -178,14 +185,14 @@ func (a *attempt) evaluate(chunk []framework.Slot) bool {
 	for _, live := range a.class.forms.ActiveFilters {
 		a.rejectionCodes = resize(a.rejectionCodes, len(chunk))
 		a.framework.RunBatchFilter(a.State, live, chunk, a.rejectionCodes)
-		for n, refusal := range a.rejectionCodes {
-			if refusal == framework.NotRejected {
+		for n, code := range a.rejectionCodes {
+			if code == framework.NotRejected {
 				continue
 			}
-			if refusal == framework.FilterFailed {
+			if code == framework.FilterFailed {
 				return false
 			}
-			if v := rejectedBy(live.Index, refusal); a.verdicts[n].feasible() || v < a.verdicts[n] {
+			if v := rejectedBy(live.Index, code); a.verdicts[n].feasible() || v < a.verdicts[n] {
 				a.verdicts[n] = v
 			}
 		}
@@ -193,13 +200,14 @@ func (a *attempt) evaluate(chunk []framework.Slot) bool {
 	return true
 }
 
-// refresh makes the verdicts of a chunk's nodes anew that changed since.
+// evaluateStale evaluates the nodes of a chunk whose version has changed. It
+// returns false if a plugin failed.
 func (a *attempt) evaluateStale(chunk []framework.Slot) bool {
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
 	a.stale = a.stale[:0]
 	if a.class.empty {
-		// Not even looked at: memory that is read before it is written costs the
-		// kernel twice.
+		// Without reading the entries: memory that is read before its first
+		// write costs two page faults.
 		a.class.empty = false
 		a.stale = append(a.stale, chunk...)
 		return a.class.verdictTable.evaluate(a, a.stale)
@@ -212,10 +220,89 @@ func (a *attempt) evaluateStale(chunk []framework.Slot) bool {
 	return len(a.stale) == 0 || a.class.verdictTable.evaluate(a, a.stale)
 }
 
-// sized returns list with n elements, whatever is in them.
+// resize returns list with n elements of any content.
 func resize[T any](list []T, n int) []T {
 	if cap(list) < n {
 		return make([]T, n, n+n/4)
 	}
 	return list[:n]
+}
+
+// runOpaqueFilters runs the opaque plugins for the nodes of a chunk that no
+// earlier plugin of the chain rejects. It returns the number of visited nodes,
+// which is smaller if a plugin failed.
+func (a *attempt) runOpaqueFilters(chunk []framework.Slot) int {
+	if len(a.opaque) == 0 || fault.StrangerUnheard {
+		return len(chunk)
+	}
+	for n, slot := range chunk {
+		if a.isNominated[slot] {
+			continue // filterNominatedNodes runs all plugins for it
+		}
+		for i := range a.opaque {
+			filter := &a.opaque[i]
+			if v := a.verdicts[n]; !v.feasible() && v.pluginIndex() < filter.Index {
+				break
+			}
+			status := a.framework.RunOpaqueFilter(a.ctx, a.State, a.Pod, a.snapshot.Columns().Nodes[slot], filter)
+			if status.IsError() {
+				a.failure = status
+				return n
+			}
+			if !status.IsSuccess() {
+				a.verdicts[n] = a.addStatus(status)
+				break
+			}
+		}
+	}
+	return len(chunk)
+}
+
+// addStatus stores a status of this attempt and returns a verdict for it.
+func (a *attempt) addStatus(status *fwk.Status) verdict {
+	a.statuses = append(a.statuses, status)
+	return statusBit | verdict(len(a.statuses)-1)
+}
+
+// filterNominatedNodes runs all Filter plugins for the nominated nodes of a
+// chunk, with and without the nominated pods. It returns the number of visited
+// nodes, like runOpaqueFilters; ok is false if a cached verdict is wrong.
+func (a *attempt) filterNominatedNodes(chunk []framework.Slot) (visited int, ok bool) {
+	if len(a.nominatedSlots) == 0 {
+		return len(chunk), true
+	}
+	for i, slot := range chunk {
+		if !a.isNominated[slot] {
+			continue
+		}
+		status := a.framework.RunFilterPluginsWithNominatedPods(a.ctx, a.State, a.Pod, a.snapshot.Columns().Nodes[slot])
+		switch {
+		case status.IsError():
+			a.failure = status
+			return i, true
+		case !status.IsSuccess():
+			a.verdicts[i] = a.addStatus(status)
+		case !a.verdicts[i].feasible():
+			// The plugins also ran without the nominated pods, so that a cached
+			// rejection must reject here, too.
+			return i, false
+		}
+	}
+	return len(chunk), true
+}
+
+// setNominatedNodes replaces the nominated nodes of the last attempt.
+func (a *attempt) setNominatedNodes(nodes []string) {
+	for _, slot := range a.nominatedSlots {
+		a.isNominated[slot] = false
+	}
+	a.nominatedSlots = a.nominatedSlots[:0]
+	if short := len(a.snapshot.Columns().Nodes) - len(a.isNominated); short > 0 {
+		a.isNominated = append(a.isNominated, make([]bool, short)...)
+	}
+	for _, name := range nodes {
+		if slot, there := a.snapshot.Slot(name); there {
+			a.nominatedSlots, a.isNominated[slot] = append(a.nominatedSlots, slot), true
+		}
+	}
 }

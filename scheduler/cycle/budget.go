@@ -10,18 +10,20 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// DefaultBudget is how many bytes the equivalence caches of a process may take
-// where nothing else is said.
+// DefaultBudget is the default memory for the equivalence caches of a process,
+// in bytes.
 const DefaultBudget = 512 << 20
 
-// Budget bounds what the Memos of one process take together. The class of pods
-// that was used least recently gives way, whichever Memo it is in, so that a
-// profile that is used more keeps more. It belongs to the loop, as its Memos do,
-// but for NewMemo, Memo.Close and Metrics, which any goroutine may call.
+// Budget bounds the memory of all equivalence caches of a process. It evicts
+// the least recently used pod class of any cache, so that a profile that is
+// used more keeps more classes. Only the scheduling loop may use it, except for
+// NewEquivalenceCache, EquivalenceCache.Close, Bytes, Limit and Metrics, which
+// are safe for concurrent use.
 type Budget struct {
 	limit int
 	bytes atomic.Int64
-	// newest is the class that was used last.
+	// newest is the most recently used class, and oldest the least recently
+	// used.
 	newest, oldest *podClass
 
 	// pending says that closed is not empty.
@@ -33,8 +35,8 @@ type Budget struct {
 // NewBudget returns a Budget of limit bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
 
-// NewMemo returns a Memo for f that shares b; a nil Budget makes one for it alone.
-// See the function NewMemo.
+// NewEquivalenceCache returns a cache for f within this Budget; a nil Budget
+// creates one for the cache alone. See the function NewEquivalenceCache.
 func (b *Budget) NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	m := NewEquivalenceCache(f)
 	if m != nil && b != nil && !fault.BudgetPerProfile {
@@ -43,20 +45,20 @@ func (b *Budget) NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	return m
 }
 
-// Bytes is about how much the Memos take together. Any goroutine may ask.
+// Bytes is about how much memory the caches use. It is safe for concurrent use.
 func (b *Budget) Bytes() int { return int(b.bytes.Load()) }
 
-// Limit is how much they may take.
+// Limit is how much memory the caches may use, in bytes.
 func (b *Budget) Limit() int { return b.limit }
 
 var (
 	cacheBytes = prometheus.NewDesc("berth_equivalence_cache_bytes",
-		"[ALPHA] About how many bytes the verdicts take that are remembered for all profiles together.", []string{}, nil)
+		"[ALPHA] Approximate memory of the equivalence caches of all profiles.", []string{}, nil)
 	cacheLimit = prometheus.NewDesc("berth_equivalence_cache_limit_bytes",
-		"[ALPHA] How many bytes the verdicts may take that are remembered for all profiles together.", []string{}, nil)
+		"[ALPHA] Maximum memory of the equivalence caches of all profiles.", []string{}, nil)
 )
 
-// Metrics returns the collector of the Budget's use.
+// Metrics returns the collector of the Budget.
 func (b *Budget) Metrics() []prometheus.Collector { return []prometheus.Collector{budgetCollector{b}} }
 
 // budgetCollector reads a Budget when it is scraped.
@@ -74,8 +76,8 @@ func (c budgetCollector) Collect(values chan<- prometheus.Metric) {
 	values <- prometheus.MustNewConstMetric(cacheLimit, prometheus.GaugeValue, float64(c.limit))
 }
 
-// Close gives back what m takes when the loop looks up the next class. Nothing may
-// look a pod up in m afterwards. A nil Memo takes nothing.
+// Close releases the memory of m, at the scheduling loop's next lookup in any
+// cache of the Budget. m must not be used afterwards; it may be nil.
 func (m *EquivalenceCache) Close() {
 	if m == nil {
 		return
@@ -87,7 +89,7 @@ func (m *EquivalenceCache) Close() {
 	b.pending.Store(true)
 }
 
-// sweep forgets what closed Memos take.
+// evictClosed evicts all classes of closed caches.
 func (b *Budget) evictClosed() {
 	if !b.pending.Load() {
 		return
@@ -105,8 +107,8 @@ func (b *Budget) evictClosed() {
 	}
 }
 
-// account adds to what m takes, and makes room when all take too much. The class
-// that was used last stays.
+// account adds bytes to the memory of m and evicts classes while the limit is
+// exceeded. The most recently used class is never evicted.
 func (b *Budget) account(m *EquivalenceCache, bytes int) {
 	b.add(m, bytes)
 	for b.Bytes() > b.limit && b.oldest != b.newest {
@@ -120,7 +122,8 @@ func (b *Budget) add(m *EquivalenceCache, bytes int) {
 	b.bytes.Add(int64(bytes))
 }
 
-// evict drops a class, and its sheet with the last of the sheet's classes.
+// evict removes a class, and its verdict table with the last of the table's
+// classes.
 func (b *Budget) evict(c *podClass) {
 	m := c.cache
 	if m.last == c && !fault.EvictedClassUsed {
@@ -135,7 +138,7 @@ func (b *Budget) evict(c *podClass) {
 	}
 }
 
-// touch makes c the class that was used last.
+// touch makes c the most recently used class.
 func (b *Budget) touch(c *podClass) {
 	if b.newest != c {
 		b.unlink(c)

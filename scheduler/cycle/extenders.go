@@ -12,9 +12,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// filterByExtenders asks the extenders in turn about the nodes that fit, each
-// about those that the ones before it left, and returns what they leave. The
-// error is that of one that may not be ignored.
+// findNodesThatPassExtenders calls Filter of one extender after the other, each
+// with the nodes that are left, and returns the nodes that pass all. The error
+// is that of an extender that is not ignorable.
 func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
 	for _, e := range r.Framework.Extenders() {
 		if len(nodes) == 0 {
@@ -26,7 +26,7 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 		fit, failed, unresolvable, err := e.Filter(r.Pod, nodes)
 		if err != nil {
 			if e.IsIgnorable() && !fault.ExtenderIgnoredFails {
-				klog.FromContext(ctx).V(2).Info("An extender failed, and may", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
+				klog.FromContext(ctx).V(2).Info("Ignoring an extender that failed", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
 				continue
 			}
 			return nil, err
@@ -36,11 +36,11 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 		if fault.ExtenderRefusalsResolvable {
 			code = fwk.Unschedulable
 		}
-		recordExtenderRejections(diagnosis, nodes, unresolvable, func(why string) *fwk.Status { return fwk.NewStatus(code, why).WithPlugin(plugin) })
+		recordExtenderRejections(diagnosis, nodes, unresolvable, func(reason string) *fwk.Status { return fwk.NewStatus(code, reason).WithPlugin(plugin) })
 		for name := range unresolvable {
-			delete(failed, name) // it outranks the other
+			delete(failed, name) // unresolvable takes precedence
 		}
-		recordExtenderRejections(diagnosis, nodes, failed, func(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(plugin) })
+		recordExtenderRejections(diagnosis, nodes, failed, func(reason string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reason).WithPlugin(plugin) })
 		if len(fit) != len(nodes) {
 			diagnosis.UnschedulablePlugins.Insert(plugin)
 		}
@@ -49,25 +49,25 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 	return nodes, nil
 }
 
-// refuse notes why nodes were refused, in their order; nodes share statuses.
-func recordExtenderRejections(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(why string) *fwk.Status) {
+// recordExtenderRejections sets the statuses of rejected nodes. Nodes with the
+// same reason share one.
+func recordExtenderRejections(diagnosis *framework.Diagnosis, nodes []fwk.NodeInfo, reasons extenderv1.FailedNodesMap, status func(reason string) *fwk.Status) {
 	known := map[string]*fwk.Status{}
 	for _, node := range nodes {
-		why, refused := reasons[node.Node().Name]
-		if !refused {
+		reason, rejected := reasons[node.Node().Name]
+		if !rejected {
 			continue
 		}
-		if known[why] == nil {
-			known[why] = status(why)
+		if known[reason] == nil {
+			known[reason] = status(reason)
 		}
-		diagnosis.NodeToStatus.Set(node.Node().Name, known[why])
+		diagnosis.NodeToStatus.Set(node.Node().Name, known[reason])
 	}
 }
 
-// scoreByExtenders adds what the extenders say of the nodes to their scores. One
-// that fails is left out, whatever its failure policy: as in kube-scheduler, a
-// pod is not kept waiting for taste. They are asked one after the other; the
-// sums are the same in any order.
+// addExtenderScores adds the extenders' weighted scores. As in kube-scheduler,
+// an extender that fails is left out whatever its failure policy. Extenders are
+// called one after the other; the sums do not depend on the order.
 func addExtenderScores(ctx context.Context, r Request, nodes []fwk.NodeInfo, scores *framework.Scores) {
 	for _, e := range r.Framework.Extenders() {
 		if !e.IsPrioritizer() || !e.IsInterested(r.Pod) {
@@ -75,16 +75,16 @@ func addExtenderScores(ctx context.Context, r Request, nodes []fwk.NodeInfo, sco
 		}
 		list, weight, err := e.Prioritize(r.Pod, nodes)
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("An extender's scores are left out", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
+			klog.FromContext(ctx).V(2).Info("Ignoring the scores of an extender that failed", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
 			continue
 		}
-		given := make(map[string]int64, len(*list))
+		scoreByNode := make(map[string]int64, len(*list))
 		for _, host := range *list {
-			given[host.Host] += host.Score * weight * extender.Scale
+			scoreByNode[host.Host] += host.Score * weight * extender.Scale
 		}
 		row := make(fwk.NodeScoreList, len(nodes))
 		for i, node := range nodes {
-			row[i] = fwk.NodeScore{Name: node.Node().Name, Score: given[node.Node().Name]}
+			row[i] = fwk.NodeScore{Name: node.Node().Name, Score: scoreByNode[node.Node().Name]}
 		}
 		scores.AddPluginScores(framework.ExtenderPluginName(e.Name()), row)
 	}

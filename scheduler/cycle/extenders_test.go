@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// voice is an extender that says what it is told to.
+// testExtender is an extender with configured answers.
 type testExtender struct {
 	name          string
 	filter        func(names []string) (fit []string, failed, unresolvable extenderv1.FailedNodesMap, err error)
@@ -68,7 +68,8 @@ func (v *testExtender) Prioritize(*v1.Pod, []fwk.NodeInfo) (*extenderv1.HostPrio
 	return &list, v.weight, v.scoreErr
 }
 
-// keeps lets some nodes through and says why others are not.
+// filterKeeps returns a Filter that keeps some nodes and rejects others for the
+// given reasons.
 func filterKeeps(fit string, failed, unresolvable extenderv1.FailedNodesMap) func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	return func([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 		return strings.Fields(fit), failed, unresolvable, nil
@@ -79,15 +80,15 @@ func filterFails([]string) ([]string, extenderv1.FailedNodesMap, extenderv1.Fail
 	return nil, nil, nil, errors.New("out of order")
 }
 
-// extended is a cluster of a, b and c where NodeName filters and extenders are
-// asked besides; score adds a plugin that finds all nodes alike.
+// extended returns a Framework with NodeResourcesFit and the extenders, and a
+// cluster of nodes a, b and c.
 func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *cache.Cache) {
 	t.Helper()
-	town := cache.New()
+	clusterCache := cache.New()
 	for i, name := range []string{"a", "b", "c"} {
-		town.SetNode(fixture.Node(name).CreationOrder(i).Capacity("cpu", "4", "pods", "10").Obj())
+		clusterCache.SetNode(fixture.Node(name).CreationOrder(i).Capacity("cpu", "4", "pods", "10").Obj())
 	}
-	town.UpdateSnapshot()
+	clusterCache.UpdateSnapshot()
 	registry := plugins.InTree()
 	fit := registry["NodeResourcesFit"].NewArgs()
 	registry["NodeResourcesFit"].Default(fit)
@@ -102,12 +103,12 @@ func extended(t *testing.T, extenders ...*testExtender) (*framework.Framework, *
 	}
 	f, err := framework.New(t.Context(), framework.Config{
 		Profile: "p", Chains: chains, Args: map[string]runtime.Object{"NodeResourcesFit": fit}, Extenders: all,
-	}, registry, framework.Host{Lister: town.Snapshot(), Nominator: town.Nominator, Clock: clock.RealClock{}})
+	}, registry, framework.Host{Lister: clusterCache.Snapshot(), Nominator: clusterCache.Nominator, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
-	return f, town
+	return f, clusterCache
 }
 
 func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
@@ -120,74 +121,74 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 		Codes     map[string]fwk.Code
 	}
 	no := extenderv1.FailedNodesMap{}
-	unfit := func(message string, blamed []string, codes map[string]fwk.Code) outcome {
+	unfeasible := func(message string, blamed []string, codes map[string]fwk.Code) outcome {
 		return outcome{Message: message, Blamed: blamed, Codes: codes}
 	}
-	for sentence, test := range map[string]struct {
+	for description, test := range map[string]struct {
 		extenders []*testExtender
 		want      outcome
-		asked     [][]string
+		filtered  [][]string
 	}{
-		"each is asked about what those before it left": {
+		"each extender filters the nodes that the ones before it kept": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("a c", extenderv1.FailedNodesMap{"b": "no"}, no)}, {name: "y", filter: filterKeeps("c", extenderv1.FailedNodesMap{"a": "no"}, no)}},
-			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"a c"}},
+			want:      outcome{Node: "c", Feasible: 1, Evaluated: 3}, filtered: [][]string{{"a b c"}, {"a c"}},
 		},
-		"what victims resolve and what they do not": {
+		"failed nodes are Unschedulable, unresolvable ones UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
-			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
-			asked: [][]string{{"a b c"}},
+			filtered: [][]string{{"a b c"}},
 		},
-		"what is unresolvable outranks the other": {
+		"a node that is failed and unresolvable is UnschedulableAndUnresolvable": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "busy", "b": "busy", "c": "busy"}, extenderv1.FailedNodesMap{"c": "broken"})}},
-			want: unfit("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 1 broken, 2 busy.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.UnschedulableAndUnresolvable}),
-			asked: [][]string{{"a b c"}},
+			filtered: [][]string{{"a b c"}},
 		},
-		"when nothing is left nobody else is asked": {
+		"if no node is left no other extender is called": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("", extenderv1.FailedNodesMap{"a": "no", "b": "no", "c": "no"}, no)}, {name: "y", filter: filterFails}},
-			want: unfit("0/3 nodes are available: 3 no.", []string{"Extender/x"},
+			want: unfeasible("0/3 nodes are available: 3 no.", []string{"Extender/x"},
 				map[string]fwk.Code{"a": fwk.Unschedulable, "b": fwk.Unschedulable, "c": fwk.Unschedulable}),
-			asked: [][]string{{"a b c"}, nil},
+			filtered: [][]string{{"a b c"}, nil},
 		},
-		"one that fails fails the attempt": {
-			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, asked: [][]string{{"a b c"}},
+		"an extender that fails fails the attempt": {
+			extenders: []*testExtender{{name: "x", filter: filterFails}}, want: outcome{Message: "out of order"}, filtered: [][]string{{"a b c"}},
 		},
-		"one that may be ignored does not": {
+		"an ignorable extender that fails does not fail the attempt": {
 			extenders: []*testExtender{{name: "x", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}, {name: "y", filter: filterFails, ignorable: true}},
-			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{{"a b c"}, {"b"}},
+			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, filtered: [][]string{{"a b c"}, {"b"}},
 		},
-		"one whose business it is not is not asked": {
+		"an extender that is not interested is not called": {
 			extenders: []*testExtender{{name: "x", filter: filterFails, uninterested: true}, {name: "y", filter: filterKeeps("b", extenderv1.FailedNodesMap{"a": "no", "c": "no"}, no)}},
-			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, asked: [][]string{nil, {"a b c"}},
+			want:      outcome{Node: "b", Feasible: 1, Evaluated: 3}, filtered: [][]string{nil, {"a b c"}},
 		},
 		"scores are ten times the weight": {
 			extenders: []*testExtender{{name: "x", scores: map[string]int64{"b": 10, "c": 1}, weight: 1}, {name: "y", scores: map[string]int64{"c": 5}, weight: 2}},
 			want:      outcome{Node: "c", Feasible: 3, Evaluated: 3},
 		},
-		"scores that fail are left out": {
+		"scores of an extender that fails are left out": {
 			extenders: []*testExtender{{name: "x", scoreErr: errors.New("out of order")}, {name: "y", scores: map[string]int64{"b": 1}, weight: 1}},
 			want:      outcome{Node: "b", Feasible: 3, Evaluated: 3},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			f, town := extended(t, test.extenders...)
-			for _, memo := range []*cycle.EquivalenceCache{nil, cycle.NewEquivalenceCache(f)} {
+		t.Run(description, func(t *testing.T) {
+			f, clusterCache := extended(t, test.extenders...)
+			for _, equivalenceCache := range []*cycle.EquivalenceCache{nil, cycle.NewEquivalenceCache(f)} {
 				for _, e := range test.extenders {
 					e.filtered = nil
 				}
 				placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
+					Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: equivalenceCache,
 				})
 				var got outcome
-				var unfit *framework.FitError
+				var unfeasible *framework.FitError
 				switch {
-				case errors.As(err, &unfit):
+				case errors.As(err, &unfeasible):
 					got.Message, got.Codes = err.Error(), map[string]fwk.Code{}
-					for name := range unfit.Diagnosis.UnschedulablePlugins {
+					for name := range unfeasible.Diagnosis.UnschedulablePlugins {
 						got.Blamed = append(got.Blamed, name)
 					}
-					unfit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
+					unfeasible.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, s *fwk.Status) { got.Codes[node] = s.Code() })
 				case err != nil:
 					got.Message = err.Error()
 				default:
@@ -196,9 +197,9 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("outcome (-want +got):\n%s", diff)
 				}
-				for i, asked := range test.asked {
-					if diff := cmp.Diff(asked, test.extenders[i].filtered); diff != "" {
-						t.Errorf("%s was asked (-want +got):\n%s", test.extenders[i].name, diff)
+				for i, filtered := range test.filtered {
+					if diff := cmp.Diff(filtered, test.extenders[i].filtered); diff != "" {
+						t.Errorf("%s filtered (-want +got):\n%s", test.extenders[i].name, diff)
 					}
 				}
 			}
@@ -206,12 +207,12 @@ func TestExtendersFilterAndScoreAfterPlugins(t *testing.T) {
 	}
 }
 
-// The record of a decision names an extender beside the plugins, and its scores
-// are part of the sum.
+// An extender's scores are part of the total, and are recorded under the
+// extender's name.
 func TestExtenderScoresAreInThePlacement(t *testing.T) {
-	f, town := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
+	f, clusterCache := extended(t, &testExtender{name: "x", scores: map[string]int64{"b": 7}, weight: 3})
 	placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: cycle.NewEquivalenceCache(f),
+		Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: cycle.NewEquivalenceCache(f),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestExtenderScoresAreInThePlacement(t *testing.T) {
 	}
 }
 
-// What an extender said of one pod is not said of the next one like it.
+// An extender's answer for one pod is not used for the next pod of its class.
 func TestExtenderResultsAreNotCached(t *testing.T) {
 	chosen := "a"
 	x := &testExtender{name: "x"}
@@ -235,11 +236,11 @@ func TestExtenderResultsAreNotCached(t *testing.T) {
 		}
 		return []string{chosen}, failed, nil, nil
 	}
-	f, town := extended(t, x)
-	memo := cycle.NewEquivalenceCache(f)
+	f, clusterCache := extended(t, x)
+	equivalenceCache := cycle.NewEquivalenceCache(f)
 	for _, chosen = range []string{"a", "b", "c", "b"} {
 		placement, err := new(cycle.Cycle).Run(t.Context(), cycle.Request{
-			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: town.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: memo,
+			Framework: f, Pod: fixture.Pod("p").Obj(), Snapshot: clusterCache.Snapshot(), State: framework.NewCycleState(), EquivalenceCache: equivalenceCache,
 		})
 		if err != nil || placement.Node != chosen {
 			t.Errorf("the pod went to %v (%v), want %s", placement, err, chosen)

@@ -13,89 +13,89 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Matrix is what every plugin says about every node, where an attempt asks no
-// further than the first that refuses, and no more nodes than it needs.
+// Matrix is the result of every plugin for every node. An attempt, in contrast,
+// stops at the first plugin that rejects a node, and at the last node it needs.
 type Matrix struct {
-	// Refused is who refuses the pod itself and why, so that no node was asked;
-	// nil where nobody does.
+	// PreFilterStatus is the status with which PreFilter rejected the pod, so
+	// that no node was evaluated; nil if it did not.
 	PreFilterStatus *fwk.Status
-	// Rows are in the order in which nodes are tried.
+	// Rows are in the order of the snapshot's nodes.
 	Rows []Row
 }
 
-// Row is what is said about one node.
+// Row is the result for one node.
 type Row struct {
 	Node string
-	// Failed says that a plugin failed, so that it is not known what they say.
+	// Failed says that a plugin failed, so that the result is incomplete.
 	Failed bool
-	// Refusals are in the order of the Filter chain; none where the pod fits.
+	// Rejections are in the order of the Filter chain; none if the pod fits.
 	Rejections []PluginRejection
-	// Score is what the node was given beside all others that fit; nil where the
-	// pod does not fit.
+	// Score is the node's score among all feasible nodes; nil if the pod does
+	// not fit.
 	Score *decision.NodeScore
 }
 
-// Fits says whether the pod does.
+// Feasible reports whether the pod fits on the node.
 func (r *Row) Feasible() bool { return !r.Failed && len(r.Rejections) == 0 }
 
-// Refusal is what one plugin has against a node.
+// PluginRejection is the rejection of a node by one plugin.
 type PluginRejection struct {
 	Plugin string
-	// Code is the refusal's, in the framework's words.
+	// Code is the name of the status code.
 	Code    string
 	Missing []decision.Missing
 }
 
-// Everywhere asks every Filter plugin about every node, and every Score plugin
-// about those that fit. It moves nothing: neither the snapshot nor where the next
-// walk starts. The error is a plugin's.
+// EvaluateAllNodes runs every Filter plugin for every node, and every Score
+// plugin for the feasible ones. It changes neither the snapshot nor the start
+// index of the next attempt. The error is a plugin's.
 func EvaluateAllNodes(ctx context.Context, r Request) (*Matrix, error) {
-	said := runPreFilter(ctx, r)
-	if !said.status.IsSuccess() {
-		if !said.status.IsRejected() {
-			return nil, said.status.AsError()
+	preFiltered := runPreFilter(ctx, r)
+	if !preFiltered.status.IsSuccess() {
+		if !preFiltered.status.IsRejected() {
+			return nil, preFiltered.status.AsError()
 		}
-		return rejectedByPreFilter(r, said.status), nil
+		return rejectedByPreFilter(r, preFiltered.status), nil
 	}
 	m := &Matrix{Rows: make([]Row, 0, r.Snapshot.Len())}
-	var fit []fwk.NodeInfo
+	var feasible []fwk.NodeInfo
 	for _, node := range r.Snapshot.Nodes() {
-		row := evaluateNode(ctx, r, said, node)
+		row := evaluateNode(ctx, r, preFiltered, node)
 		if row.Feasible() {
-			fit = append(fit, node)
+			feasible = append(feasible, node)
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	return m, m.score(ctx, r, fit)
+	return m, m.score(ctx, r, feasible)
 }
 
 func rejectedByPreFilter(r Request, status *fwk.Status) *Matrix {
 	m := &Matrix{PreFilterStatus: status}
-	refusal := pluginRejection(framework.NodeRejection{Status: status})
+	rejection := pluginRejection(framework.NodeRejection{Status: status})
 	for _, node := range r.Snapshot.Nodes() {
-		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Rejections: []PluginRejection{refusal}})
+		m.Rows = append(m.Rows, Row{Node: node.Node().Name, Rejections: []PluginRejection{rejection}})
 	}
 	return m
 }
 
-// ask is what is said about one node.
-func evaluateNode(ctx context.Context, r Request, said *preFilterResult, node fwk.NodeInfo) Row {
+// evaluateNode runs every Filter plugin for one node.
+func evaluateNode(ctx context.Context, r Request, preFiltered *preFilterResult, node fwk.NodeInfo) Row {
 	row := Row{Node: node.Node().Name}
 	missing, ok := r.Framework.AllRejections(ctx, r.State, r.Pod, node)
 	row.Failed = !ok
 	for _, m := range missing {
-		refusal := pluginRejection(m)
-		at := slices.IndexFunc(row.Rejections, func(known PluginRejection) bool { return known.Plugin == refusal.Plugin })
+		rejection := pluginRejection(m)
+		at := slices.IndexFunc(row.Rejections, func(known PluginRejection) bool { return known.Plugin == rejection.Plugin })
 		if at < 0 {
-			row.Rejections = append(row.Rejections, refusal)
+			row.Rejections = append(row.Rejections, rejection)
 		} else {
-			row.Rejections[at].Missing = append(row.Rejections[at].Missing, refusal.Missing...)
+			row.Rejections[at].Missing = append(row.Rejections[at].Missing, rejection.Missing...)
 		}
 	}
-	if row.Feasible() && !said.nodes.AllNodes() && !said.nodes.NodeNames.Has(row.Node) {
-		who := strings.Join(sets.List(said.plugins), " and ")
-		row.Rejections = []PluginRejection{{Plugin: who, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
-			{Plugin: who, Reason: "is not among the nodes that the pod may go to"},
+	if row.Feasible() && !preFiltered.nodes.AllNodes() && !preFiltered.nodes.NodeNames.Has(row.Node) {
+		plugins := strings.Join(sets.List(preFiltered.plugins), " and ")
+		row.Rejections = []PluginRejection{{Plugin: plugins, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
+			{Plugin: plugins, Reason: "is not among the nodes that PreFilter allows"},
 		}}}
 	}
 	return row
@@ -108,19 +108,19 @@ func pluginRejection(m framework.NodeRejection) PluginRejection {
 	}
 }
 
-// score gives the rows of nodes that fit their scores.
-func (m *Matrix) score(ctx context.Context, r Request, fit []fwk.NodeInfo) error {
-	if len(fit) == 0 {
+// score sets the scores of the feasible nodes' rows.
+func (m *Matrix) score(ctx context.Context, r Request, feasible []fwk.NodeInfo) error {
+	if len(feasible) == 0 {
 		return nil
 	}
-	if status := r.Framework.RunPreScorePlugins(ctx, r.State, r.Pod, fit); !status.IsSuccess() {
+	if status := r.Framework.RunPreScorePlugins(ctx, r.State, r.Pod, feasible); !status.IsSuccess() {
 		return fmt.Errorf("scoring: %w", status.AsError())
 	}
-	scores, status := r.Framework.ScoreNodes(ctx, r.State, r.Pod, fit)
+	scores, status := r.Framework.ScoreNodes(ctx, r.State, r.Pod, feasible)
 	if !status.IsSuccess() {
 		return fmt.Errorf("scoring: %w", status.AsError())
 	}
-	all, next := &referenceScores{fit, scores}, 0
+	all, next := &referenceScores{feasible, scores}, 0
 	for i := range m.Rows {
 		if m.Rows[i].Feasible() {
 			score := all.Score(next)

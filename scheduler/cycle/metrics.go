@@ -9,31 +9,31 @@ import (
 var (
 	attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_cycle_attempts_total",
-		Help: "[ALPHA] Attempts to find a node, by the way they went: from verdicts that were remembered, or plain, asking every plugin.",
+		Help: "[ALPHA] Scheduling cycles by way: remembered (by the equivalence cache) or plain (by the reference, which runs every plugin for every node).",
 	}, []string{"way"})
 	checks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_equivalence_cache_checks_total",
-		Help: "[ALPHA] Verdicts that were remembered and made again, by whether they were the same. A different one is a bug; the attempt went the plain way.",
+		Help: "[ALPHA] Cached verdicts that were computed again, by whether they were the same. A different one is a bug; the reference then scheduled the pod.",
 	}, []string{"result"})
 	classesCreated = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_equivalence_cache_classes_total",
-		Help: "[ALPHA] Classes of pods that were met for the first time.",
+		Help: "[ALPHA] Pod classes added to the equivalence caches.",
 	})
 	evictions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "berth_equivalence_cache_evictions_total",
-		Help: "[ALPHA] Classes of pods that were forgotten to make room for others.",
+		Help: "[ALPHA] Pod classes evicted from the equivalence caches to stay within their memory limit.",
 	})
 
 	cachedAttempts, uncachedAttempts  = attempts.WithLabelValues("remembered"), attempts.WithLabelValues("plain")
 	matchingChecks, mismatchingChecks = checks.WithLabelValues("same"), checks.WithLabelValues("different")
 )
 
-// Metrics returns the collectors of this room.
+// Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector {
 	return []prometheus.Collector{attempts, checks, classesCreated, evictions}
 }
 
-// count counts what happened, unless f's plugins are only on trial.
+// increment increments a counter, unless f's plugins are on trial.
 func increment(f *framework.Framework, what prometheus.Counter) {
 	if !f.OnTrial() {
 		what.Inc()

@@ -7,26 +7,27 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// Placement is where a pod goes, and how that came about. Its scores are good
+// Placement is the chosen node and how it was chosen. Its scores are valid
 // until the next attempt.
 type Placement struct {
 	Node string
-	// Evaluated is how many nodes were asked, Feasible how many of them fit.
+	// Evaluated is the number of nodes that were evaluated, Feasible the number
+	// of them that fit.
 	Evaluated, Feasible int
-	// Winner is Node's index among the nodes that were scored.
+	// Winner is Node's index among the scored nodes.
 	Winner int
-	// scores is nil when one node alone fitted, since nothing was scored then.
+	// scores is nil if only one node was feasible, which is then not scored.
 	scores scores
 }
 
-// scores are those of the nodes that fit.
+// scores are the scores of the feasible nodes.
 type scores interface {
 	Len() int
 	Totals() []int64
 	Score(i int) decision.NodeScore
 }
 
-// Scored is how many nodes were scored.
+// Scored is the number of scored nodes.
 func (p *Placement) Scored() int {
 	if p.scores == nil {
 		return 0
@@ -34,11 +35,11 @@ func (p *Placement) Scored() int {
 	return p.scores.Len()
 }
 
-// Score is the record of the i-th node that was scored.
+// Score returns the record of the i-th scored node.
 func (p *Placement) Score(i int) decision.NodeScore { return p.scores.Score(i) }
 
-// Top returns the records of the k best nodes, best first; the winner comes
-// before its equals.
+// Top returns the records of the k best nodes, best first. Of nodes with equal
+// scores the winner comes first.
 func (p *Placement) Top(k int) []decision.NodeScore {
 	if p.scores == nil {
 		return nil
@@ -46,7 +47,7 @@ func (p *Placement) Top(k int) []decision.NodeScore {
 	return decision.TopNodes(p.scores.Totals(), p.Winner, k, p.scores.Score)
 }
 
-// plainScores are the scores that every plugin gave every node.
+// referenceScores are the scores computed by the reference.
 type referenceScores struct {
 	nodes  []fwk.NodeInfo
 	scores *framework.Scores
@@ -65,4 +66,144 @@ func (p *referenceScores) Score(i int) decision.NodeScore {
 		score.Plugins[plugin] = p.scores.Weighted[row][i].Score
 	}
 	return score
+}
+
+// ranking is the scores of the feasible nodes of a cached attempt. Later
+// attempts reuse it.
+type ranking struct {
+	attempt *attempt
+	// base is added to the total of every node.
+	base int64
+	// plugins are the normalized scores that are not part of the cached
+	// verdicts. totals are the sums by node without base.
+	plugins []pluginRanking
+	totals  []int64
+	raw     []int64
+	// buffers hold the scores of plugins, by index in the Score chain.
+	buffers [][]int64
+}
+
+// pluginRanking is one plugin's unweighted scores: the same for all nodes, or
+// one per node.
+type pluginRanking struct {
+	*framework.ClassScore
+	sameScore int64
+	scores    []int64 // nil if all nodes have sameScore
+}
+
+// score scores the feasible nodes. It returns false if a plugin failed.
+func (r *ranking) score(a *attempt) bool {
+	r.attempt, r.base = a, 0
+	r.plugins = r.plugins[:0]
+	r.buffers = resize(r.buffers, a.framework.NumScorePlugins())
+	for i := range a.class.forms.CacheableScores {
+		if form := &a.class.forms.CacheableScores[i]; form.Normalizer != nil {
+			r.plugins = append(r.plugins, a.rankCached(form, &r.buffers[form.Index]))
+		}
+	}
+	for i := range a.class.forms.UncachedScores {
+		form := &a.class.forms.UncachedScores[i]
+		part, scoring := a.rankUncached(form, &r.buffers[form.Index])
+		switch scoring {
+		case framework.ScoreFailed:
+			return false
+		case framework.Scored:
+			r.plugins = append(r.plugins, part)
+		}
+	}
+	r.runOpaquePlugins(a)
+	r.sumTotals()
+	return true
+}
+
+// runOpaquePlugins adds the scores of the opaque plugins.
+func (r *ranking) runOpaquePlugins(a *attempt) {
+	if !a.framework.IsOpaque(a.Pod, "") {
+		return
+	}
+	plugins, scores, status := a.framework.RunOpaqueScorePlugins(a.ctx, a.State, a.Pod, a.feasibleNodes())
+	if !status.IsSuccess() {
+		a.failure = status
+		return
+	}
+	for i, plugin := range plugins {
+		buffer := &r.buffers[plugin.Index]
+		*buffer = resize(*buffer, len(scores[i]))
+		for n := range scores[i] {
+			(*buffer)[n] = scores[i][n].Score
+		}
+		form := &framework.ClassScore{Plugin: plugin.Plugin, Index: plugin.Index, Weight: plugin.Weight}
+		r.plugins = append(r.plugins, pluginRanking{ClassScore: form, scores: *buffer})
+	}
+}
+
+// rankCached normalizes the cached raw scores of one plugin.
+func (a *attempt) rankCached(form *framework.ClassScore, buffer *[]int64) pluginRanking {
+	row := a.class.rawScores[form.Index]
+	if row == nil {
+		zero := [1]int64{}
+		form.Normalizer.Normalize(zero[:])
+		return pluginRanking{ClassScore: form, sameScore: zero[0]}
+	}
+	*buffer = resize(*buffer, len(a.feasible))
+	scores := *buffer
+	for i, slot := range a.feasible {
+		scores[i] = row[slot]
+	}
+	form.Normalizer.Normalize(scores)
+	return pluginRanking{ClassScore: form, scores: scores}
+}
+
+// rankUncached scores the feasible nodes by an uncached plugin.
+func (a *attempt) rankUncached(form *framework.ClassScore, buffer *[]int64) (pluginRanking, framework.ScoreResult) {
+	*buffer = resize(*buffer, len(a.feasible))
+	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *buffer)
+	if scoring == framework.Scored && form.Normalizer != nil {
+		form.Normalizer.Normalize(*buffer)
+	}
+	return pluginRanking{ClassScore: form, scores: *buffer}, scoring
+}
+
+// sumTotals adds the weighted scores of all plugins to base and totals.
+func (r *ranking) sumTotals() {
+	for i := range r.plugins {
+		if r.plugins[i].scores == nil {
+			r.base += r.plugins[i].Weight * r.plugins[i].sameScore
+		}
+	}
+	for p := range r.plugins {
+		part := &r.plugins[p]
+		for i, score := range part.scores {
+			r.totals[i] += part.Weight * score
+		}
+	}
+}
+
+// Len is the number of nodes.
+func (r *ranking) Len() int { return len(r.totals) }
+
+// Totals are the scores by node without base, which all nodes have.
+func (r *ranking) Totals() []int64 { return r.totals }
+
+// Score returns the record of the i-th node.
+func (r *ranking) Score(i int) decision.NodeScore {
+	a := r.attempt
+	slot := a.feasible[i]
+	record := decision.NodeScore{
+		Node: a.snapshot.Columns().Nodes[slot].Node().Name, Score: r.base + r.totals[i], Plugins: map[string]int64{},
+	}
+	for p := range r.plugins {
+		if part := &r.plugins[p]; part.scores == nil {
+			record.Plugins[part.Plugin] = part.Weight * part.sameScore
+		} else {
+			record.Plugins[part.Plugin] = part.Weight * part.scores[i]
+		}
+	}
+	for f := range a.class.forms.CacheableScores {
+		form := &a.class.forms.CacheableScores[f]
+		if raw := [1]int64{}; form.Normalizer == nil && form.BatchScore.Score([]framework.Slot{slot}, raw[:]) == framework.Scored {
+			record.Plugins[form.Plugin] = form.Weight * raw[0]
+		}
+	}
+	return record
 }

@@ -6,27 +6,122 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
-// RunPreBindPreFlights asks which PreBind plugins will have work to do, and
-// which of them may work side by side. Skip means that none will.
+// maxPermitWait is the longest time that a Permit plugin can make a pod wait,
+// as in kube-scheduler.
+const maxPermitWait = 15 * time.Minute
+
+// RunReservePluginsReserve calls Reserve of every plugin until one fails. After
+// a failure the caller calls RunReservePluginsUnreserve.
+func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
+	ctx, point := f.beginPoint(ctx, state, "Reserve")
+	defer point.end(&status)
+	running := ""
+	defer f.recoverPanic(pod, state, &running, "Reserve", &status)
+	w := callWatchOf(state)
+	for _, plugin := range f.reserve {
+		running = plugin.Name()
+		outer := f.beginCall(w, running, "Reserve")
+		begin := f.callStart(state)
+		s := plugin.Reserve(ctx, state, pod, node)
+		f.observePluginDuration(begin, running, "Reserve", s)
+		if f.endCall(w, running, outer) {
+			// The plugin may still reserve something; the pod keeps its
+			// resources until Unreserve has run.
+			return fwk.AsStatus(&CallTimeoutError{Call{running, "Reserve"}}).WithPlugin(running)
+		}
+		if !s.IsSuccess() {
+			return attributeStatus(s, running, "Reserve")
+		}
+	}
+	return nil
+}
+
+// RunReservePluginsUnreserve calls Unreserve of every plugin in reverse order,
+// also of plugins whose Reserve was not called. A panic of one plugin does not
+// stop the others.
+func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	var status *fwk.Status
+	ctx, point := f.beginPoint(ctx, state, "Unreserve")
+	defer point.end(&status)
+	w := callWatchOf(state)
+	for i := len(f.reserve) - 1; i >= 0; i-- {
+		plugin := f.reserve[i]
+		if fault.UnreserveInOrder {
+			plugin = f.reserve[len(f.reserve)-1-i]
+		}
+		s := f.callRecovered(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
+			outer := f.beginCall(w, plugin.Name(), "Unreserve")
+			defer f.endCall(w, plugin.Name(), outer)
+			defer f.trackBindingCall(state, plugin.Name(), "Unreserve")()
+			begin := f.callStart(state)
+			plugin.Unreserve(ctx, state, pod, node)
+			f.observePluginDuration(begin, plugin.Name(), "Unreserve", nil)
+			return nil
+		})
+		if !s.IsSuccess() {
+			status = s
+		}
+	}
+}
+
+// RunPermitPlugins calls Permit of every plugin until one rejects the pod. With
+// a Wait status, waits holds the longest time to wait for each plugin.
+func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (timeouts map[string]time.Duration, status *fwk.Status) {
+	ctx, point := f.beginPoint(ctx, state, "Permit")
+	defer point.end(&status)
+	running := ""
+	defer f.recoverPanic(pod, state, &running, "Permit", &status)
+	var wait *fwk.Status
+	w := callWatchOf(state)
+	for _, plugin := range f.permit {
+		running = plugin.Name()
+		outer := f.beginCall(w, running, "Permit")
+		begin := f.callStart(state)
+		s, timeout := plugin.Permit(ctx, state, pod, node)
+		f.observePluginDuration(begin, running, "Permit", s)
+		f.endCall(w, running, outer)
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			if timeouts == nil {
+				timeouts = map[string]time.Duration{}
+			}
+			timeouts[running], wait = min(timeout, maxPermitWait), s
+		default:
+			return nil, attributeStatus(s, running, "Permit").WithPlugin(running)
+		}
+	}
+	if wait != nil {
+		wait.AppendReason("one or more plugins asked to wait and no plugin rejected pod")
+	}
+	return timeouts, wait
+}
+
+// RunPreBindPreFlights calls PreBindPreFlight of every PreBind plugin and
+// stores in state which plugins to skip and which may run in parallel. Skip
+// means that no PreBind plugin has work to do.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreBindPreFlight")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreBindPreFlight")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
-		over := f.trackBindingCall(state, running, "PreBindPreFlight")
+		end := f.trackBindingCall(state, running, "PreBindPreFlight")
 		begin := f.callStart(state)
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "PreBindPreFlight", s)
-		over()
+		end()
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
 		}
@@ -46,11 +141,12 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 	return answer
 }
 
-// RunPreBindPlugins lets the PreBind chain do its work. Neighbours that allow
-// it run side by side; the first failure cancels the rest of its group.
+// RunPreBindPlugins calls PreBind of every plugin that is not skipped.
+// Neighbors that allow it run in parallel; the first failure cancels the others
+// of its group.
 func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreBind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreBind")
+	defer point.end(&status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
 		s := f.callRecovered(pod, plugin.Name(), "PreBind", func() *fwk.Status {
 			defer f.trackBindingCall(state, plugin.Name(), "PreBind")()
@@ -75,9 +171,9 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 	return nil
 }
 
-// preBindGroups splits the chain into runs of neighbours that may work side by
-// side. A plugin that is skipped still parts its neighbours unless it allows
-// company.
+// preBindGroups splits the PreBind chain into groups of neighbors that may run
+// in parallel. A skipped plugin that does not allow parallel runs separates its
+// neighbors.
 func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 	skipped, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
 	var groups [][]fwk.PreBindPlugin
@@ -99,7 +195,8 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 	return groups
 }
 
-// together runs the plugins of one group, and returns the first failure.
+// runPreBindGroup runs the plugins of one group in parallel, waits for all of
+// them and returns the first failure.
 func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlugin, run func(context.Context, fwk.PreBindPlugin) *fwk.Status) *fwk.Status {
 	if len(group) == 1 {
 		return run(ctx, group[0])
@@ -107,17 +204,17 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		once  sync.Once
-		first *fwk.Status
-		left  atomic.Int32
-		over  = make(chan struct{})
+		once      sync.Once
+		first     *fwk.Status
+		remaining atomic.Int32
+		end       = make(chan struct{})
 	)
-	left.Store(int32(len(group)))
+	remaining.Store(int32(len(group)))
 	for _, plugin := range group {
 		f.Go(func() {
 			defer func() {
-				if left.Add(-1) == 0 {
-					close(over)
+				if remaining.Add(-1) == 0 {
+					close(end)
 				}
 			}()
 			if s := run(ctx, plugin); !s.IsSuccess() {
@@ -128,25 +225,26 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 			}
 		})
 	}
-	// The plugins are told to end when ctx ends, and are waited for all the same.
-	_ = f.Wait(context.WithoutCancel(ctx), over)
+	// The plugins should end when ctx ends, but nothing of the pod may be
+	// undone while one still runs.
+	_ = f.Wait(context.WithoutCancel(ctx), end)
 	return first
 }
 
-// RunBindPlugins asks the Bind plugins in turn until one takes the pod. Skip
-// means that none did.
+// RunBindPlugins calls Bind of one plugin after the other until one does not
+// return Skip. Skip means that no plugin bound the pod.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Bind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Bind")
+	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
 		running = plugin.Name()
-		over := f.trackBindingCall(state, running, "Bind")
+		end := f.trackBindingCall(state, running, "Bind")
 		begin := f.callStart(state)
 		s := plugin.Bind(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "Bind", s)
-		over()
+		end()
 		if s.IsSkip() {
 			continue
 		}
@@ -155,14 +253,14 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 		}
 		return nil
 	}
-	return fwk.NewStatus(fwk.Skip, "no Bind plugin took the pod")
+	return fwk.NewStatus(fwk.Skip, "no Bind plugin bound the pod")
 }
 
-// RunPostBindPlugins tells the PostBind chain that the pod is bound.
+// RunPostBindPlugins calls PostBind of every plugin.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	var status *fwk.Status
-	ctx, at := f.beginPoint(ctx, state, "PostBind")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PostBind")
+	defer point.end(&status)
 	for _, plugin := range f.postBind {
 		_ = f.callRecovered(pod, plugin.Name(), "PostBind", func() *fwk.Status {
 			defer f.trackBindingCall(state, plugin.Name(), "PostBind")()
@@ -174,11 +272,43 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	}
 }
 
-// blame names the plugin in a refusal, and wraps anything else as an error of
-// that plugin.
+// attributeStatus adds the plugin's name to a rejection, and turns every other
+// status into an error of that plugin.
 func attributeStatus(s *fwk.Status, plugin, point string) *fwk.Status {
 	if s.IsRejected() {
 		return s.WithPlugin(plugin)
 	}
 	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, s.AsError()))
+}
+
+// bindingDataKey is the CycleState key of BindingData.
+const bindingDataKey fwk.StateKey = "berth.dev/binding"
+
+// BindingData is what the Binding object of a pod holds besides pod and node.
+// The API server merges the annotations into the pod in the same write, and
+// rejects the write if the pod has another resource version.
+type BindingData struct {
+	// Annotations are added to the pod; may be nil.
+	Annotations map[string]string
+	// ResourceVersion is the newest known one of the pod; empty for no check.
+	ResourceVersion string
+}
+
+// Clone returns d itself, because it is written once and read once.
+func (d *BindingData) Clone() fwk.StateData { return d }
+
+// WriteBindingData stores data in state for the Bind plugin.
+func WriteBindingData(state fwk.CycleState, data *BindingData) { state.Write(bindingDataKey, data) }
+
+// ReadBindingData returns the BindingData in state, or the zero value if there
+// is none.
+func ReadBindingData(state fwk.CycleState) BindingData {
+	stored, err := state.Read(bindingDataKey)
+	if err != nil {
+		return BindingData{}
+	}
+	if data, ok := stored.(*BindingData); ok {
+		return *data
+	}
+	return BindingData{}
 }

@@ -7,57 +7,56 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Slot is a node's place in Columns. A node keeps its slot while it is there;
-// then another one may get it.
+// Slot is the index of a node in Columns. A node keeps its slot until it is
+// deleted; then the slot is reused.
 type Slot = int32
 
-// Row is those numbers of a node that most verdicts are made from. Amounts of
-// cpu are in millicores, all others in bytes.
+// Row is the numbers of one node that most plugins read. CPU is in millicores,
+// everything else in bytes.
 type Row struct {
-	// Offered is node.status.allocatable, Taken what the pods request, Scored
-	// what they are scored with.
+	// Allocatable is node.status.allocatable, Requested the sum of the pods'
+	// requests, NonZero that sum with defaults for containers without requests.
 	AllocatableCPU, AllocatableMemory, AllocatableStorage int64
 	RequestedCPU, RequestedMemory, RequestedStorage       int64
 	NonZeroCPU, NonZeroMemory                             int64
-	// Room is how many pods the node takes, Pods how many it has.
+	// AllowedPods is allocatable pods, Pods the number of pods on the node.
 	AllowedPods, Pods int64
-	// Images is how many names of images the node knows.
+	// Images is the number of image names on the node.
 	Images int32
 	// Cordoned is spec.unschedulable.
 	Cordoned bool
 }
 
-// Columns is what stands in NodeInfos, once more, by slot: so that a plugin
-// can judge many nodes without a call for each. They move when the snapshot
-// does.
+// Columns hold the contents of all NodeInfos of a snapshot in arrays by slot,
+// so that a plugin can evaluate many nodes in one call. They change only in
+// cache.UpdateSnapshot and are not safe for concurrent use with it.
 type Columns struct {
-	// Nodes holds the NodeInfo of each slot, nil where the slot is free.
+	// Nodes holds the NodeInfo of each slot, nil for a free slot.
 	Nodes []*NodeInfo
-	// Rows holds the numbers.
-	Rows []Row
-	// Versions holds what changes with every change to the node in a slot, and
-	// does not come back within an era. It is never 0.
+	Rows  []Row
+	// Versions holds the version of each slot. It changes with every change to
+	// the node and is unique for the slot within an era. It is never 0.
 	Versions []uint32
-	// Taints holds the number of each node's list of taints. Lists of the same
-	// taints have the same number.
+	// Taints holds an ID for each node's list of taints. Equal lists have the
+	// same ID.
 	Taints []int32
-	// Era changes when versions or numbers of taints may come back.
+	// Era changes whenever versions or taint IDs may repeat.
 	Era uint64
 
 	topologies
 
 	taintLists [][]v1.Taint
 	taintIDs   map[string]int32
-	// advised is how many nodes have a taint that only advises against them,
-	// tainted how many have any, and cordoned how many are unschedulable.
+	// preferNoSchedule counts nodes with a PreferNoSchedule taint, tainted
+	// nodes with any taint, cordoned unschedulable nodes.
 	preferNoSchedule, tainted, cordoned int
 }
 
-// spareTaintLists is how many lists of taints that no node has any more may be
-// kept, besides as many as there are nodes.
+// spareTaintLists is how many taint lists that no node has any more are kept,
+// in addition to one per node.
 const spareTaintLists = 1024
 
-// NewColumns returns the columns of nodes, each in the slot of its index.
+// NewColumns returns the columns of nodes, each node in the slot of its index.
 func NewColumns(nodes ...*NodeInfo) *Columns {
 	c := &Columns{topologies: newTopologies()}
 	c.resetTaints()
@@ -67,7 +66,7 @@ func NewColumns(nodes ...*NodeInfo) *Columns {
 	return c
 }
 
-// Put makes node the one in slot; nil frees the slot.
+// SetNode puts node into slot; nil frees the slot.
 func (c *Columns) SetNode(slot Slot, node *NodeInfo) {
 	for len(c.Nodes) <= int(slot) {
 		c.Nodes, c.Rows = append(c.Nodes, nil), append(c.Rows, Row{})
@@ -78,7 +77,8 @@ func (c *Columns) SetNode(slot Slot, node *NodeInfo) {
 	c.UpdateResources(slot)
 }
 
-// Count takes over the numbers of the node in slot.
+// UpdateResources copies the numbers of the node in slot, and gives the slot a
+// new version.
 func (c *Columns) UpdateResources(slot Slot) {
 	if c.Versions[slot]++; c.Versions[slot] == 0 {
 		c.Versions[slot] = 1 // 0 is no version
@@ -100,18 +100,18 @@ func (c *Columns) UpdateResources(slot Slot) {
 	c.Rows[slot] = row
 }
 
-// Describe takes over the labels and the taints of the node in slot. Count
-// comes after it.
+// UpdateLabelsAndTaints copies labels and taints of the node in slot. The
+// caller calls UpdateResources afterwards.
 func (c *Columns) UpdateLabelsAndTaints(slot Slot) {
 	node := c.Nodes[slot].Node()
 	c.topologies.setNode(slot, node)
-	before := c.taintLists[c.Taints[slot]]
+	previous := c.taintLists[c.Taints[slot]]
 	var next []v1.Taint
 	if node != nil {
 		next = node.Spec.Taints
 	}
-	c.preferNoSchedule += preferNoScheduleCount(next) - preferNoScheduleCount(before)
-	c.tainted += boolToInt(len(next) > 0) - boolToInt(len(before) > 0)
+	c.preferNoSchedule += preferNoScheduleCount(next) - preferNoScheduleCount(previous)
+	c.tainted += boolToInt(len(next) > 0) - boolToInt(len(previous) > 0)
 	c.Taints[slot] = c.taintID(next)
 }
 
@@ -122,25 +122,25 @@ func boolToInt(is bool) int {
 	return 0
 }
 
-// TaintList returns the taints that have a number.
+// TaintList returns the taints with this ID.
 func (c *Columns) TaintList(id int32) []v1.Taint { return c.taintLists[id] }
 
-// Advised reports whether any node has a taint that advises against it, that
-// is one with the effect PreferNoSchedule.
+// HasPreferNoScheduleTaints reports whether any node has a taint with the
+// effect PreferNoSchedule.
 func (c *Columns) HasPreferNoScheduleTaints() bool { return c.preferNoSchedule > 0 }
 
-// Tainted reports whether any node has a taint.
+// HasTaints reports whether any node has a taint.
 func (c *Columns) HasTaints() bool { return c.tainted > 0 }
 
-// Cordoned reports whether any node is unschedulable.
+// HasCordonedNodes reports whether any node is unschedulable.
 func (c *Columns) HasCordonedNodes() bool { return c.cordoned > 0 }
 
 func preferNoScheduleCount(taints []v1.Taint) int {
 	return boolToInt(slices.ContainsFunc(taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }))
 }
 
-// taintID numbers a list of taints. Where many lists are gone, numbers are
-// given anew.
+// taintID returns the ID of a list of taints. It renumbers all lists when too
+// many are unused.
 func (c *Columns) taintID(taints []v1.Taint) int32 {
 	if len(taints) == 0 {
 		return 0
@@ -148,7 +148,7 @@ func (c *Columns) taintID(taints []v1.Taint) int32 {
 	var text strings.Builder
 	for i := range taints {
 		t := &taints[i]
-		// None of these may contain a zero.
+		// A zero byte occurs in none of these.
 		text.WriteString(t.Key + "\x00" + t.Value + "\x00" + string(t.Effect) + "\x00")
 	}
 	id, known := c.taintIDs[text.String()]
@@ -168,7 +168,7 @@ func (c *Columns) resetTaints() {
 	c.taintLists, c.taintIDs = [][]v1.Taint{nil}, map[string]int32{}
 }
 
-// renumberTaints drops the lists that no node has any more.
+// renumberTaints drops the taint lists that no node has any more.
 func (c *Columns) renumberTaints() {
 	c.Era++
 	lists := c.taintLists

@@ -7,55 +7,57 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Counts says how many pods there are in the domains of a topology, as of the
-// last cache.Refresh. It is the one way in which plugins look at pods beyond
-// the node that they are asked about.
+// Counts counts pods by topology domain, as of the last cache.UpdateSnapshot.
+// It is the only way in which plugins read pods of other nodes.
 //
-// Everything that an answer depends on stands in the question, so that an
-// implementation may keep the answers and move them with each change instead
-// of looking at all pods again.
+// A query holds everything that its answer depends on, so that an
+// implementation can cache answers and update them with each change of the
+// snapshot, instead of visiting all pods again.
 type Counts interface {
-	// Pods answers each query with the number of pods by domain.
+	// Pods returns, for each query, the number of pods by domain.
 	Pods(queries ...PodQuery) []*DomainSums
-	// Terms answers with the weight of the affinity terms that the pod of the
-	// query matches, by domain of the pods that have them. A domain is listed
-	// when a term there matches, whatever the weights add up to.
+	// Terms returns the sums of the weights of the affinity terms that the
+	// query's pod matches, by topology domain of the pods that have the terms.
+	// A domain is listed if a term there matches, whatever the sum of the
+	// weights.
 	Terms(query TermQuery) *TermSums
-	// On counts the pods on one node, which may be a copy that differs from
-	// the snapshot.
+	// PodsOnNode counts the pods on one node, which may be a modified copy of
+	// the snapshot's.
 	PodsOnNode(node fwk.NodeInfo, pods *PodSet) int64
 }
 
-// KeptCounts are Counts whose answers move with the snapshot.
+// IncrementalCounts are Counts whose answers are updated with the snapshot.
 type IncrementalCounts interface {
 	Counts
-	// ByNode counts pods by the slot of their node. Pods in slots beyond its
-	// end are none.
+	// ByNode counts pods by the slot of their node. Slots beyond the end of the
+	// result have no pods.
 	ByNode(pods *PodSet) *NodeCounts
-	// Columns are what the answers' domains and slots are those of.
+	// Columns are the columns to which domains and slots of the answers belong.
 	Columns() *Columns
 }
 
-// NodeNumbers are numbers by slot that move with the snapshot.
+// NodeCounts are numbers by slot that are updated with the snapshot.
 type NodeCounts struct {
 	BySlot []int32
-	// Turn is the turn of the Columns in which the numbers were used last.
+	// LastQuery is the number of the last query of the Columns that used the
+	// counts.
 	LastQuery uint64
 	Dropped   bool
 
 	queries *uint64
 }
 
-// NewNodeNumbers returns numbers by the slots of columns, all 0.
+// NewNodeCounts returns counts for the slots of columns, all 0.
 func NewNodeCounts(columns *Columns) *NodeCounts {
 	return &NodeCounts{queries: columns.QueryCounter(), LastQuery: *columns.QueryCounter()}
 }
 
-// Current reports whether the numbers still move with the snapshot, and counts as
-// a use.
+// Current reports whether the counts are still updated with the snapshot, and
+// counts as a use of them.
 func (n *NodeCounts) Current() bool {
 	if n.queries != nil {
 		n.LastQuery = *n.queries
@@ -63,14 +65,14 @@ func (n *NodeCounts) Current() bool {
 	return !n.Dropped
 }
 
-// CountingLister is a SharedLister whose pods are counted.
+// CountingLister is a SharedLister with Counts.
 type CountingLister interface {
 	fwk.SharedLister
 	Counts() Counts
 }
 
-// CountsOf returns the counts that come with handle. The error says that it
-// has none, as a Handle that is not Berth's.
+// CountsOf returns the Counts of handle, or an error if handle has none because
+// it is not a Framework.
 func CountsOf(handle fwk.Handle) (Counts, error) {
 	if handle == nil {
 		return nil, fmt.Errorf("handle: is nil, want one whose SnapshotSharedLister counts pods")
@@ -82,26 +84,27 @@ func CountsOf(handle fwk.Handle) (Counts, error) {
 	return lister.Counts(), nil
 }
 
-// PodQuery asks for a number of pods by domain: by the value that their nodes
-// have under TopologyKey. Queries that share a PodSet or a Scope cost less.
+// PodQuery asks for the number of pods by domain, that is by the value of the
+// label TopologyKey of their node. Queries that share a PodSet or a Scope are
+// cheaper.
 type PodQuery struct {
 	TopologyKey string
 	Pods        *PodSet
-	// Scope is which nodes count; nil means all.
+	// Scope selects the nodes that count; nil means all.
 	Scope *Scope
-	// Unlabelled puts nodes without the label into the domain "" instead of
-	// into none.
+	// IncludeUnlabelled counts nodes without the label as the domain "".
+	// Without it they count nowhere.
 	IncludeUnlabelled bool
-	// Vacant lists the domains that hold no such pod as well; without it they
-	// may be listed or not.
+	// IncludeEmpty lists domains without such pods, too. Without it they may or
+	// may not be listed.
 	IncludeEmpty bool
-	// Within, when it is not nil, are the domains that are asked about; others
-	// may be left out of the answer.
+	// Within limits the answer to these domains, if it is not nil; others may
+	// be missing from it.
 	Within sets.Set[string]
 }
 
-// Domain returns the domain that a node puts its pods into, and whether the
-// node counts at all. It is what an answer is defined by.
+// Domain returns the domain for which pods on node count. ok is false if the
+// node does not count. This defines the answer to the query.
 func (q *PodQuery) Domain(node *v1.Node) (domain string, ok bool) {
 	domain, ok = node.Labels[q.TopologyKey]
 	if !ok && !q.IncludeUnlabelled {
@@ -113,16 +116,16 @@ func (q *PodQuery) Domain(node *v1.Node) (domain string, ok bool) {
 	return domain, q.Scope.Includes(node)
 }
 
-// PodSet is the pods of some namespaces that a selector matches.
+// PodSet selects pods by namespace and labels.
 type PodSet struct {
 	// Namespaces are names; nil means every namespace, empty means none.
 	Namespaces sets.Set[string]
 	Selector   labels.Selector
-	// Terminating says that pods which are being deleted count as well.
+	// Terminating includes pods that are being deleted.
 	Terminating bool
 }
 
-// Has reports whether pod is one of the set.
+// Has reports whether the set contains pod.
 func (s *PodSet) Has(pod *v1.Pod) bool {
 	return (s.Namespaces == nil || s.Namespaces.Has(pod.Namespace)) && s.selects(pod)
 }
@@ -131,8 +134,8 @@ func (s *PodSet) selects(pod *v1.Pod) bool {
 	return (s.Terminating || pod.DeletionTimestamp == nil) && s.Selector.Matches(labels.Set(pod.Labels))
 }
 
-// On counts the pods of the set that are on node. It is where a scan spends
-// its time, so one namespace is compared rather than looked up.
+// CountOnNode counts the pods of the set on node. Scans spend their time here,
+// so a single namespace is compared instead of looked up.
 func (s *PodSet) CountOnNode(node fwk.NodeInfo) int64 {
 	namespace, one := "", len(s.Namespaces) == 1
 	if one {
@@ -148,8 +151,8 @@ func (s *PodSet) CountOnNode(node fwk.NodeInfo) int64 {
 	return n
 }
 
-// And returns the pods that are in every one of the sets. Nobody bounds how
-// many there are, so their selectors are joined once and not one by one.
+// Intersect returns the pods that are in all of the sets. The number of sets is
+// not bounded, so it joins all selectors at once.
 func (s *PodSet) Intersect(others ...*PodSet) *PodSet {
 	all := *s
 	_, selects := s.Selector.Requirements()
@@ -174,16 +177,18 @@ func (s *PodSet) Intersect(others ...*PodSet) *PodSet {
 	return &all
 }
 
-// Scope is which nodes count for a pod. A nil Scope holds every node.
+// Scope selects the nodes that count for a pod. A nil Scope includes every
+// node.
 type Scope struct {
-	// Labels are the keys of labels that a node must carry.
+	// RequiredLabels are label keys that a node must have.
 	RequiredLabels []string
-	// Pod is whose wishes the next two fields speak of.
+	// Pod is the pod whose affinity and tolerations the next two fields mean.
 	Pod *v1.Pod
-	// HonorAffinity leaves out nodes that Pod's nodeSelector and required node
-	// affinity do not select; a term that does not parse selects none.
+	// HonorAffinity excludes nodes that Pod's nodeSelector and required node
+	// affinity do not match. A term that does not parse matches no node.
 	HonorAffinity bool
-	// HonorTaints leaves out nodes with a taint that keeps Pod off.
+	// HonorTaints excludes nodes with a NoSchedule or NoExecute taint that Pod
+	// does not tolerate.
 	HonorTaints bool
 
 	required nodeaffinity.RequiredNodeAffinity
@@ -197,7 +202,7 @@ func NewScope(pod *v1.Pod, labels []string, honorAffinity, honorTaints bool) *Sc
 	}
 }
 
-// Holds reports whether node counts.
+// Includes reports whether node counts.
 func (s *Scope) Includes(node *v1.Node) bool {
 	if s == nil {
 		return true
@@ -213,4 +218,29 @@ func (s *Scope) Includes(node *v1.Node) bool {
 		}
 	}
 	return !s.HonorTaints || UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
+}
+
+// Tolerates reports whether one of tolerations tolerates taint. The operators
+// Lt and Gt tolerate nothing, because the feature gate
+// TaintTolerationComparisonOperators is off in 1.37.
+func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
+	for i := range tolerations {
+		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// UntoleratedTaint returns the first taint with the effect NoSchedule or
+// NoExecute that none of tolerations tolerates, or nil.
+func UntoleratedTaint(taints []v1.Taint, tolerations []v1.Toleration) *v1.Taint {
+	for i := range taints {
+		taint := &taints[i]
+		repels := taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+		if repels && !Tolerates(tolerations, taint) {
+			return taint
+		}
+	}
+	return nil
 }

@@ -9,29 +9,30 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// CycleState is what the plugins note down during one attempt. Reading and
-// writing notes is safe from several goroutines; the runtime's own fields
-// (skips and flags) are set between extension points, by one goroutine.
+// CycleState holds the data that plugins store during one attempt. Read, Write
+// and Delete are safe for concurrent use. One goroutine sets the other fields
+// (skipped plugins and flags) between extension points.
 type CycleState struct {
 	mu      sync.RWMutex
 	storage map[fwk.StateKey]fwk.StateData
-	// base is what pods of the same class share; nil without a class. It is not
-	// written to any more. A note that was deleted here, but is there, is nil.
+	// base holds the data that pods of the same class share; nil without a
+	// class. It is no longer written. A nil entry in storage hides the entry in
+	// base.
 	base *CycleState
 
 	skipFilter, skipScore, skipPreBind sets.Set[string]
 	parallelPreBind                    sets.Set[string]
 	skipAllPostFilter                  bool
 	recordPluginMetrics                bool
-	// still says that no note changes while nodes are asked, whatever pods are
-	// thought of as on them: so that nobody need clone any.
+	// readOnly says that no plugin changes its data during Filter, AddPod and
+	// RemovePod, so that Clone need not copy it.
 	readOnly bool
-	// watch watches the attempt; nil: nobody does.
+	// callWatch tracks the attempt's calls of out-of-tree plugins; may be nil.
 	callWatch *CallWatch
-	// landing is told of the calls on the way to the node; nil: nobody is.
+	// bindingCalls tracks the calls of the binding cycle; may be nil.
 	bindingCalls *BindingCalls
-	// tracer makes a span of each extension point; nil: nobody reads any. What is
-	// tried on a clone is none.
+	// tracer makes a span for each extension point; nil without tracing. A
+	// clone has none.
 	tracer trace.Tracer
 }
 
@@ -40,7 +41,7 @@ var _ fwk.CycleState = (*CycleState)(nil)
 // NewCycleState returns an empty state.
 func NewCycleState() *CycleState { return &CycleState{} }
 
-// Reset makes c empty again.
+// Reset removes all data, and what PreFilter and PreScore set.
 func (c *CycleState) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,53 +49,54 @@ func (c *CycleState) Reset() {
 	c.skipFilter, c.skipScore, c.readOnly = nil, nil, false
 }
 
-// Stand makes the notes and the skips of base, which must not be written to any
-// more, those of an empty c.
+// SetBase makes data and skipped plugins of base those of an empty c. base must
+// no longer be written.
 func (c *CycleState) SetBase(base *CycleState) {
 	c.base = base
 	c.skipFilter, c.readOnly = base.skipFilter, base.readOnly
 }
 
-// Read returns the note under key, or fwk.ErrNotFound.
+// Read returns the data for key, or fwk.ErrNotFound.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	c.mu.RLock()
-	note, found := c.storage[key]
+	data, found := c.storage[key]
 	c.mu.RUnlock()
 	if !found && c.base != nil {
-		note = c.base.storage[key]
+		data = c.base.storage[key]
 	}
-	if note == nil {
+	if data == nil {
 		return nil, fwk.ErrNotFound
 	}
-	return note, nil
+	return data, nil
 }
 
-// Noted returns the note that a plugin left under key at an earlier point. It is an
-// error that the profile does not ask the plugin there, or that the note is another's.
+// ReadStateData returns the data that plugin stored for key at an earlier
+// extension point. It is an error if there is none, as in a profile that does
+// not enable the plugin there, or if it has another type.
 func ReadStateData[T fwk.StateData](state fwk.CycleState, key fwk.StateKey, plugin, point string) (T, error) {
-	note, err := state.Read(key)
+	data, err := state.Read(key)
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("%s is asked before its %s: %w", plugin, point, err)
+		return none, fmt.Errorf("%s is called without its %s: %w", plugin, point, err)
 	}
-	own, ok := note.(T)
+	typed, ok := data.(T)
 	if !ok {
-		return own, fmt.Errorf("%s found a %T under %q, want its own", plugin, note, key)
+		return typed, fmt.Errorf("%s found a %T under %q, want its own", plugin, data, key)
 	}
-	return own, nil
+	return typed, nil
 }
 
-// Write puts note under key in place of what was there.
-func (c *CycleState) Write(key fwk.StateKey, note fwk.StateData) {
+// Write stores data for key.
+func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.storage == nil {
 		c.storage = make(map[fwk.StateKey]fwk.StateData)
 	}
-	c.storage[key] = note
+	c.storage[key] = data
 }
 
-// Delete drops the note under key, if any.
+// Delete removes the data for key, if any.
 func (c *CycleState) Delete(key fwk.StateKey) {
 	if c.base != nil {
 		c.Write(key, nil)
@@ -105,9 +107,9 @@ func (c *CycleState) Delete(key fwk.StateKey) {
 	delete(c.storage, key)
 }
 
-// Clone returns a state with a clone of every note, or c itself where none will
-// change. The skip sets are shared: they are replaced, never changed. A nil state
-// has a nil clone.
+// Clone returns a state with a clone of all data, or c itself if no plugin
+// changes its data. The sets of skipped plugins are shared, since they are
+// replaced and never changed. The clone of a nil state is nil.
 func (c *CycleState) Clone() fwk.CycleState {
 	if c == nil {
 		return nil
@@ -134,58 +136,60 @@ func (c *CycleState) Clone() fwk.CycleState {
 	return clone
 }
 
-// copy clones notes into c.
-func (c *CycleState) cloneFrom(notes map[fwk.StateKey]fwk.StateData) {
-	for key, note := range notes {
-		if note == nil {
+// cloneFrom adds clones of storage to c.
+func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
+	for key, data := range storage {
+		if data == nil {
 			delete(c.storage, key)
 		} else {
-			c.storage[key] = note.Clone()
+			c.storage[key] = data.Clone()
 		}
 	}
 }
 
-// GetSkipFilterPlugins returns the plugins that Filter passes over.
+// GetSkipFilterPlugins returns the plugins that do not run at Filter.
 func (c *CycleState) GetSkipFilterPlugins() sets.Set[string] { return c.skipFilter }
 
-// SetSkipFilterPlugins says which plugins Filter passes over.
+// SetSkipFilterPlugins sets the plugins that do not run at Filter.
 func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string]) { c.skipFilter = plugins }
 
-// GetSkipScorePlugins returns the plugins that Score passes over.
+// GetSkipScorePlugins returns the plugins that do not run at Score.
 func (c *CycleState) GetSkipScorePlugins() sets.Set[string] { return c.skipScore }
 
-// SetSkipScorePlugins says which plugins Score passes over.
+// SetSkipScorePlugins sets the plugins that do not run at Score.
 func (c *CycleState) SetSkipScorePlugins(plugins sets.Set[string]) { c.skipScore = plugins }
 
-// GetSkipPreBindPlugins returns the plugins that PreBind passes over.
+// GetSkipPreBindPlugins returns the plugins that do not run at PreBind.
 func (c *CycleState) GetSkipPreBindPlugins() sets.Set[string] { return c.skipPreBind }
 
-// SetSkipPreBindPlugins says which plugins PreBind passes over.
+// SetSkipPreBindPlugins sets the plugins that do not run at PreBind.
 func (c *CycleState) SetSkipPreBindPlugins(plugins sets.Set[string]) { c.skipPreBind = plugins }
 
-// GetParallelPreBindPlugins returns the plugins whose PreBind may run beside others.
+// GetParallelPreBindPlugins returns the plugins whose PreBind may run in
+// parallel with others.
 func (c *CycleState) GetParallelPreBindPlugins() sets.Set[string] { return c.parallelPreBind }
 
-// SetParallelPreBindPlugins says which plugins' PreBind may run beside others.
+// SetParallelPreBindPlugins sets the plugins whose PreBind may run in parallel
+// with others.
 func (c *CycleState) SetParallelPreBindPlugins(plugins sets.Set[string]) {
 	c.parallelPreBind = plugins
 }
 
-// ShouldSkipAllPostFilterPlugins reports whether PostFilter is passed over.
+// ShouldSkipAllPostFilterPlugins reports whether PostFilter does not run.
 func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return c.skipAllPostFilter }
 
-// SetSkipAllPostFilterPlugins says whether PostFilter is passed over.
+// SetSkipAllPostFilterPlugins sets whether PostFilter does not run.
 func (c *CycleState) SetSkipAllPostFilterPlugins(skip bool) { c.skipAllPostFilter = skip }
 
-// ShouldRecordPluginMetrics reports whether this attempt is one of the sample
-// whose plugin calls are timed. A nil state is not.
+// ShouldRecordPluginMetrics reports whether plugin calls of this attempt are
+// timed. It is false for a nil state.
 func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.recordPluginMetrics }
 
-// SetRecordPluginMetrics says whether plugin calls are timed.
+// SetRecordPluginMetrics sets whether plugin calls of this attempt are timed.
 func (c *CycleState) SetRecordPluginMetrics(record bool) { c.recordPluginMetrics = record }
 
 // IsPodGroupSchedulingCycle is false: pods are scheduled one by one while the
-// gate GenericWorkload is off, as it is in 1.37.
+// feature gate GenericWorkload is off, as in 1.37.
 func (c *CycleState) IsPodGroupSchedulingCycle() bool { return false }
 
 // GetPodGroupSchedulingCycle is nil, see IsPodGroupSchedulingCycle.

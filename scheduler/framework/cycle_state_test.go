@@ -18,17 +18,17 @@ func (n *stateData) Clone() fwk.StateData { return &stateData{text: n.text} }
 func TestStateDataIsReadAsItWasWritten(t *testing.T) {
 	state := framework.NewCycleState()
 	if _, err := state.Read("a"); !errors.Is(err, fwk.ErrNotFound) {
-		t.Errorf("reading what is not there: %v, want ErrNotFound", err)
+		t.Errorf("reading a missing key: %v, want ErrNotFound", err)
 	}
 	state.Write("a", &stateData{text: "first"})
 	state.Write("a", &stateData{text: "second"})
 	got, err := state.Read("a")
 	if err != nil || got.(*stateData).text != "second" {
-		t.Errorf("got %v, %v, want the second note", got, err)
+		t.Errorf("got %v, %v, want the second value", got, err)
 	}
 	state.Delete("a")
 	if _, err := state.Read("a"); !errors.Is(err, fwk.ErrNotFound) {
-		t.Errorf("reading what was deleted: %v, want ErrNotFound", err)
+		t.Errorf("reading a deleted key: %v, want ErrNotFound", err)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAClonedStateHasItsOwnData(t *testing.T) {
 	}
 	mine.(*stateData).text = "changed"
 	if theirs, _ := state.Read("a"); theirs.(*stateData).text != "original" {
-		t.Error("changing a note of the clone changed the original")
+		t.Error("changing the clone's data changed the original")
 	}
 	got := []sets.Set[string]{clone.GetSkipFilterPlugins(), clone.GetSkipScorePlugins(),
 		clone.GetSkipPreBindPlugins(), clone.GetParallelPreBindPlugins()}

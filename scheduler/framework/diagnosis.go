@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Refusals says for each node why a pod cannot go there. Nodes that nobody
-// asked share one status.
+// NodeToStatus holds for each node why a pod does not fit there. Nodes that
+// were not evaluated share one status.
 type NodeToStatus struct {
 	nodes             []nodeStatus
 	byName            map[string]*fwk.Status
@@ -25,15 +25,15 @@ type nodeStatus struct {
 
 var _ fwk.NodeToStatusReader = &NodeToStatus{}
 
-// NewRefusals returns an empty list; nodes without a status of their own are
-// UnschedulableAndUnresolvable.
+// NewNodeToStatus returns an empty NodeToStatus. Nodes without a status of
+// their own are UnschedulableAndUnresolvable.
 func NewNodeToStatus() *NodeToStatus {
 	return &NodeToStatus{absentNodesStatus: fwk.NewStatus(fwk.UnschedulableAndUnresolvable)}
 }
 
-// Add notes a node's status. Only the node that was noted first may come
-// again: it is the nominated one, which is tried before the walk and then once
-// more in its turn. The newer status replaces the older.
+// Set sets a node's status. Only the first node may be set again: it is the
+// nominated one, which is evaluated first alone and then once more with all
+// others. The newer status replaces the older.
 func (r *NodeToStatus) Set(node string, status *fwk.Status) {
 	r.byName = nil
 	if len(r.nodes) > 0 && r.nodes[0].node == node {
@@ -43,16 +43,16 @@ func (r *NodeToStatus) Set(node string, status *fwk.Status) {
 	r.nodes = append(r.nodes, nodeStatus{node, status})
 }
 
-// Reserve makes room for n more nodes.
+// Grow makes space for n more nodes.
 func (r *NodeToStatus) Grow(n int) { r.nodes = slices.Grow(r.nodes, n) }
 
-// SetAbsent sets the status of all nodes without one of their own.
+// SetAbsentNodesStatus sets the status of all nodes without one of their own.
 func (r *NodeToStatus) SetAbsentNodesStatus(status *fwk.Status) { r.absentNodesStatus = status }
 
-// Len is how many nodes have a status of their own.
+// Len is the number of nodes with a status of their own.
 func (r *NodeToStatus) Len() int { return len(r.nodes) }
 
-// Each calls f for every node that has a status of its own.
+// ForEachExplicitNode calls f for every node with a status of its own.
 func (r *NodeToStatus) ForEachExplicitNode(f func(node string, status *fwk.Status)) {
 	for _, n := range r.nodes {
 		f(n.node, n.status)
@@ -96,16 +96,16 @@ func (r *NodeToStatus) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Co
 	return found, nil
 }
 
-// Verdict is one status, and on how many nodes it holds.
+// StatusCount is a status and the number of nodes that have it.
 type StatusCount struct {
 	*fwk.Status
 	Nodes int
-	// Example is one of them, "" where nobody asked them.
+	// ExampleNode is one of the nodes; "" if none of them was evaluated.
 	ExampleNode string
 }
 
-// verdicts are the statuses of nodes nodes, those noted first at the front.
-// Nodes share most of them, so that few are told apart.
+// statusCounts returns the statuses of a cluster of nodes nodes, in the order
+// in which they were first set. Most nodes share one of a few statuses.
 func (r *NodeToStatus) statusCounts(nodes int) []StatusCount {
 	var all []StatusCount
 	known := map[*fwk.Status]int{}
@@ -127,15 +127,17 @@ func (r *NodeToStatus) statusCounts(nodes int) []StatusCount {
 	return all
 }
 
-// Diagnosis is why a pod fits nowhere.
+// Diagnosis is why a pod does not fit on any node.
 type Diagnosis struct {
 	NodeToStatus *NodeToStatus
-	// Narrowed are the plugins that ruled out all nodes without a status of
-	// their own, by naming others.
+	// NarrowedBy are the PreFilter plugins that excluded all nodes without a
+	// status of their own.
 	NarrowedBy []string
-	// Unschedulable and Pending are the plugins that refused.
+	// UnschedulablePlugins and PendingPlugins are the plugins that rejected the
+	// pod or a node.
 	UnschedulablePlugins, PendingPlugins sets.Set[string]
-	// PreFilterMessage and PostFilterMessage are what those points said.
+	// PreFilterMsg and PostFilterMsg are the messages of these extension
+	// points.
 	PreFilterMsg, PostFilterMsg string
 }
 
@@ -144,7 +146,7 @@ func NewDiagnosis() *Diagnosis {
 	return &Diagnosis{NodeToStatus: NewNodeToStatus(), UnschedulablePlugins: sets.New[string](), PendingPlugins: sets.New[string]()}
 }
 
-// Blame notes the plugin that a refusal came from.
+// AddPluginStatus adds the plugin of a rejection.
 func (d *Diagnosis) AddPluginStatus(status *fwk.Status) {
 	if status.Plugin() == "" {
 		return
@@ -157,8 +159,9 @@ func (d *Diagnosis) AddPluginStatus(status *fwk.Status) {
 	}
 }
 
-// FitError says that a pod fits on none of Nodes nodes. Its text is upstream's,
-// which users and tools know: reasons with the number of nodes they concern.
+// FitError says that a pod does not fit on any node. Its text is
+// kube-scheduler's, which users and tools know: each reason with the number of
+// nodes it applies to.
 type FitError struct {
 	NumAllNodes int
 	Diagnosis   *Diagnosis
@@ -166,8 +169,8 @@ type FitError struct {
 	statusCounts []StatusCount
 }
 
-// Verdicts are the statuses of all nodes, counted once: nobody adds to the
-// diagnosis' refusals any more.
+// StatusCounts returns the statuses of all nodes. It counts them once; the
+// diagnosis must not change afterwards.
 func (e *FitError) StatusCounts() []StatusCount {
 	if e.statusCounts == nil {
 		e.statusCounts = e.Diagnosis.NodeToStatus.statusCounts(e.NumAllNodes)
@@ -188,7 +191,7 @@ func (e *FitError) Error() string {
 	return text
 }
 
-// reasons counts the nodes by reason, sorted as text.
+// reasons returns the reasons, each after its number of nodes, sorted.
 func (e *FitError) reasons() []string {
 	counts := map[string]int{}
 	for _, v := range e.StatusCounts() {

@@ -1,35 +1,40 @@
 package framework
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"slices"
 
-// NoDomain is the domain of a node that is in none.
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// NoDomain is the domain of a node that belongs to none.
 const NoDomain int32 = 0
 
-// Domains are the domains of one topology: the values that nodes have under
-// one label. Each has a number, so that what is known by domain is an array.
-// A number goes back when the last node leaves the domain, and may be given to
-// another one.
+// Domains are the domains of one topology: the values of one node label. Each
+// has a number, so that data by domain is an array. When the last node leaves a
+// domain its number is reused.
 type Domains struct {
-	// Key is the label's.
+	// Key is the label key.
 	Key string
-	// Unlabelled puts nodes without the label into the domain "" instead of
-	// into none.
+	// IncludeUnlabelled puts nodes without the label into the domain "".
+	// Without it they have no domain.
 	IncludeUnlabelled bool
 
-	// of is the domain of the node in each slot.
+	// bySlot is the domain of the node in each slot.
 	bySlot []int32
 	ids    map[string]int32
 	names  []string // by domain; names[NoDomain] is not used
-	nodes  []int32  // how many nodes are in each domain
+	nodes  []int32  // by domain: number of nodes
 	free   []int32
 
-	// turn is the current turn of the Columns that keep d, nil for Domains that
-	// stay as they are; used is the turn in which d was used last.
+	// queries is the query counter of the Columns, nil for domains that are not
+	// updated; lastQuery is the number of the last query that used d.
 	queries   *uint64
 	lastQuery uint64
-	// pins is how many holders need d to stay.
+	// pins is the number of Pin calls without Unpin.
 	pins int
-	// dropped says that d is no longer kept and does not move any more.
+	// dropped says that d is no longer updated.
 	dropped bool
 }
 
@@ -37,19 +42,21 @@ func newDomains(key string, unlabelled bool) *Domains {
 	return &Domains{Key: key, IncludeUnlabelled: unlabelled, ids: map[string]int32{}, names: []string{""}, nodes: []int32{0}}
 }
 
-// Of returns the domain of the node in each slot. The slice is d's own.
+// BySlot returns the domain of the node in each slot. The caller must not
+// change the slice.
 func (d *Domains) BySlot() []int32 { return d.bySlot }
 
-// ID returns the number of a domain, NoDomain when no node is in it.
+// ID returns the number of a domain, NoDomain if no node is in it.
 func (d *Domains) ID(name string) int32 { return d.ids[name] }
 
-// Len is one more than the highest number of a domain so far.
+// Len is the highest number of a domain so far, plus one.
 func (d *Domains) Len() int { return len(d.names) }
 
-// Present is how many domains have a node.
+// NumWithNodes is the number of domains with a node.
 func (d *Domains) NumWithNodes() int { return len(d.ids) }
 
-// Current reports whether d still moves with the snapshot, and counts as a use.
+// Current reports whether d is still updated with the snapshot, and counts as a
+// use of d.
 func (d *Domains) Current() bool {
 	if d.queries != nil {
 		d.lastQuery = *d.queries
@@ -57,13 +64,13 @@ func (d *Domains) Current() bool {
 	return !d.dropped
 }
 
-// Pin keeps d until Unpin was called as often.
+// Pin prevents the eviction of d until Unpin is called as often.
 func (d *Domains) Pin() { d.pins++ }
 
 // Unpin takes one Pin back.
 func (d *Domains) Unpin() { d.pins-- }
 
-// empty reports whether no node has a value under the key.
+// isEmpty reports whether no node has the label.
 func (d *Domains) isEmpty() bool {
 	if len(d.ids) == 1 && d.IncludeUnlabelled {
 		return d.ids[""] != NoDomain
@@ -71,14 +78,14 @@ func (d *Domains) isEmpty() bool {
 	return len(d.ids) == 0
 }
 
-// reach makes place for slot.
+// grow extends d to include slot.
 func (d *Domains) grow(slot Slot) {
 	for len(d.bySlot) <= int(slot) {
 		d.bySlot = append(d.bySlot, NoDomain)
 	}
 }
 
-// put moves the node in slot to where its labels say; a nil node leaves.
+// setNode updates the domain of slot from node's labels; nil removes the node.
 func (d *Domains) setNode(slot Slot, node *v1.Node) {
 	d.grow(slot)
 	before, next := d.bySlot[slot], NoDomain
@@ -120,4 +127,134 @@ func (d *Domains) removeNode(id int32) {
 		d.names[id] = ""
 		d.free = append(d.free, id)
 	}
+}
+
+// maxTopologies bounds the number of Domains that Columns update.
+const maxTopologies = 64
+
+// topologies are the Domains of Columns. If there are too many, the least
+// recently used one that is not pinned is evicted.
+type topologies struct {
+	domains []*Domains
+	// absent has no domain. It serves topology keys that no node has.
+	absent *Domains
+	// queries is the number of the current query. Domains and counts share the
+	// pointer and store the number when they are used.
+	queries *uint64
+
+	// OnEvict is called with evicted Domains before others take their place;
+	// may be nil.
+	OnEvict func(*Domains)
+	// OnFull is called when all Domains are pinned, and may unpin some; may be
+	// nil.
+	OnFull func()
+}
+
+func newTopologies() topologies {
+	return topologies{absent: newDomains("", false), queries: new(uint64)}
+}
+
+// NextQuery begins a query and returns its number, which orders uses by time.
+func (t *topologies) NextQuery() uint64 {
+	*t.queries++
+	return *t.queries
+}
+
+// QueryCounter returns a pointer to the number of the current query.
+func (t *topologies) QueryCounter() *uint64 { return t.queries }
+
+// setNode updates slot in every topology.
+func (t *topologies) setNode(slot Slot, node *v1.Node) {
+	for _, d := range t.domains {
+		d.setNode(slot, node)
+	}
+	t.absent.grow(slot)
+}
+
+// Domains returns the domains of a topology, or nil if the maximum number is
+// reached and all are pinned. The caller calls Domains.Current before it uses
+// them again, since a later query may evict them.
+func (c *Columns) Domains(key string, unlabelled bool) *Domains {
+	turn := c.NextQuery()
+	for _, d := range c.domains {
+		if d.Key == key && d.IncludeUnlabelled == unlabelled {
+			d.lastQuery = turn
+			return d
+		}
+	}
+	if len(c.domains) >= maxTopologies && !c.evict() {
+		return nil
+	}
+	d := newDomains(key, unlabelled)
+	d.queries, d.lastQuery = c.queries, turn
+	for slot, node := range c.Nodes {
+		d.setNode(Slot(slot), node.Node())
+	}
+	c.domains = append(c.domains, d)
+	return d
+}
+
+// AbsentDomains returns domains without nodes, for a topology key that no node
+// has.
+func (c *Columns) AbsentDomains() *Domains { return c.absent }
+
+// HasLabelKey reports whether any node has a label with this key. It visits all
+// nodes.
+func (c *Columns) HasLabelKey(key string) bool {
+	for _, node := range c.Nodes {
+		if node.Node() == nil {
+			continue
+		}
+		if _, carried := node.Node().Labels[key]; carried {
+			return true
+		}
+	}
+	return false
+}
+
+// evict drops the least recently used Domains. It reports false if all are
+// pinned.
+func (t *topologies) evict() bool {
+	if fault.TopologiesNeverReclaimed {
+		return false
+	}
+	at := t.evictionCandidate()
+	if at < 0 && t.OnFull != nil {
+		t.OnFull()
+		at = t.evictionCandidate()
+	}
+	if at < 0 {
+		return false
+	}
+	d := t.domains[at]
+	t.domains = slices.Delete(t.domains, at, at+1)
+	d.dropped = true
+	if t.OnEvict != nil {
+		t.OnEvict(d)
+	}
+	return true
+}
+
+// evictionCandidate is the index of the Domains to evict next, -1 if all are
+// pinned. Keys that no node has come first: they are cheap to build again, and
+// everybody who can create pods can name any number of them.
+func (t *topologies) evictionCandidate() int {
+	least := -1
+	for at, d := range t.domains {
+		if d.pins > 0 {
+			continue
+		}
+		if least < 0 || d.evictedBefore(t.domains[least]) {
+			least = at
+		}
+	}
+	return least
+}
+
+// evictedBefore reports whether d is evicted before other.
+func (d *Domains) evictedBefore(other *Domains) bool {
+	if d.isEmpty() != other.isEmpty() && !fault.AbsentTopologiesTakePlaces {
+		return d.isEmpty()
+	}
+	return d.lastQuery < other.lastQuery
 }

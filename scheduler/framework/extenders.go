@@ -11,23 +11,22 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// extenderPrefix tells extenders from plugins where both are named.
+// extenderPrefix distinguishes extenders from plugins.
 const extenderPrefix = "Extender/"
 
-// ExtenderPlugin is what an extender is called where plugins are named: in
-// reasons, in scores, and by those that wait for what refused them. No plugin is
-// called like that.
+// ExtenderPluginName is the name of an extender where plugins are named: in
+// reasons, in scores, and in the queue. No plugin can have such a name.
 func ExtenderPluginName(extender string) string { return extenderPrefix + extender }
 
-// IsExtender says whether a plugin's name is that of an extender.
+// IsExtender reports whether a plugin name is that of an extender.
 func IsExtender(plugin string) bool { return strings.HasPrefix(plugin, extenderPrefix) }
 
-// Extenders are those of the profile, in the order in which they are asked. On
-// trial there are none.
+// Extenders are the profile's extenders in the order in which they are called.
+// On trial there are none.
 func (f *Framework) Extenders() []fwk.Extender { return f.extenders }
 
-// Extended says whether an extender has a say in where the pod goes. What such a
-// one says holds for the attempt alone: nothing of it is remembered.
+// HasInterestedExtender reports whether an extender filters or scores nodes for
+// the pod. Its answers hold for one attempt and are not cached.
 func (f *Framework) HasInterestedExtender(pod *v1.Pod) bool {
 	for _, e := range f.extenders {
 		if (e.IsFilter() || e.IsPrioritizer()) && e.IsInterested(pod) {
@@ -37,8 +36,9 @@ func (f *Framework) HasInterestedExtender(pod *v1.Pod) bool {
 	return false
 }
 
-// FirstWillDo says that of nodes that fit none is better than another, and that
-// nobody has to be asked about them: as in kube-scheduler, whatever the pod.
+// FirstFeasibleNodeSuffices reports whether neither a Score plugin nor any
+// extender can prefer one feasible node to another. As in kube-scheduler it
+// does not depend on the pod.
 func (f *Framework) FirstFeasibleNodeSuffices() bool {
 	for _, e := range f.extenders {
 		if e.IsFilter() || e.IsPrioritizer() {
@@ -48,8 +48,9 @@ func (f *Framework) FirstFeasibleNodeSuffices() bool {
 	return !f.HasScorePlugins()
 }
 
-// BindByExtender has an extender bind the pod, if one is to. An extender that
-// may be ignored and fails leaves the pod to the Bind plugins.
+// BindWithExtender lets the first interested extender bind the pod; by is "" if
+// there is none. If an ignorable extender fails, the next one or the Bind
+// plugins bind the pod.
 func (f *Framework) BindWithExtender(_ context.Context, pod *v1.Pod, node string) (by string, err error) {
 	for _, e := range f.extenders {
 		if !e.IsBinder() || !e.IsInterested(pod) {
@@ -67,8 +68,7 @@ func (f *Framework) BindWithExtender(_ context.Context, pod *v1.Pod, node string
 	return "", nil
 }
 
-// AddScores adds one more row: what a plugin, or whoever speaks as one, gives the
-// nodes, weighed already.
+// AddPluginScores adds the weighted scores of one more plugin or extender.
 func (s *Scores) AddPluginScores(plugin string, weighted fwk.NodeScoreList) {
 	for i := range weighted {
 		s.Total[i] += weighted[i].Score
@@ -78,8 +78,8 @@ func (s *Scores) AddPluginScores(plugin string, weighted fwk.NodeScoreList) {
 	s.Weighted = append(s.Weighted, weighted)
 }
 
-// extenderHints wake pods that an extender refused at anything that happens: it
-// cannot say what it waits for.
+// extenderEvents are the events of extenders that filter: all, since an
+// extender cannot register for events.
 func (f *Framework) extenderEvents() (hints []RegisteredEvent) {
 	for _, e := range f.extenders {
 		if !e.IsFilter() {
@@ -92,7 +92,7 @@ func (f *Framework) extenderEvents() (hints []RegisteredEvent) {
 	return hints
 }
 
-// closeExtenders lets go of their connections.
+// closeExtenders closes the connections of the extenders.
 func (f *Framework) closeExtenders() {
 	for _, e := range f.extenders {
 		if closer, ok := e.(io.Closer); ok {

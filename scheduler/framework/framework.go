@@ -1,3 +1,9 @@
+// Package framework runs scheduler plugins. It implements the contract in
+// k8s.io/kube-scheduler/framework: CycleState, NodeInfo and PodInfo, the chains
+// of plugins at each extension point, and the Handle.
+//
+// It recovers, attributes and times every call of a plugin. Its callers cycle,
+// binding and queue decide what a result means for the pod.
 package framework
 
 import (
@@ -19,79 +25,84 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Host is what the house lends to the plugins of every generation. All of it
-// outlives them.
+// Host is what the scheduler provides to the plugins of every Generation.
+// Everything in it outlives them.
 type Host struct {
 	Client     clientset.Interface
 	KubeConfig *restclient.Config
 	Informers  informers.SharedInformerFactory
 	Recorder   events.EventRecorderLogger
-	// Lister is the cluster as of the last cache.Refresh.
+	// Lister is the snapshot of the last cache.UpdateSnapshot.
 	Lister fwk.SharedLister
-	// Lent is the same for plugins that are not built in; nil: Lister is theirs.
+	// PinnedLister is the same for out-of-tree plugins; if nil they use Lister.
 	PinnedLister  PinnedLister
 	Nominator     fwk.PodNominator
 	Activator     fwk.PodActivator
 	WaitingPods   *WaitingPods
 	PodsInPreBind *PodsInPreBind
-	// Preemptor evicts pods; nil where nobody may be evicted.
+	// Preemptor evicts pods; may be nil.
 	Preemptor Preemptor
-	// Volumes knows what claims hold; nil where no plugin asks.
+	// Volumes holds the assumed volumes and claims; may be nil if no plugin
+	// needs it.
 	Volumes Volumes
-	// Poisoned is told of a call about a pod that panicked or did not come
-	// back. It is called from anywhere, without a lock; may be nil.
+	// OnPluginFault is called after a call for pod panicked or timed out, from
+	// any goroutine and without a lock; may be nil.
 	OnPluginFault func(pod *v1.Pod, p PluginFault)
-	// SortBroken is told once why the QueueSort plugin is not asked any more. It
-	// is called under the queue's lock and must not block; may be nil.
+	// OnQueueSortFault is called once, when ByPriority replaces the QueueSort
+	// plugin after a fault. The queue's lock is held, so it must not block; may
+	// be nil.
 	OnQueueSortFault func(err *QueueSortError)
 	Clock            clock.WithTickerAndDelayedExecution
-	// Go starts work beside the caller; nil means Goroutine. Wait waits for such
+	// Go starts work concurrently; nil means Goroutine. Wait waits for such
 	// work; nil means Block.
 	Go   func(work func())
 	Wait WaitFunc
 }
 
-// Config says which plugins a Framework runs, and how.
+// Config selects the plugins of a Framework.
 type Config struct {
-	// Profile is the name that metrics and plugins know the profile by.
+	// Profile is the profile's name for metrics and plugins.
 	Profile string
 	Chains  Chains
 	// Args holds each plugin's decoded arguments.
 	Args map[string]runtime.Object
-	// Prints tell by name whether a plugin is what it was: another print,
-	// another plugin. May be nil.
+	// Fingerprints identify the version of each plugin by name: another
+	// fingerprint means another plugin or other arguments. May be nil.
 	Fingerprints map[string]string
-	// Building is told of each plugin before its constructor is called, so
-	// that one which does not return has a name; may be nil.
+	// OnBuild is called before each plugin's constructor, so that a constructor
+	// that does not return can be named; may be nil.
 	OnBuild func(plugin string)
-	// Extenders are asked beside the plugins, in this order; they are closed with
-	// the Framework.
+	// Extenders run after the plugins, in this order. The Framework closes
+	// them.
 	Extenders []fwk.Extender
-	// Trial is set where the plugins are only on trial; see OnTrial.
+	// Trial is set for a Framework whose plugins are only on trial; see
+	// OnTrial.
 	Trial *Trial
 }
 
-// Framework is one set of plugin instances and the chains they stand in. It
-// belongs to one generation of one profile and never changes.
+// Framework is one set of plugin instances and their chains. It belongs to one
+// Generation of one profile. Its chains never change.
 type Framework struct {
 	Host
 	profile string
 	ctx     context.Context
-	// successes are the observers of points that every attempt passes.
+	// successObservers are the duration observers of successful extension
+	// points that every attempt runs.
 	successObservers map[string]prometheus.Observer
-	// questions are what counts the questions to each plugin at a point.
+	// evaluationCounters count the evaluations of each plugin by extension
+	// point.
 	evaluationCounters map[Call]prometheus.Counter
-	plugins            []fwk.Plugin // in the order in which they were built
+	plugins            []fwk.Plugin // in build order
 	opaquePlugins      opaquePluginSet
-	// withVolumes are opaques for pods that have volumes.
+	// opaqueWithVolumes are the opaque plugins for pods with volumes.
 	opaqueWithVolumes  opaquePluginSet
 	extenders          []fwk.Extender
 	resourceReporters  []resourceReporter
 	permanentRejecters []permanentRejecter
 	fingerprints       map[string]string
-	outOfTree          sets.Set[string] // the plugins that are not built in
-	trial              *Trial           // nil where the plugins decide
-	// brokenSort is why the QueueSort plugin is not asked any more.
+	outOfTree          sets.Set[string] // names of plugins that are not in-tree
+	trial              *Trial           // nil for a profile in use
+	// queueSortFault is why ByPriority replaces the QueueSort plugin.
 	queueSortFault atomic.Pointer[QueueSortError]
 
 	preEnqueue []fwk.PreEnqueuePlugin
@@ -108,22 +119,22 @@ type Framework struct {
 	postBind   []fwk.PostBindPlugin
 }
 
-// filterer is a Filter plugin and who counts the nodes that it is asked about.
+// countedFilter is a Filter plugin with the counter of its evaluations.
 type countedFilter struct {
 	fwk.FilterPlugin
 	evaluations prometheus.Counter
 }
 
-// scorer is a Score plugin and the weight of its normalised score.
+// weightedScore is a Score plugin with its weight.
 type weightedScore struct {
 	fwk.ScorePlugin
 	name   string
 	weight int64
 }
 
-// New builds the plugins that c names, each once, and their chains. ctx must
-// live as long as the Framework. When a plugin cannot be built, those that
-// were are closed and the error is a *PluginError.
+// New builds each plugin of c once, and the chains. ctx must live as long as
+// the Framework. If a plugin cannot be built, New closes the others and returns
+// a *PluginError.
 func New(ctx context.Context, c Config, registry Registry, host Host) (*Framework, error) {
 	if host.Go == nil {
 		host.Go = Goroutine
@@ -195,7 +206,8 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 	return plugin, err
 }
 
-// Close closes the plugins that can be closed, last built first.
+// Close closes the plugins that implement io.Closer in reverse build order, and
+// the extenders.
 func (f *Framework) Close() {
 	f.closeExtenders()
 	for _, plugin := range slices.Backward(f.plugins) {
@@ -205,10 +217,10 @@ func (f *Framework) Close() {
 	}
 }
 
-// ProfileName names the profile the Framework was built for.
+// ProfileName is the name of the profile.
 func (f *Framework) ProfileName() string { return f.profile }
 
-// PluginError says that one plugin could not be built.
+// PluginError says that a plugin could not be built.
 type PluginError struct {
 	Plugin string
 	Err    error
@@ -216,5 +228,66 @@ type PluginError struct {
 
 func (e *PluginError) Error() string { return fmt.Sprintf("plugin %q: %v", e.Plugin, e.Err) }
 
-// Unwrap returns what the plugin's factory returned.
+// Unwrap returns the error of the plugin's factory.
 func (e *PluginError) Unwrap() error { return e.Err }
+
+func missingInterfaceError(plugin string, point Point) error {
+	return &PluginError{Plugin: plugin, Err: fmt.Errorf("the plugin that its constructor returned does not implement %s", point)}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildChains fills the chains with the built plugins.
+func (f *Framework) buildChains(chains Chains, built map[string]fwk.Plugin) error {
+	var sorts []fwk.QueueSortPlugin
+	var filters []fwk.FilterPlugin
+	err := firstError(
+		buildChain(chains, PreEnqueue, built, &f.preEnqueue),
+		buildChain(chains, QueueSort, built, &sorts),
+		buildChain(chains, PreFilter, built, &f.preFilter),
+		buildChain(chains, Filter, built, &filters),
+		buildChain(chains, PostFilter, built, &f.postFilter),
+		buildChain(chains, PreScore, built, &f.preScore),
+		buildChain(chains, Reserve, built, &f.reserve),
+		buildChain(chains, Permit, built, &f.permit),
+		buildChain(chains, PreBind, built, &f.preBind),
+		buildChain(chains, Bind, built, &f.bind),
+		buildChain(chains, PostBind, built, &f.postBind),
+	)
+	if err != nil {
+		return err
+	}
+	for _, plugin := range filters {
+		f.filter = append(f.filter, countedFilter{plugin, uncounted})
+	}
+	for _, entry := range chains[Score] {
+		plugin, ok := built[entry.Name].(fwk.ScorePlugin)
+		if !ok {
+			return missingInterfaceError(entry.Name, Score)
+		}
+		f.score = append(f.score, weightedScore{plugin, entry.Name, int64(entry.Weight)})
+	}
+	if len(sorts) != 1 {
+		return fmt.Errorf("queueSort: %d plugins, want one", len(sorts))
+	}
+	f.sort = sorts[0]
+	return nil
+}
+
+func buildChain[P fwk.Plugin](chains Chains, point Point, built map[string]fwk.Plugin, into *[]P) error {
+	for _, entry := range chains[point] {
+		plugin, ok := built[entry.Name].(P)
+		if !ok {
+			return missingInterfaceError(entry.Name, point)
+		}
+		*into = append(*into, plugin)
+	}
+	return nil
+}

@@ -25,8 +25,9 @@ var (
 	_ VolumesHandle   = &Framework{}
 )
 
-// SnapshotSharedLister returns the cluster as of the last Refresh. What it shows
-// a plugin that is not waited for any more stands still.
+// SnapshotSharedLister returns the snapshot of the last UpdateSnapshot. While a
+// call of an out-of-tree plugin is abandoned, the objects that it reads do not
+// change.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister {
 	if f.PinnedLister != nil {
 		return f.PinnedLister
@@ -34,35 +35,39 @@ func (f *Framework) SnapshotSharedLister() fwk.SharedLister {
 	return f.Lister
 }
 
-// LentLister is a SharedLister that knows how many calls of the plugins that it
-// is lent to nobody waits for any more.
+// PinnedLister is a SharedLister that does not change while abandoned calls may
+// read it.
 type PinnedLister interface {
 	fwk.SharedLister
-	// Owe notes that there are so many more.
+	// AddAbandonedCalls adds by, which may be negative, to the number of
+	// abandoned calls that have not returned.
 	AddAbandonedCalls(by int32)
 }
 
-// Owe notes that nobody waits for so many calls more of the plugins.
+// AddAbandonedCalls adds by, which may be negative, to the number of abandoned
+// plugin calls that have not returned.
 func (f *Framework) AddAbandonedCalls(by int32) {
 	if f.PinnedLister != nil {
 		f.PinnedLister.AddAbandonedCalls(by)
 	}
 }
 
-// inside is the Handle of plugins that are built in: they are always waited for.
+// inTreeHandle is the Handle of in-tree plugins, whose calls are never
+// abandoned.
 type inTreeHandle struct{ *Framework }
 
-// SnapshotSharedLister returns the cluster as of the last Refresh.
+// SnapshotSharedLister returns the snapshot of the last UpdateSnapshot.
 func (i inTreeHandle) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
 
-// MutableSnapshotSharedLister reads what SnapshotSharedLister does: kube-scheduler's
-// preemption.Evaluator, which plugins use, lists nodes with it. Mutations are refused:
-// only the points of pod groups, which are not scheduled yet, may make any.
+// MutableSnapshotSharedLister returns SnapshotSharedLister without mutations.
+// Plugins list nodes with it through kube-scheduler's preemption.Evaluator.
+// Only extension points of pod groups may mutate the snapshot, and pod groups
+// are not scheduled yet.
 func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
 	return immutableSnapshot{f.SnapshotSharedLister()}
 }
 
-// immutable is a snapshot that is not changed.
+// immutableSnapshot refuses mutations.
 type immutableSnapshot struct{ fwk.SharedLister }
 
 var errImmutableSnapshot = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
@@ -79,58 +84,60 @@ func (immutableSnapshot) AddPod(fwk.PodInfo, string) error { return errImmutable
 // RemovePod returns an error.
 func (immutableSnapshot) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutableSnapshot }
 
-// IterateOverWaitingPods calls callback for every pod at Permit.
+// IterateOverWaitingPods calls callback for every pod that waits at Permit.
 func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	f.WaitingPods.Each(callback)
 }
 
-// GetWaitingPod returns a pod at Permit, nil when it is not there.
+// GetWaitingPod returns a pod that waits at Permit, or nil.
 func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod { return f.WaitingPods.Get(uid) }
 
-// RejectWaitingPod refuses a pod at Permit; it reports whether there was one.
+// RejectWaitingPod rejects a pod that waits at Permit, and reports whether
+// there was one.
 func (f *Framework) RejectWaitingPod(uid types.UID) bool {
 	p := f.WaitingPods.Get(uid)
 	return p != nil && p.Reject("", "removed")
 }
 
-// AddPodInPreBind notes that a pod's PreBind began and how to cancel it.
+// AddPodInPreBind records that a pod's PreBind began, and how to cancel it.
 func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	f.PodsInPreBind.add(uid, cancel)
 }
 
-// GetPodInPreBind returns a pod whose PreBind is at work, nil when it is not.
+// GetPodInPreBind returns a pod whose PreBind runs, or nil.
 func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return f.PodsInPreBind.get(uid) }
 
-// RemovePodInPreBind notes that a pod's PreBind is over.
+// RemovePodInPreBind records that a pod's PreBind has ended.
 func (f *Framework) RemovePodInPreBind(uid types.UID) { f.PodsInPreBind.remove(uid) }
 
-// Preemptor returns who evicts pods, nil where nobody may be evicted.
+// Preemptor returns the Preemptor; may be nil.
 func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
 
-// Volumes returns who knows what claims hold, nil where nobody does.
+// Volumes returns the assumed volumes and claims; may be nil.
 func (f *Framework) Volumes() Volumes { return f.Host.Volumes }
 
-// ClientSet returns a client with Berth's own rights.
+// ClientSet returns a client with Berth's permissions.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }
 
-// KubeConfig returns what ClientSet was made from.
+// KubeConfig returns the configuration of ClientSet.
 func (f *Framework) KubeConfig() *restclient.Config { return f.Host.KubeConfig }
 
 // EventRecorder returns the recorder of the profile's events.
 func (f *Framework) EventRecorder() events.EventRecorderLogger { return f.Recorder }
 
-// SharedInformerFactory returns the informers that hold what is scheduled.
+// SharedInformerFactory returns the informers of the objects that scheduling
+// depends on.
 func (f *Framework) SharedInformerFactory() informers.SharedInformerFactory { return f.Informers }
 
 // SharedDRAManager is nil: devices are not allocated yet.
 func (f *Framework) SharedDRAManager() fwk.SharedDRAManager { return nil }
 
-// SharedCSIManager offers what the CSI drivers said about nodes.
+// SharedCSIManager lists the CSINodes.
 func (f *Framework) SharedCSIManager() fwk.CSIManager {
 	return csiNodeLister{f.Informers.Storage().V1().CSINodes().Lister()}
 }
 
-// csiNodes is a CSIManager, and its lister, over an informer's.
+// csiNodeLister is a CSIManager and CSINodeLister over an informer's lister.
 type csiNodeLister struct{ lister storagelisters.CSINodeLister }
 
 func (c csiNodeLister) CSINodes() fwk.CSINodeLister { return c }
@@ -141,18 +148,18 @@ func (c csiNodeLister) List() ([]*storagev1.CSINode, error) {
 
 func (c csiNodeLister) Get(name string) (*storagev1.CSINode, error) { return c.lister.Get(name) }
 
-// APIDispatcher is nil, as the contract asks while SchedulerAsyncAPICalls is
-// off; it is off in 1.37.
+// APIDispatcher is nil, as the contract requires while the feature gate
+// SchedulerAsyncAPICalls is off, as in 1.37.
 func (f *Framework) APIDispatcher() fwk.APIDispatcher { return nil }
 
-// APICacher is nil, as the contract asks while SchedulerAsyncAPICalls is off.
+// APICacher is nil, like APIDispatcher.
 func (f *Framework) APICacher() fwk.APICacher { return nil }
 
 // PodGroupManager is nil: pod groups are not scheduled yet.
 func (f *Framework) PodGroupManager() fwk.PodGroupManager { return nil }
 
-// Parallelizer runs pieces of work one after the other: a decision must not
-// depend on which of two cores is faster.
+// Parallelizer runs pieces of work one after the other, so that decisions do
+// not depend on the timing of goroutines.
 func (f *Framework) Parallelizer() fwk.Parallelizer { return sequential{} }
 
 type sequential struct{}
@@ -168,7 +175,7 @@ func (f *Framework) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *f
 	f.Nominator.AddNominatedPod(logger, pod, info)
 }
 
-// DeleteNominatedPodIfExists ends a nomination.
+// DeleteNominatedPodIfExists deletes the nomination of a pod.
 func (f *Framework) DeleteNominatedPodIfExists(pod *v1.Pod) {
 	f.Nominator.DeleteNominatedPodIfExists(pod)
 }
@@ -178,19 +185,19 @@ func (f *Framework) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPo
 	f.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
 }
 
-// NominatedPodsForNode returns the pods nominated for a node.
+// NominatedPodsForNode returns the pods nominated to a node.
 func (f *Framework) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return f.Nominator.NominatedPodsForNode(node)
 }
 
-// Activate makes waiting pods active without their backoff.
+// Activate moves pods to the active queue without backoff.
 func (f *Framework) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 	f.Activator.Activate(logger, pods)
 }
 
-// SignPod returns a signature that pods share whom no plugin of this profile
-// can tell apart, nil when a plugin does not sign. Berth's own decisions do
-// not rest on it.
+// SignPod returns a signature that is equal for pods which no plugin of the
+// profile distinguishes, nil if a plugin does not sign. Berth itself uses
+// ClassKeyBuilder instead.
 func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	fragments := map[string]any{"v1.Pod.Spec.SchedulerName": pod.Spec.SchedulerName}
 	for _, plugin := range f.plugins {
@@ -220,7 +227,7 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
-// decides says whether a plugin has a say in where a pod goes.
+// affectsPlacement reports whether a plugin can influence the choice of node.
 func affectsPlacement(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:

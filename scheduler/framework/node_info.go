@@ -2,31 +2,33 @@ package framework
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// NodeInfo is a node and the sum of the pods on it. It is not safe for use
-// while someone writes to it.
+// NodeInfo is a node and the sums over its pods. It is not safe for concurrent
+// use with a writer.
 type NodeInfo struct {
-	// Requested is what the pods ask for, the assumed ones included.
+	// Requested is the sum of the pods' requests, assumed pods included.
 	Requested Resource
-	// NonZeroRequested is the cpu and memory the pods are scored with: a
-	// container that asks for nothing counts with the defaults.
+	// NonZeroRequested is the cpu and memory used for scoring: containers
+	// without requests count with defaults.
 	NonZeroRequested Resource
 	// Allocatable is node.status.allocatable.
 	Allocatable Resource
-	// ImageStates describes the images on this node by name. The cache fills
-	// it, as it alone knows on how many nodes an image is.
+	// ImageStates are the images on the node by name. The cache sets it, since
+	// it knows on how many nodes an image is.
 	ImageStates map[string]*fwk.ImageStateSummary
-	// Generation grows with every change to any NodeInfo of the process: equal
-	// generations mean equal contents.
+	// Generation increases with every change of any NodeInfo in the process:
+	// equal generations mean equal contents.
 	Generation int64
 
 	node                         *v1.Node
@@ -40,12 +42,12 @@ type NodeInfo struct {
 
 var _ fwk.NodeInfo = (*NodeInfo)(nil)
 
-// lastGeneration counts for the whole process, so that a node that is deleted
-// and added again never comes back under a generation someone remembers.
+// lastGeneration is shared by the whole process, so that a node that is deleted
+// and added again never gets a generation that it had before.
 var lastGeneration atomic.Int64
 
-// NewNodeInfo returns a NodeInfo without a node that holds pods. Pods with
-// malformed affinity terms are held without those terms.
+// NewNodeInfo returns a NodeInfo with pods and without a node. Malformed
+// affinity terms of the pods are left out.
 func NewNodeInfo(pods ...*v1.Pod) *NodeInfo {
 	n := &NodeInfo{}
 	n.bumpGeneration()
@@ -57,7 +59,8 @@ func NewNodeInfo(pods ...*v1.Pod) *NodeInfo {
 	return n
 }
 
-// Node returns the node; nil when pods arrived before it or outlived it.
+// Node returns the node; nil if pods were added before the node, or remain
+// after its deletion.
 func (n *NodeInfo) Node() *v1.Node {
 	if n == nil {
 		return nil
@@ -65,29 +68,28 @@ func (n *NodeInfo) Node() *v1.Node {
 	return n.node
 }
 
-// SetNode makes node the one described. The pods stay.
+// SetNode sets the node and keeps the pods.
 func (n *NodeInfo) SetNode(node *v1.Node) {
 	n.node = node
 	n.Allocatable = NewResource(node.Status.Allocatable)
-	// A node may declare features that this build has never heard of; no pod
-	// can be found to need them, so they are left out.
+	// Features that this build does not know are left out: no pod can be found
+	// to require them.
 	n.declaredFeatures = ndf.DefaultFramework.TryMap(node.Status.DeclaredFeatures)
 	n.bumpGeneration()
 }
 
-// RemoveNode forgets the node and keeps its pods, whose deletions may still be
-// under way.
+// RemoveNode removes the node and keeps its pods, whose deletion events may
+// come later.
 func (n *NodeInfo) RemoveNode() {
 	n.node = nil
 	n.bumpGeneration()
 }
 
-// Snapshot returns a copy that shares only what never changes: the node, the
-// pods, and nothing that a writer of n touches. Image summaries keep their
-// numbers and lose their node names.
+// Snapshot returns a copy that shares only immutable objects with n. Image
+// summaries keep the number of nodes but not their names.
 func (n *NodeInfo) Snapshot() fwk.NodeInfo { return n.Clone() }
 
-// Clone is Snapshot with its concrete type.
+// Clone is Snapshot with the concrete type.
 func (n *NodeInfo) Clone() *NodeInfo {
 	clone := *n
 	clone.Requested = n.Requested.Clone()
@@ -113,8 +115,8 @@ func clonePorts(ports fwk.HostPortInfo) fwk.HostPortInfo {
 		return nil
 	}
 	clone := make(fwk.HostPortInfo, len(ports))
-	for ip, taken := range ports {
-		clone[ip] = maps.Clone(taken)
+	for ip, removed := range ports {
+		clone[ip] = maps.Clone(removed)
 	}
 	return clone
 }
@@ -124,7 +126,8 @@ func (n *NodeInfo) bumpGeneration() { n.Generation = lastGeneration.Add(1) }
 // GetPods returns the pods on the node.
 func (n *NodeInfo) GetPods() []fwk.PodInfo { return n.pods }
 
-// GetPodsWithAffinity returns the pods with inter-pod affinity or anti-affinity.
+// GetPodsWithAffinity returns the pods with inter-pod affinity or
+// anti-affinity.
 func (n *NodeInfo) GetPodsWithAffinity() []fwk.PodInfo { return n.podsWithAffinity }
 
 // GetPodsWithRequiredAntiAffinity returns the pods with required anti-affinity.
@@ -132,26 +135,27 @@ func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
 	return n.podsWithRequiredAntiAffinity
 }
 
-// GetPodsWithRequiredNonHostScopedAntiAffinity is empty, as the contract asks
-// while the gate InterPodAffinityHostnameFastPath is off; it is off in 1.37.
+// GetPodsWithRequiredNonHostScopedAntiAffinity is empty, as the contract
+// requires while the feature gate InterPodAffinityHostnameFastPath is off, as
+// in 1.37.
 func (n *NodeInfo) GetPodsWithRequiredNonHostScopedAntiAffinity() []fwk.PodInfo { return nil }
 
-// GetUsedPorts returns the host ports in use; nil while there are none.
+// GetUsedPorts returns the used host ports; nil if there are none.
 func (n *NodeInfo) GetUsedPorts() fwk.HostPortInfo { return n.usedPorts }
 
-// GetRequested returns the live sum of what the pods ask for.
+// GetRequested returns a pointer to Requested.
 func (n *NodeInfo) GetRequested() fwk.Resource { return &n.Requested }
 
-// GetNonZeroRequested returns the live sum of what the pods are scored with.
+// GetNonZeroRequested returns a pointer to NonZeroRequested.
 func (n *NodeInfo) GetNonZeroRequested() fwk.Resource { return &n.NonZeroRequested }
 
-// GetAllocatable returns what the node offers to pods.
+// GetAllocatable returns a pointer to Allocatable.
 func (n *NodeInfo) GetAllocatable() fwk.Resource { return &n.Allocatable }
 
 // GetImageStates returns the images on the node by name; may be nil.
 func (n *NodeInfo) GetImageStates() map[string]*fwk.ImageStateSummary { return n.ImageStates }
 
-// GetPVCRefCounts returns how many pods here use each claim, by
+// GetPVCRefCounts returns the number of pods here that use each claim, by
 // "namespace/name"; may be nil.
 func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.pvcRefCounts }
 
@@ -174,7 +178,7 @@ func (n *NodeInfo) GetNamespace() string { return "" }
 
 var _ klog.KMetadata = (*NodeInfo)(nil)
 
-// String describes n on one line for logs and test failures.
+// String describes n in one line for logs and test failures.
 func (n *NodeInfo) String() string {
 	names := make([]string, len(n.pods))
 	for i, pod := range n.pods {
@@ -182,4 +186,146 @@ func (n *NodeInfo) String() string {
 	}
 	return fmt.Sprintf("node %s: pods %v, requested %+v, scored %+v, allocatable %+v, ports %v",
 		n.GetName(), names, n.Requested, n.NonZeroRequested, n.Allocatable, n.usedPorts)
+}
+
+// AddPodInfo adds pod and its requests.
+func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
+	n.pods = append(n.pods, pod)
+	spec := originalPod(pod)
+	if hasPodAffinity(spec) {
+		n.podsWithAffinity = append(n.podsWithAffinity, pod)
+	}
+	if hasRequiredAntiAffinity(spec) {
+		n.podsWithRequiredAntiAffinity = append(n.podsWithRequiredAntiAffinity, pod)
+	}
+	n.applyPod(pod, 1)
+}
+
+// RemovePod removes the pod with pod's UID, and subtracts what was added for
+// it. It is an error if pod has no UID or is not on the node. It visits all
+// pods of the node.
+func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
+	if pod.UID == "" {
+		return fmt.Errorf("pod %s/%s: metadata.uid is empty, want the UID it was added with", pod.Namespace, pod.Name)
+	}
+	removed := removePodByUID(&n.pods, pod.UID)
+	if removed == nil {
+		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
+	}
+	if hasPodAffinity(originalPod(removed)) {
+		removePodByUID(&n.podsWithAffinity, pod.UID)
+	}
+	if hasRequiredAntiAffinity(originalPod(removed)) {
+		removePodByUID(&n.podsWithRequiredAntiAffinity, pod.UID)
+	}
+	n.applyPod(removed, -1)
+	return nil
+}
+
+// removePodByUID removes the pod with uid from list and returns it, or nil. The
+// last pod takes its place, as in kube-scheduler: the order of pods influences
+// the choice of preemption victims.
+func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
+	pods := *list
+	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return originalPod(pod).UID == uid })
+	if at < 0 {
+		return nil
+	}
+	removed, last := pods[at], len(pods)-1
+	pods[at], pods[last] = pods[last], nil
+	*list = pods[:last]
+	return removed
+}
+
+// applyPod adds sign times what pod requests to every sum.
+func (n *NodeInfo) applyPod(pod fwk.PodInfo, sign int64) {
+	requests := pod.CalculateResource()
+	n.Requested.addSigned(requests.Resource, sign)
+	n.NonZeroRequested.MilliCPU += sign * requests.Non0CPU
+	n.NonZeroRequested.Memory += sign * requests.Non0Mem
+	if ours, ok := pod.(*PodInfo); !ok || !ours.noPortsOrClaims {
+		n.updateUsedPorts(originalPod(pod), sign)
+		n.updatePVCRefCounts(originalPod(pod), sign)
+	}
+	n.bumpGeneration()
+}
+
+// usesNoPortsOrClaims reports whether the pod uses neither host ports nor
+// claims, so that only its requests change a NodeInfo.
+func usesNoPortsOrClaims(pod *v1.Pod) bool {
+	for range HostPorts(pod) {
+		return false
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *NodeInfo) updateUsedPorts(pod *v1.Pod, sign int64) {
+	for port := range HostPorts(pod) {
+		if sign < 0 {
+			n.usedPorts.Remove(port.HostIP, string(port.Protocol), port.HostPort)
+			continue
+		}
+		if n.usedPorts == nil {
+			n.usedPorts = fwk.HostPortInfo{}
+		}
+		n.usedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
+	}
+}
+
+func (n *NodeInfo) updatePVCRefCounts(pod *v1.Pod, sign int64) {
+	for i := range pod.Spec.Volumes {
+		claim := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if claim == nil {
+			continue
+		}
+		key := pod.Namespace + "/" + claim.ClaimName
+		if n.pvcRefCounts == nil {
+			n.pvcRefCounts = map[string]int{}
+		}
+		if n.pvcRefCounts[key] += int(sign); n.pvcRefCounts[key] <= 0 {
+			delete(n.pvcRefCounts, key)
+		}
+	}
+}
+
+// HostPorts yields the host ports of pod's containers and restartable init
+// containers.
+func HostPorts(pod *v1.Pod) iter.Seq[*v1.ContainerPort] {
+	return func(yield func(*v1.ContainerPort) bool) {
+		for i := range pod.Spec.InitContainers {
+			container := &pod.Spec.InitContainers[i]
+			if isRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
+				return
+			}
+		}
+		for i := range pod.Spec.Containers {
+			if !yieldHostPorts(&pod.Spec.Containers[i], yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldHostPorts reports whether to continue.
+func yieldHostPorts(container *v1.Container, yield func(*v1.ContainerPort) bool) bool {
+	for i := range container.Ports {
+		if port := &container.Ports[i]; port.HostPort > 0 && !yield(port) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasPodAffinity(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
+}
+
+func hasRequiredAntiAffinity(pod *v1.Pod) bool {
+	return len(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0
 }

@@ -39,7 +39,8 @@ func sumsOf(n *framework.NodeInfo) sums {
 	}
 }
 
-// crowd is one pod of each sort that a NodeInfo treats differently.
+// podsOfEveryKind returns one pod of each kind that NodeInfo handles
+// differently.
 func podsOfEveryKind() (web, db, proxy *v1.Pod) {
 	web = fixture.Pod("shop/web").Requests("cpu", "1", "memory", "1Ki").Claim("data").
 		RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).Obj()
@@ -91,7 +92,7 @@ func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
 	}
 	got := sumsOf(n)
 	if got.Requested.ScalarResources["example.com/gpu"] != 0 {
-		t.Errorf("GPUs left behind: %v", got.Requested.ScalarResources)
+		t.Errorf("remaining GPUs: %v", got.Requested.ScalarResources)
 	}
 	got.Requested.ScalarResources = nil
 	if diff := cmp.Diff(sums{Ports: fwk.HostPortInfo{}, Claims: map[string]int{}}, got); diff != "" {
@@ -102,15 +103,15 @@ func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
 func TestRemovePodReturnsAnError(t *testing.T) {
 	web, db, _ := podsOfEveryKind()
 	n := framework.NewNodeInfo(web)
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *v1.Pod
 		want string
 	}{
-		"a pod that is not here":    {pod: db, want: "shop/db with UID shop/db is not on node"},
-		"a pod without an UID":      {pod: fixture.Pod("shop/web").UID("").Obj(), want: "metadata.uid is empty"},
-		"a namesake that is not it": {pod: fixture.Pod("shop/web").UID("2").Obj(), want: "UID 2 is not on node"},
+		"a pod that is not on the node":            {pod: db, want: "shop/db with UID shop/db is not on node"},
+		"a pod without an UID":                     {pod: fixture.Pod("shop/web").UID("").Obj(), want: "metadata.uid is empty"},
+		"a pod with the same name and another UID": {pod: fixture.Pod("shop/web").UID("2").Obj(), want: "UID 2 is not on node"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if err := n.RemovePod(klog.Background(), c.pod); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
@@ -160,7 +161,7 @@ func TestASnapshotDoesNotChange(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(before, sumsOf(snapshot)); diff != "" {
-		t.Errorf("the snapshot moved (-before +after):\n%s", diff)
+		t.Errorf("the snapshot changed (-before +after):\n%s", diff)
 	}
 }
 

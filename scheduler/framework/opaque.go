@@ -9,42 +9,43 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// opaques are the plugins that do not say what they read and, for a pod that has
-// volumes, those that read them. Nothing that they say is remembered: where other
-// plugins' verdicts are, these are asked beside them, in every attempt and about
-// every node that it meets.
+// opaquePluginSet is the plugins whose results must not be cached: those that
+// do not declare what they read and, for a pod with volumes, those that read
+// volumes. They are called in every attempt for every node that it visits, also
+// if the results of other plugins are cached.
 type opaquePluginSet struct {
-	preFilter bool // whether there are any
+	preFilter bool // whether a PreFilter plugin is opaque
 	filters   []OpaqueFilter
 	preScore  []fwk.PreScorePlugin
 	scores    []OpaqueScore
 	names     sets.Set[string]
 }
 
-// OpaqueFilter is an opaque plugin in the Filter chain.
+// OpaqueFilter is an opaque Filter plugin.
 type OpaqueFilter struct {
 	fwk.FilterPlugin
-	// Place is the plugin's in its chain, from 0.
+	// Index is the plugin's index in the Filter chain.
 	Index int
-	chain []countedFilter // the plugin as a chain
+	chain []countedFilter // only this plugin
 }
 
-// OpaqueScore is an opaque plugin in the Score chain.
+// OpaqueScore is an opaque Score plugin.
 type OpaqueScore struct {
 	Plugin string
-	// Place is the plugin's in its chain, from 0.
+	// Index is the plugin's index in the Score chain.
 	Index  int
 	Weight int64
 	scorer weightedScore
 }
 
-// opaque reports whether a plugin that decides does not say what it reads.
+// isOpaque reports whether a plugin influences the choice of node and does not
+// declare what it reads.
 func isOpaque(plugin fwk.Plugin) bool {
 	_, reads := plugin.(ReadsDeclarer)
 	return affectsPlacement(plugin) && !reads
 }
 
-// opaquesOf finds them in f's chains.
+// findOpaquePlugins returns the plugins of f for which opaque is true.
 func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePluginSet) {
 	o.names = sets.New[string]()
 	for _, plugin := range f.plugins {
@@ -55,9 +56,9 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 	for _, plugin := range f.preFilter {
 		o.preFilter = o.preFilter || opaque(plugin)
 	}
-	for place, plugin := range f.filter {
+	for index, plugin := range f.filter {
 		if opaque(plugin.FilterPlugin) {
-			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, place, f.filter[place : place+1]})
+			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, index, f.filter[index : index+1]})
 		}
 	}
 	for _, plugin := range f.preScore {
@@ -65,15 +66,15 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 			o.preScore = append(o.preScore, plugin)
 		}
 	}
-	for place, plugin := range f.score {
+	for index, plugin := range f.score {
 		if opaque(plugin.ScorePlugin) {
-			o.scores = append(o.scores, OpaqueScore{plugin.name, place, plugin.weight, plugin})
+			o.scores = append(o.scores, OpaqueScore{plugin.name, index, plugin.weight, plugin})
 		}
 	}
 	return o
 }
 
-// opaquesFor are those for a pod.
+// opaquePluginsFor returns the opaque plugins for a pod.
 func (f *Framework) opaquePluginsFor(pod *v1.Pod) *opaquePluginSet {
 	if len(pod.Spec.Volumes) > 0 && HasVolumes(pod) {
 		return &f.opaqueWithVolumes
@@ -81,17 +82,17 @@ func (f *Framework) opaquePluginsFor(pod *v1.Pod) *opaquePluginSet {
 	return &f.opaquePlugins
 }
 
-// Opaque reports whether a plugin is for pod; with "", whether any is.
+// IsOpaque reports whether plugin is opaque for pod; with "", whether any
+// plugin is.
 func (f *Framework) IsOpaque(pod *v1.Pod, plugin string) bool {
 	names := f.opaquePluginsFor(pod).names
 	return names.Has(plugin) || plugin == "" && len(names) > 0
 }
 
-// HasOpaquePreFilters reports whether a plugin is in the PreFilter chain that is
-// opaque for pod.
+// HasOpaquePreFilters reports whether a PreFilter plugin is opaque for pod.
 func (f *Framework) HasOpaquePreFilters(pod *v1.Pod) bool { return f.opaquePluginsFor(pod).preFilter }
 
-// RunOpenPreFilterPlugins is RunPreFilterPlugins by those that are not opaque.
+// RunNonOpaquePreFilterPlugins is RunPreFilterPlugins without opaque plugins.
 func (f *Framework) RunNonOpaquePreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	o := f.opaquePluginsFor(pod)
 	if !o.preFilter {
@@ -101,7 +102,7 @@ func (f *Framework) RunNonOpaquePreFilterPlugins(ctx context.Context, state fwk.
 	return f.runPreFilterChain(ctx, state, pod, open)
 }
 
-// RunOpenFilterPlugins is RunFilterPlugins by those that are not opaque.
+// RunNonOpaqueFilterPlugins is RunFilterPlugins without opaque plugins.
 func (f *Framework) RunNonOpaqueFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	o := f.opaquePluginsFor(pod)
 	if len(o.filters) == 0 {
@@ -111,12 +112,13 @@ func (f *Framework) RunNonOpaqueFilterPlugins(ctx context.Context, state fwk.Cyc
 	return f.runFilterChain(ctx, state, pod, node, open)
 }
 
-// RunOpaqueFilter asks one opaque plugin about one node.
+// RunOpaqueFilter runs one opaque Filter plugin for a node.
 func (f *Framework) RunOpaqueFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, filter *OpaqueFilter) *fwk.Status {
 	return f.runFilterChain(ctx, state, pod, node, filter.chain)
 }
 
-// OpaqueFilters appends those for pod that state does not skip to list.
+// OpaqueFilters appends to list the opaque Filter plugins for pod that state
+// does not skip.
 func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState, pod *v1.Pod) []OpaqueFilter {
 	for _, filter := range f.opaquePluginsFor(pod).filters {
 		if !state.GetSkipFilterPlugins().Has(filter.Name()) {
@@ -126,8 +128,8 @@ func (f *Framework) OpaqueFilters(list []OpaqueFilter, state fwk.CycleState, pod
 	return list
 }
 
-// ScoreOpaque has the opaque plugins in the Score chain score nodes: normalised,
-// before weights. A status other than success is what the attempt ends with.
+// RunOpaqueScorePlugins returns the normalized, unweighted scores of the opaque
+// Score plugins. If status is not a success, the attempt ends with it.
 func (f *Framework) RunOpaqueScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (of []OpaqueScore, scores []fwk.NodeScoreList, status *fwk.Status) {
 	o := f.opaquePluginsFor(pod)
 	skipped, status := f.runPreScoreChain(ctx, state, pod, nodes, o.preScore)
@@ -149,4 +151,51 @@ func (f *Framework) RunOpaqueScorePlugins(ctx context.Context, state fwk.CycleSt
 		of, scores = append(of, plugin), append(scores, list)
 	}
 	return of, scores, nil
+}
+
+// HasVolumes reports whether the pod has a volume that influences scheduling,
+// so that PodVolumes matter.
+func HasVolumes(pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if hasDiskOrClaim(&pod.Spec.Volumes[i].VolumeSource) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDiskOrClaim reports whether a volume has a claim, can conflict with
+// volumes of other pods on a node, or is an in-tree cloud disk that a CSI
+// driver has taken over.
+func hasDiskOrClaim(v *v1.VolumeSource) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil ||
+		v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.RBD != nil || v.ISCSI != nil ||
+		v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
+}
+
+// readsVolumes reports whether a plugin reads volumes of pods.
+func readsVolumes(plugin fwk.Plugin) bool {
+	return affectsPlacement(plugin) && readsOf(plugin).Pod&PodVolumes != 0
+}
+
+// lacksPreFilter reports whether a plugin implements PreFilter and is enabled
+// at Filter, PreScore or Score, but not at PreFilter. Its results are then not
+// cached even for pods without volumes, since it misses what its PreFilter
+// would store.
+func (f *Framework) lacksPreFilter(plugin fwk.Plugin) bool {
+	name := plugin.Name()
+	_, prepares := plugin.(fwk.PreFilterPlugin)
+	enabled := slices.ContainsFunc(f.filter, func(p countedFilter) bool { return p.Name() == name }) ||
+		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
+		slices.ContainsFunc(f.score, func(s weightedScore) bool { return s.name == name })
+	return prepares && enabled && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
+}
+
+// noVolumesScore is the batch score of a plugin that reads volumes, for pods
+// without volumes: 0.
+type noVolumesScore struct{}
+
+func (noVolumesScore) Score(_ []Slot, scores []int64) ScoreResult {
+	clear(scores)
+	return Scored
 }

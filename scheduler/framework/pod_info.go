@@ -8,26 +8,27 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodInfo is a pod with everything the cycle would otherwise derive from it
-// again and again. It never changes once made, so it may be shared.
+// PodInfo is a pod with everything that a scheduling cycle derives from it. It
+// is immutable and may be shared.
 type PodInfo struct {
 	*sharedPodInfo
-	// pod is the pod as it was given; node is where it is, "" while it waits.
+	// pod is the pod given to NewPodInfo; node is its node, "" for a pending
+	// pod.
 	pod  *v1.Pod
 	node string
-	// bare says that nothing of the pod but its requests counts on a node.
+	// noPortsOrClaims says that only the pod's requests count on a node.
 	noPortsOrClaims bool
-	// assigned is pod with node, made when somebody asks for it.
+	// assigned caches pod with spec.nodeName set to node.
 	assigned atomic.Pointer[v1.Pod]
 }
 
-// traits is what pods of the same spec have in common.
+// sharedPodInfo is what pods of the same class share.
 type sharedPodInfo struct {
 	AffinityTerms
 	request      Resource
 	scoredCPU    int64
 	scoredMemory int64
-	// kept is room for whoever counts the pods that have a node.
+	// countsCache belongs to the implementation of Counts, see CountsCache.
 	countsCache any
 }
 
@@ -35,10 +36,9 @@ var _ fwk.PodInfo = (*PodInfo)(nil)
 
 // NewPodInfo derives a PodInfo from pod, which must not be changed afterwards.
 //
-// The API server lets selectors through that do not parse. Such a pod may be
-// running already, so the PodInfo is good even then: the lists with a
-// malformed term are empty and the error names them. Only a nil pod gives no
-// PodInfo.
+// The API server accepts selectors that do not parse. Such a pod may run
+// already, so the PodInfo can be used even then: each list with a malformed
+// term is empty, and the error names it. Only for a nil pod the PodInfo is nil.
 func NewPodInfo(pod *v1.Pod) (*PodInfo, error) {
 	if pod == nil {
 		return nil, errors.New("pod: is nil, want a pod")
@@ -50,20 +50,20 @@ func NewPodInfo(pod *v1.Pod) (*PodInfo, error) {
 	return &PodInfo{sharedPodInfo: t, pod: pod, node: pod.Spec.NodeName, noPortsOrClaims: usesNoPortsOrClaims(pod)}, err
 }
 
-// Like returns the PodInfo of a pod from which the same is derived as from p's
-// pod: one of the same class.
+// ForPodOfSameClass returns the PodInfo of another pod of the same class,
+// without deriving anything again.
 func (p *PodInfo) ForPodOfSameClass(pod *v1.Pod) *PodInfo {
 	return &PodInfo{sharedPodInfo: p.sharedPodInfo, pod: pod, node: pod.Spec.NodeName, noPortsOrClaims: usesNoPortsOrClaims(pod)}
 }
 
-// Assigned returns the PodInfo of the same pod with spec.nodeName set to node.
-// The pod with that name is made when it is asked for; only the outermost
-// struct is copied then, the rest is shared and stays read-only.
+// WithNode returns the PodInfo of the same pod with spec.nodeName set to node.
+// The pod is copied at the first GetPod, and only its outermost struct; the
+// rest is shared and read-only.
 func (p *PodInfo) WithNode(node string) *PodInfo {
 	return &PodInfo{sharedPodInfo: p.sharedPodInfo, pod: p.pod, node: node, noPortsOrClaims: p.noPortsOrClaims}
 }
 
-// GetPod returns the pod; it is read-only.
+// GetPod returns the pod, which is read-only.
 func (p *PodInfo) GetPod() *v1.Pod {
 	if p.node == p.pod.Spec.NodeName {
 		return p.pod
@@ -77,11 +77,11 @@ func (p *PodInfo) GetPod() *v1.Pod {
 	return p.assigned.Load()
 }
 
-// Unassigned returns the pod as it was given to NewPodInfo, of which only
-// spec.nodeName may differ from GetPod's. It costs nothing.
+// OriginalPod returns the pod given to NewPodInfo. Only its spec.nodeName may
+// differ from GetPod's; it never copies.
 func (p *PodInfo) OriginalPod() *v1.Pod { return p.pod }
 
-// Node returns the pod's node, "" while it waits.
+// NodeName returns the pod's node, "" for a pending pod.
 func (p *PodInfo) NodeName() string { return p.node }
 
 // GetRequiredAffinityTerms returns the parsed required affinity.
@@ -98,21 +98,20 @@ func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
 	return p.PreferredAntiAffinity
 }
 
-// CalculateResource returns what the pod takes from a node, and the cpu
-// (millicores) and memory (bytes) it is scored with. It was computed when the
-// PodInfo was made.
+// CalculateResource returns the pod's requests, and the cpu (millicores) and
+// memory (bytes) used for scoring. They were computed by NewPodInfo.
 func (p *PodInfo) CalculateResource() fwk.PodResource {
 	return fwk.PodResource{Resource: &p.request, Non0CPU: p.scoredCPU, Non0Mem: p.scoredMemory}
 }
 
-// Requests is what the pod asks for, as a copy.
+// Requests returns a copy of the pod's requests.
 func (p *PodInfo) Requests() Resource { return p.request.Clone() }
 
-// Kept is where whoever counts the pods that have a node may remember what
-// pods with the same spec count for. Only the loop reads and writes it.
+// CountsCache is where the implementation of Counts stores what pods of the
+// same class count for. Only the scheduling loop may read or write it.
 func (p *PodInfo) CountsCache() *any { return &p.countsCache }
 
-// plainPod returns info's pod without making it when it is only assumed.
+// originalPod returns info's pod without the copy that GetPod may make.
 func originalPod(info fwk.PodInfo) *v1.Pod {
 	if ours, ok := info.(*PodInfo); ok {
 		return ours.pod

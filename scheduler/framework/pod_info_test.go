@@ -15,21 +15,21 @@ import (
 
 func TestPodRequests(t *testing.T) {
 	const mi = 1 << 20
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod                       *v1.Pod
 		want                      framework.Resource
 		scoredCPU, scoredMemoryMi int64
 	}{
-		"a container that asks for nothing is scored with the defaults": {
+		"a container without requests is scored with the defaults": {
 			pod:       fixture.Pod("a").Requests().Obj(),
 			scoredCPU: 100, scoredMemoryMi: 200,
 		},
-		"each container that asks for nothing is scored": {
+		"each container without requests is scored with the defaults": {
 			pod:       fixture.Pod("a").Requests().Requests("cpu", "1").Obj(),
 			want:      framework.Resource{MilliCPU: 1000},
 			scoredCPU: 1100, scoredMemoryMi: 400,
 		},
-		"a container that asks for zero is taken at its word": {
+		"a container that requests zero is scored with zero": {
 			pod:       fixture.Pod("a").Requests("cpu", "0", "memory", "0").Obj(),
 			scoredCPU: 0, scoredMemoryMi: 0,
 		},
@@ -38,7 +38,7 @@ func TestPodRequests(t *testing.T) {
 			want:      framework.Resource{MilliCPU: 3000, Memory: 30 * mi},
 			scoredCPU: 3000, scoredMemoryMi: 30,
 		},
-		"the largest init container counts where it asks for more": {
+		"the largest init container counts if it requests more": {
 			pod: fixture.Pod("a").Requests("cpu", "1", "memory", "10Mi").
 				InitRequests("cpu", "3", "memory", "5Mi").InitRequests("cpu", "2", "memory", "1Mi").Obj(),
 			want:      framework.Resource{MilliCPU: 3000, Memory: 10 * mi},
@@ -55,17 +55,17 @@ func TestPodRequests(t *testing.T) {
 			want:      framework.Resource{MilliCPU: 50, Memory: mi},
 			scoredCPU: 150, scoredMemoryMi: 201,
 		},
-		"requests of the pod as a whole stand for its containers": {
+		"pod-level requests replace the sum of the containers": {
 			pod:       fixture.Pod("a").Requests("cpu", "1", "memory", "10Mi").PodRequests("cpu", "2").Obj(),
 			want:      framework.Resource{MilliCPU: 2000, Memory: 10 * mi},
 			scoredCPU: 2000, scoredMemoryMi: 10,
 		},
-		"with requests of the pod only what nobody names is assumed": {
+		"with pod-level requests only resources that no one names have defaults": {
 			pod:       fixture.Pod("a").Bare().Requests().PodRequests("cpu", "2").Obj(),
 			want:      framework.Resource{MilliCPU: 2000},
 			scoredCPU: 2000, scoredMemoryMi: 200,
 		},
-		"a resize under way counts with the larger of spec and status": {
+		"a resize in progress counts with the larger of spec and status": {
 			pod: fixture.Pod("a").Requests("cpu", "1", "memory", "10Mi").Mutate(func(pod *v1.Pod) {
 				pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c0",
 					AllocatedResources: fixture.Resources("cpu", "3", "memory", "5Mi")}}
@@ -83,7 +83,7 @@ func TestPodRequests(t *testing.T) {
 			scoredCPU: 3000, scoredMemoryMi: 5,
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			info, err := framework.NewPodInfo(c.pod)
 			if err != nil {
 				t.Fatal(err)
@@ -114,14 +114,14 @@ func TestAMalformedTermLeavesAUsablePodInfo(t *testing.T) {
 		t.Errorf("requests %d millicores, want 1000", got)
 	}
 	if len(info.GetRequiredAffinityTerms()) != 0 || len(info.GetPreferredAntiAffinityTerms()) != 1 {
-		t.Errorf("terms %v and %v, want none and the good one",
+		t.Errorf("terms %v and %v, want none and the valid one",
 			info.GetRequiredAffinityTerms(), info.GetPreferredAntiAffinityTerms())
 	}
 }
 
 func TestNoPodGivesAnErrorAndNoPodInfo(t *testing.T) {
 	if info, err := framework.NewPodInfo(nil); err == nil || info != nil {
-		t.Errorf("got %v, %v, want an error alone", info, err)
+		t.Errorf("got %v, %v, want only an error", info, err)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// What a container without a request of its own is scored as, so that pods
-// that ask for nothing do not pile up on one node. Both values are
-// k8s.io/kubernetes/pkg/scheduler/util's.
+// Requests used for scoring of a container without requests, so that such pods
+// do not gather on one node. Both values are those of
+// k8s.io/kubernetes/pkg/scheduler/util.
 const (
 	// DefaultMilliCPURequest is a tenth of a core.
 	DefaultMilliCPURequest int64 = 100
@@ -16,10 +16,10 @@ const (
 	DefaultMemoryRequest int64 = 200 << 20
 )
 
-// PodRequestOptions are the options of k8s.io/component-helpers/resource under
-// which kube-scheduler 1.37 counts pods, its feature gates at their defaults:
-// in-place resize of containers and of pods and pod-level resources are on,
-// devices as node allocatable resources are off.
+// PodRequestOptions are the options with which kube-scheduler 1.37 calls
+// k8s.io/component-helpers/resource with default feature gates: in-place resize
+// of containers and pods and pod-level resources are on, devices as node
+// allocatable resources are off.
 func PodRequestOptions() resourcehelper.PodResourcesOptions {
 	return resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -27,9 +27,9 @@ func PodRequestOptions() resourcehelper.PodResourcesOptions {
 	}
 }
 
-// RunningPodRequests returns what pod takes from its node, a resize included,
-// by k8s.io/component-helpers/resource. assumed, which may be nil, is what a
-// container that names no request is taken to ask for.
+// RunningPodRequests returns the requests of pod by
+// k8s.io/component-helpers/resource, resizes included. assumed, which may be
+// nil, are the requests of a container that names none.
 func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 	options := PodRequestOptions()
 	options.UseStatusResources = statusAffectsRequests(pod)
@@ -37,9 +37,9 @@ func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 	return resourcehelper.PodRequests(pod, options)
 }
 
-// statusMatters reports whether pod's status can say anything about its
-// resources. Where it cannot, as in every waiting pod, the containers are
-// added up once and not three times.
+// statusAffectsRequests reports whether pod's status can change its requests.
+// If not, as for every pending pod, one walk over the containers is enough
+// instead of three.
 func statusAffectsRequests(pod *v1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
@@ -47,8 +47,8 @@ func statusAffectsRequests(pod *v1.Pod) bool {
 		resourcehelper.IsPodResizeInfeasible(pod)
 }
 
-// podRequests returns what pod takes from a node, and the cpu in millicores
-// and the memory in bytes that it is scored with.
+// podRequests returns the requests of pod, and the cpu in millicores and memory
+// in bytes used for scoring.
 func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) {
 	if sum, ok := SumRequests(pod); ok {
 		request = Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
@@ -67,17 +67,17 @@ func podRequests(pod *v1.Pod) (request Resource, scoredCPU, scoredMemory int64) 
 	return request, ClampRequest(cpu.MilliValue()), ClampRequest(memory.Value())
 }
 
-// mostOnePod is the most that one pod counts for: a pebibyte, or as many cores
-// as nobody has. Eight thousand such pods can be added up on one node.
+// maxPodRequest is the largest amount that one pod counts for: a pebibyte, or
+// more cores than any node has. The sum over 8000 such pods does not overflow.
 const maxPodRequest = 1 << 50
 
-// BoundedRequest keeps one amount, in whole units or millicores, between
-// nothing and what one pod may count for. The API server takes no negative
-// request; but one that is stored all the same would make room on its node, and
-// a sum that overflows would fail the score of the node for every other pod.
+// ClampRequest limits one amount, in whole units or millicores, to 0 and
+// maxPodRequest. The API server rejects negative requests, but a stored one
+// would free resources of its node, and a sum that overflows would make the
+// score of the node fail for every other pod.
 func ClampRequest(amount int64) int64 { return min(max(amount, 0), maxPodRequest) }
 
-// bound bounds every amount of a request.
+// clamp clamps every amount.
 func (r *Resource) clamp() {
 	r.MilliCPU, r.Memory, r.EphemeralStorage = ClampRequest(r.MilliCPU), ClampRequest(r.Memory), ClampRequest(r.EphemeralStorage)
 	for name, amount := range r.ScalarResources {
@@ -85,9 +85,9 @@ func (r *Resource) clamp() {
 	}
 }
 
-// assumedRequests returns what each container that names no request is taken
-// to ask for. With pod-level requests only a resource that neither the pod nor
-// any container names is assumed.
+// defaultRequests returns the requests, for scoring, of a container that names
+// none. With pod-level requests they hold only resources that neither the pod
+// nor any container names.
 func defaultRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 	podLevel := resourcehelper.IsPodLevelRequestsSet(pod)
 	assumed := v1.ResourceList{}
@@ -100,9 +100,9 @@ func defaultRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 	return assumed
 }
 
-// requestsAreComplete reports whether nothing can be assumed for pod, because
-// every container names cpu and memory and no status says otherwise. It spares
-// most pods a second walk over their containers.
+// requestsAreComplete reports whether every container names cpu and memory and
+// no status can change the requests, so that no defaults apply. It saves most
+// pods a second walk over their containers.
 func requestsAreComplete(pod *v1.Pod) bool {
 	if statusAffectsRequests(pod) {
 		return false
@@ -119,4 +119,83 @@ func requestsAreComplete(pod *v1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// RequestSum is the sum of the requests of a pod's containers.
+type RequestSum struct {
+	// MilliCPU is in millicores, the others are in bytes.
+	MilliCPU, Memory, EphemeralStorage int64
+	// ScoredCPU and ScoredMemory include the defaults for containers without
+	// requests.
+	ScoredCPU, ScoredMemory int64
+}
+
+// SumRequests adds up the requests of a pod: containers and sidecars, or an
+// init container with the sidecars before it if that is more
+// (k8s.io/component-helpers/resource.PodRequests). It reports false for a pod
+// that needs that library: with overhead, pod-level requests, a status that
+// affects requests, other resources, amounts that are not whole units, or
+// amounts that ClampRequest changes.
+func SumRequests(pod *v1.Pod) (RequestSum, bool) {
+	var sum RequestSum
+	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusAffectsRequests(pod) {
+		return sum, false
+	}
+	var sidecars, most RequestSum
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			if !sidecars.add(c.Resources.Requests) {
+				return sum, false
+			}
+			most.setMax(sidecars)
+			continue
+		}
+		init := sidecars
+		if !init.add(c.Resources.Requests) {
+			return sum, false
+		}
+		most.setMax(init)
+	}
+	sum = sidecars
+	for i := range pod.Spec.Containers {
+		if !sum.add(pod.Spec.Containers[i].Resources.Requests) {
+			return sum, false
+		}
+	}
+	sum.setMax(most)
+	return sum, max(sum.ScoredCPU, sum.ScoredMemory, sum.EphemeralStorage) <= maxPodRequest
+}
+
+// setMax raises each amount to that of other.
+func (s *RequestSum) setMax(other RequestSum) {
+	s.MilliCPU = max(s.MilliCPU, other.MilliCPU)
+	s.Memory = max(s.Memory, other.Memory)
+	s.EphemeralStorage = max(s.EphemeralStorage, other.EphemeralStorage)
+	s.ScoredCPU = max(s.ScoredCPU, other.ScoredCPU)
+	s.ScoredMemory = max(s.ScoredMemory, other.ScoredMemory)
+}
+
+func (s *RequestSum) add(requests v1.ResourceList) bool {
+	known, ok := 0, true
+	take := func(name v1.ResourceName, scale resource.Scale, assumed int64) (amount, scored int64) {
+		quantity, named := requests[name]
+		if !named {
+			return 0, assumed
+		}
+		known++
+		value := quantity.ScaledValue(scale)
+		// Rounding each amount is not the same as rounding the sum.
+		ok = ok && value == ClampRequest(value) && quantity.Cmp(*resource.NewScaledQuantity(value, scale)) == 0
+		return value, value
+	}
+	cpu, scoredCPU := take(v1.ResourceCPU, resource.Milli, DefaultMilliCPURequest)
+	memory, scoredMemory := take(v1.ResourceMemory, 0, DefaultMemoryRequest)
+	storage, _ := take(v1.ResourceEphemeralStorage, 0, 0)
+	s.MilliCPU += cpu
+	s.Memory += memory
+	s.EphemeralStorage += storage
+	s.ScoredCPU += scoredCPU
+	s.ScoredMemory += scoredMemory
+	return ok && known == len(requests)
 }

@@ -12,57 +12,58 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// randomRequests names each of a few resources or not, zero among the amounts.
-func randomRequests(dice *rand.Rand) []string {
+// randomRequests returns random requests for some resources; amounts may be
+// zero.
+func randomRequests(rng *rand.Rand) []string {
 	var pairs []string
 	for _, name := range []string{"cpu", "memory", "example.com/gpu"} {
-		if dice.Intn(3) > 0 {
-			pairs = append(pairs, name, []string{"0", "1", "2", "300"}[dice.Intn(4)])
+		if rng.Intn(3) > 0 {
+			pairs = append(pairs, name, []string{"0", "1", "2", "300"}[rng.Intn(4)])
 		}
 	}
 	return pairs
 }
 
-// randomPod has containers of every sort, and sometimes a status that speaks
-// about resources.
-func randomPod(dice *rand.Rand) *v1.Pod {
+// randomPod returns a pod with containers of every kind, sometimes with a
+// status that affects requests.
+func randomPod(rng *rand.Rand) *v1.Pod {
 	b := fixture.Pod("shop/web")
-	for range 1 + dice.Intn(2) {
-		b.Requests(randomRequests(dice)...)
+	for range 1 + rng.Intn(2) {
+		b.Requests(randomRequests(rng)...)
 	}
-	for range dice.Intn(3) {
-		if dice.Intn(2) == 0 {
-			b.InitRequests(randomRequests(dice)...)
+	for range rng.Intn(3) {
+		if rng.Intn(2) == 0 {
+			b.InitRequests(randomRequests(rng)...)
 		} else {
-			b.SidecarRequests(randomRequests(dice)...)
+			b.SidecarRequests(randomRequests(rng)...)
 		}
 	}
-	if dice.Intn(3) == 0 {
-		b.PodRequests(randomRequests(dice)...)
+	if rng.Intn(3) == 0 {
+		b.PodRequests(randomRequests(rng)...)
 	}
-	if dice.Intn(3) == 0 {
-		b.Overhead(randomRequests(dice)...)
+	if rng.Intn(3) == 0 {
+		b.Overhead(randomRequests(rng)...)
 	}
 	pod := b.Obj()
-	if dice.Intn(3) == 0 {
+	if rng.Intn(3) == 0 {
 		pod.Status.ContainerStatuses = []v1.ContainerStatus{{
-			Name: "c0", AllocatedResources: fixture.Resources(randomRequests(dice)...),
+			Name: "c0", AllocatedResources: fixture.Resources(randomRequests(rng)...),
 		}}
 	}
-	if dice.Intn(4) == 0 {
-		pod.Status.Resources = &v1.ResourceRequirements{Requests: fixture.Resources(randomRequests(dice)...)}
+	if rng.Intn(4) == 0 {
+		pod.Status.Resources = &v1.ResourceRequirements{Requests: fixture.Resources(randomRequests(rng)...)}
 	}
-	if dice.Intn(4) == 0 {
-		pod.Status.AllocatedResources = fixture.Resources(randomRequests(dice)...)
+	if rng.Intn(4) == 0 {
+		pod.Status.AllocatedResources = fixture.Resources(randomRequests(rng)...)
 	}
-	if dice.Intn(4) == 0 {
+	if rng.Intn(4) == 0 {
 		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible}}
 	}
 	return pod
 }
 
-// The short cuts of NewPodInfo must not show: the plain way through
-// component-helpers is their twin.
+// component-helpers is the reference implementation of the fast paths of
+// NewPodInfo.
 func TestFastPathsEqualComponentHelpers(t *testing.T) {
 	assumed := fixture.Resources("cpu", "100m", "memory", "200Mi")
 	for seed := range int64(2000) {
@@ -94,38 +95,38 @@ func TestFastPathsEqualComponentHelpers(t *testing.T) {
 }
 
 func TestRequestsAreClamped(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod  *fixture.PodBuilder
 		want framework.Resource
 	}{
-		"a negative request is none": {
+		"a negative request counts as zero": {
 			pod:  fixture.Pod("a").Requests("cpu", "-1", "memory", "-5Gi", "ephemeral-storage", "-1", "example.com/gpu", "-2"),
 			want: framework.Resource{ScalarResources: map[v1.ResourceName]int64{"example.com/gpu": 0}},
 		},
-		"nor does it make room for another container": {
+		"a negative request does not reduce that of another container": {
 			pod:  fixture.Pod("a").Requests("cpu", "1").Requests("cpu", "-4"),
 			want: framework.Resource{},
 		},
-		"an overhead that is negative takes nothing off beyond the requests": {
+		"a negative overhead does not make the sum negative": {
 			pod:  fixture.Pod("a").Requests("cpu", "1").Overhead("cpu", "-2"),
 			want: framework.Resource{},
 		},
-		"what is beyond all bounds can be added up on one node": {
+		"huge requests are limited": {
 			pod:  fixture.Pod("a").Requests("cpu", "9000000000000000", "memory", "9223372036854775807"),
 			want: framework.Resource{MilliCPU: 1 << 50, Memory: 1 << 50},
 		},
-		"what can be asked for is counted as it is": {
+		"possible requests are not changed": {
 			pod:  fixture.Pod("a").Requests("cpu", "1500m", "memory", "1Pi"),
 			want: framework.Resource{MilliCPU: 1500, Memory: 1 << 50},
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			node := framework.NewNodeInfo(c.pod.Obj())
 			if diff := cmp.Diff(c.want, node.Requested); diff != "" {
 				t.Errorf("on the node (-want,+got):\n%s", diff)
 			}
 			if scored := node.NonZeroRequested; scored.MilliCPU < 0 || scored.Memory < 0 {
-				t.Errorf("scored with less than nothing: %+v", scored)
+				t.Errorf("negative scored requests: %+v", scored)
 			}
 		})
 	}

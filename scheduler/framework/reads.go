@@ -2,10 +2,11 @@ package framework
 
 import v1 "k8s.io/api/core/v1"
 
-// Facets is a set of things in the cluster that a verdict may depend on.
+// Facets is a set of properties of nodes and of the cluster on which a result
+// of Filter or Score may depend.
 type Facets uint32
 
-// The facets of a node, and of the cluster where no node holds them.
+// Facets of a node, then facets of the cluster that belong to no node.
 const (
 	// NodeName is metadata.name.
 	NodeName Facets = 1 << iota
@@ -19,41 +20,41 @@ const (
 	NodeAllocatable
 	// NodeFeatures is status.declaredFeatures.
 	NodeFeatures
-	// NodeImages is the images on the node, and on how many nodes each one is.
+	// NodeImages is the images on the node, and the number of nodes with each.
 	NodeImages
-	// NodePods is which pods are on the node.
+	// NodePods is the pods on the node.
 	NodePods
-	// NodePodCount is how many pods are on the node.
+	// NodePodCount is the number of pods on the node.
 	NodePodCount
-	// NodeRequested is what the pods on the node ask for.
+	// NodeRequested is the requests of the pods on the node.
 	NodeRequested
-	// NodeScored is what the pods on the node are scored with.
+	// NodeScored is the requests used for scoring of the pods on the node.
 	NodeScored
-	// NodePorts is the host ports in use.
+	// NodePorts is the used host ports.
 	NodePorts
 	// NodeClaims is the claims that pods on the node use.
 	NodeClaims
-	// NodeCount is how many nodes the snapshot has.
+	// NodeCount is the number of nodes in the snapshot.
 	NodeCount
-	// DomainCounts is what Counts says about domains: the pods on all nodes,
-	// and the labels and taints that put those nodes into domains and scopes.
+	// DomainCounts is the answers of Counts: the pods of all nodes, and the
+	// labels and taints that determine the domains and scopes of nodes.
 	DomainCounts
-	// NamespaceLabels is which namespaces there are, and their labels.
+	// NamespaceLabels is the namespaces and their labels.
 	NamespaceLabels
-	// PodOwners is the services and controllers that a default spread
-	// constraint takes its selector from.
+	// PodOwners is the services and controllers from which a default spread
+	// constraint takes its selector.
 	PodOwners
-	// StorageObjects is the PersistentVolumes and their claims, StorageClasses,
-	// CSINodes, CSIDrivers, CSIStorageCapacities and VolumeAttachments, and what
-	// is only assumed of them.
+	// StorageObjects is PersistentVolumes and claims, StorageClasses, CSINodes,
+	// CSIDrivers, CSIStorageCapacities and VolumeAttachments, including
+	// assumptions about them.
 	StorageObjects
-	// ClaimsInUse is which claims the pods on all nodes use.
+	// ClaimsInUse is the claims that the pods of all nodes use.
 	ClaimsInUse
-	// ScoredTogether is which other nodes are scored in the same attempt.
+	// ScoredTogether is the other nodes scored in the same attempt.
 	ScoredTogether
 )
 
-// AllFacets lists every facet, one at a time.
+// AllFacets lists every facet.
 var AllFacets = []Facets{
 	NodeName, NodeLabels, NodeTaints, NodeUnschedulable, NodeAllocatable, NodeFeatures, NodeImages,
 	NodePods, NodePodCount, NodeRequested, NodeScored, NodePorts, NodeClaims, NodeCount,
@@ -63,24 +64,24 @@ var AllFacets = []Facets{
 // Has reports whether f contains all of facets.
 func (f Facets) Has(facets Facets) bool { return f&facets == facets }
 
-// PodFacets is a set of things about a pod that a verdict may depend on.
+// PodFacets is a set of properties of a pod on which a result may depend.
 type PodFacets uint32
 
-// The facets of a pod that waits. Its status is none of them: a pod whose
-// status says something about its resources is like no other.
+// Facets of a pending pod. Its status is none of them, because a pod whose
+// status affects its requests belongs to no class.
 const (
 	// PodNodeName is spec.nodeName.
 	PodNodeName PodFacets = 1 << iota
 	// PodNamespace is metadata.namespace.
 	PodNamespace
-	// PodLabels is metadata.labels, as far as selectors name them: those of the
-	// pod's own terms and constraints, of the terms of placed pods, and of the
-	// services and controllers.
+	// PodLabels is those labels whose keys are named by selectors: of the pod's
+	// own terms and constraints, of the terms of assigned pods, and of services
+	// and controllers.
 	PodLabels
-	// PodOwner is which ReplicationController, ReplicaSet or StatefulSet
+	// PodOwner is the ReplicationController, ReplicaSet or StatefulSet that
 	// controls the pod.
 	PodOwner
-	// PodTolerations is spec.tolerations, but for their seconds.
+	// PodTolerations is spec.tolerations without tolerationSeconds.
 	PodTolerations
 	// PodNodeAffinity is spec.nodeSelector and spec.affinity.nodeAffinity.
 	PodNodeAffinity
@@ -88,47 +89,47 @@ const (
 	PodAffinity
 	// PodSpread is spec.topologySpreadConstraints.
 	PodSpread
-	// PodRequests is what containers, the pod as a whole and its overhead
-	// request.
+	// PodRequests is the requests of containers and of the pod, and its
+	// overhead.
 	PodRequests
 	// PodPorts is the host ports of containers.
 	PodPorts
 	// PodImages is the images of containers and volumes.
 	PodImages
-	// PodVolumes is spec.volumes, as far as disks and claims stand behind them,
-	// and the name and UID that an ephemeral one is claimed under. A plugin that
-	// reads them is asked about every pod that has some, each time, as an opaque
-	// one is: what it finds lasts no longer than the attempt, and it may hand it
-	// on to Reserve. Of other pods it must let every node pass, and score none.
+	// PodVolumes is the volumes with disks or claims, and the pod's name and
+	// UID, on which ephemeral claims depend. A plugin that reads them is called
+	// in every attempt of a pod that has such volumes, like an opaque plugin:
+	// its results hold for one attempt only, and it may pass them on to
+	// Reserve. For other pods it must reject no node and score every node 0.
 	PodVolumes
 )
 
-// Reads is what a plugin's verdicts depend on beside the plugin's arguments: a
-// remembered verdict is good while this stands still.
+// Reads is what a plugin's results depend on besides its arguments. A cached
+// result is valid while this is unchanged.
 type Reads struct {
-	// Pod is what all points look at of the pod, see also PodKeyer.
+	// Pod is what all extension points read of the pod; see also PodKeyer.
 	Pod PodFacets
-	// Filter is what Filter looks at.
+	// Filter is what Filter reads.
 	Filter Facets
-	// Score is what Score looks at before normalisation.
+	// Score is what Score reads, before normalization.
 	Score Facets
 }
 
-// Reader is a plugin that says what its verdicts read. One that does not is
-// opaque: it is asked again every time.
+// ReadsDeclarer is a plugin that declares what its results depend on. A plugin
+// that does not is opaque: its results are never cached.
 type ReadsDeclarer interface {
 	Reads() Reads
 }
 
-// LabelSelecting is a Reader that compares pods' labels with selectors which
-// stand neither in the pod nor in other pods' terms.
+// LabelSelecting is a ReadsDeclarer that matches pods' labels with selectors
+// which are neither in the pod nor in terms of other pods.
 type LabelSelecting interface {
-	// SelectedLabels adds the keys that such selectors name now.
+	// SelectedLabels adds the label keys that these selectors name now.
 	SelectedLabels(keys *LabelKeys)
 }
 
-// PodKeyer is a Reader that derives something from a pod which no PodFacets
-// stand for. It appends it to the key of the pod's class.
+// PodKeyer is a ReadsDeclarer that derives something from a pod which no
+// PodFacets cover, and appends it to the key of the pod class.
 type PodKeyer interface {
 	AppendPodKey(key []byte, pod *v1.Pod) []byte
 }

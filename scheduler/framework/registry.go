@@ -12,11 +12,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Point names an extension point as KubeSchedulerConfiguration v1 does.
+// Point is an extension point, named as in KubeSchedulerConfiguration v1.
 type Point string
 
-// The extension points that a profile can configure, in the order in which a
-// pod meets them.
+// Extension points that a profile can configure, in the order in which a pod
+// passes them.
 const (
 	PreEnqueue Point = "preEnqueue"
 	QueueSort  Point = "queueSort"
@@ -32,7 +32,7 @@ const (
 	PostBind   Point = "postBind"
 )
 
-// Points lists every configurable extension point in the order above.
+// Points lists all configurable extension points in this order.
 var Points = []Point{
 	PreEnqueue, QueueSort, PreFilter, Filter, PostFilter, PreScore,
 	Score, Reserve, Permit, PreBind, Bind, PostBind,
@@ -42,53 +42,53 @@ var Points = []Point{
 type Entry struct {
 	// Name is the plugin's registered name.
 	Name string
-	// Weight multiplies the plugin's normalised score; 0 where nothing scores.
+	// Weight is the weight of a Score plugin; 0 elsewhere.
 	Weight int32
 }
 
-// Chains holds, for each extension point, the plugins that run there, in order.
+// Chains are the plugins of each extension point in order.
 type Chains map[Point][]Entry
 
-// Factory builds one instance of a plugin for one generation. args is the
-// decoded, defaulted value of the registered argument type, or nil where the
-// plugin takes none. ctx ends when the generation closes. The signature is
-// kube-scheduler's own, so that a plugin's constructor registers unchanged.
+// Factory builds one instance of a plugin for one Generation. args is the
+// decoded and defaulted argument object, or nil if the plugin has none. ctx
+// ends when the Generation closes. The signature is kube-scheduler's, so that
+// constructors of plugins can be registered unchanged.
 type Factory func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error)
 
-// Registration is what the house knows of a plugin before it is built.
+// Registration describes a plugin before it is built.
 type Registration struct {
-	// Name is how profiles name the plugin.
+	// Name is the name by which profiles enable the plugin.
 	Name string
 	// New builds an instance.
 	New Factory
-	// BuiltIn says that the plugin is the house's own: nobody watches how long
-	// it takes.
+	// InTree marks Berth's own plugins, whose calls have no timeout.
 	InTree bool
-	// ReadsTrimmedPods says that the plugin reads of pods only what built-in plugins
-	// read; see plugins.ReadsTrimmedPods.
+	// ReadsTrimmedPods says that the plugin reads no more of pods than in-tree
+	// plugins do; see plugins.ReadsTrimmedPods.
 	ReadsTrimmedPods bool
-	// Points are the extension points the plugin's type implements.
+	// Points are the extension points that the plugin's type implements.
 	Points []Point
-	// Package and Type name the plugin's type, as in "example.com/gpu" and "Plugin":
-	// its methods are found by them on the stack of a process that crashed.
+	// Package and Type name the plugin's type, for example "example.com/gpu"
+	// and "Plugin". They identify its methods on the stack of a crashed
+	// process.
 	Package, Type string
-	// NewArgs returns an empty value of the type that arguments are decoded into;
-	// nil where the plugin takes no arguments.
+	// NewArgs returns an empty object of the type into which arguments are
+	// decoded; nil if the plugin has no arguments.
 	NewArgs func() runtime.Object
-	// Default fills what args leaves out; may be nil.
+	// Default sets defaults in args; may be nil.
 	Default func(args runtime.Object)
-	// Convert returns a new object of the type that Validate and New take, made from
-	// decoded and defaulted args, which stay as they are; nil where that is the type
-	// that NewArgs returns.
+	// Convert returns a new object of the type that Validate and New take, from
+	// decoded and defaulted args, which it does not change; nil if that is the
+	// type of NewArgs.
 	Convert func(args runtime.Object) (runtime.Object, error)
-	// Validate says what is wrong with defaulted args; may be nil. Paths are
-	// relative to path.
+	// Validate returns the errors of defaulted args, with paths below path; may
+	// be nil.
 	Validate func(args runtime.Object, path *field.Path) field.ErrorList
-	// Err says why the plugin cannot be used; nil where it can. plugins.With returns it.
+	// Err is why the plugin cannot be used, or nil. plugins.With returns it.
 	Err error
 }
 
-// Converted returns args as Validate and New take them.
+// ConvertArgs returns args in the type that Validate and New take.
 func (r Registration) ConvertArgs(args runtime.Object) (runtime.Object, error) {
 	if r.Convert == nil || args == nil {
 		return args, nil
@@ -109,8 +109,8 @@ func (r Registry) Names() []string {
 	return slices.Sorted(maps.Keys(r))
 }
 
-// TypeOf returns the package path and the name of plugin's type, without the
-// arguments of a generic one.
+// TypeOf returns the package path and the name of plugin's type, without type
+// arguments.
 func TypeOf(plugin fwk.Plugin) (pkg, name string) {
 	t := reflect.TypeOf(plugin)
 	if t == nil {
@@ -123,8 +123,8 @@ func TypeOf(plugin fwk.Plugin) (pkg, name string) {
 	return t.PkgPath(), name
 }
 
-// PointsOf returns the extension points that plugin, a value of the plugin's
-// type (a nil pointer will do), implements.
+// PointsOf returns the extension points that plugin implements; plugin may be a
+// nil pointer.
 func PointsOf(plugin fwk.Plugin) []Point {
 	implements := map[Point]bool{}
 	_, implements[PreEnqueue] = plugin.(fwk.PreEnqueuePlugin)

@@ -9,19 +9,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Resource is an amount of everything the scheduler counts. The zero value is
-// nothing at all.
+// Resource is an amount of each resource. The zero value is zero of each.
 type Resource struct {
-	// MilliCPU is in thousandths of a core.
+	// MilliCPU is in millicores.
 	MilliCPU int64
 	// Memory is in bytes.
 	Memory int64
 	// EphemeralStorage is in bytes.
 	EphemeralStorage int64
-	// AllowedPodNumber is how many pods a node takes; 0 in a pod's requests.
+	// AllowedPodNumber is the number of pods that a node allows; 0 in requests.
 	AllowedPodNumber int
-	// ScalarResources holds extended resources, huge pages and attachable
-	// volumes in whole units; nil while there are none.
+	// ScalarResources are extended resources, huge pages and attachable volumes
+	// in whole units; nil if there are none.
 	ScalarResources map[v1.ResourceName]int64
 }
 
@@ -34,7 +33,7 @@ func NewResource(list v1.ResourceList) Resource {
 	return r
 }
 
-// GetMilliCPU returns thousandths of a core.
+// GetMilliCPU returns millicores.
 func (r *Resource) GetMilliCPU() int64 { return r.MilliCPU }
 
 // GetMemory returns bytes.
@@ -43,14 +42,15 @@ func (r *Resource) GetMemory() int64 { return r.Memory }
 // GetEphemeralStorage returns bytes.
 func (r *Resource) GetEphemeralStorage() int64 { return r.EphemeralStorage }
 
-// GetAllowedPodNumber returns a count of pods.
+// GetAllowedPodNumber returns a number of pods.
 func (r *Resource) GetAllowedPodNumber() int { return r.AllowedPodNumber }
 
-// GetScalarResources returns the live map, nil while it is empty; callers read it only.
+// GetScalarResources returns the map itself, which the caller must not change;
+// nil if it is empty.
 func (r *Resource) GetScalarResources() map[v1.ResourceName]int64 { return r.ScalarResources }
 
-// Add adds list. Names that are neither built in nor scalar are left out, as
-// nothing schedules by them.
+// Add adds list, without resources that are neither native nor scalar: they
+// have no effect on scheduling.
 func (r *Resource) Add(list v1.ResourceList) {
 	for name, quantity := range list {
 		switch name {
@@ -78,8 +78,8 @@ func (r *Resource) AddScalar(name v1.ResourceName, quantity int64) {
 	r.ScalarResources[name] += quantity
 }
 
-// SetMaxResource raises each amount to the one in list where that is larger.
-// The number of pods is no request and stays as it is.
+// SetMaxResource raises each amount to that in list if it is larger. The number
+// of pods is not a request and stays.
 func (r *Resource) SetMaxResource(list v1.ResourceList) {
 	for name, quantity := range list {
 		switch name {
@@ -98,18 +98,18 @@ func (r *Resource) SetMaxResource(list v1.ResourceList) {
 	}
 }
 
-// Clone returns a copy that shares nothing with r.
+// Clone returns a deep copy.
 func (r *Resource) Clone() Resource {
 	clone := *r
 	clone.ScalarResources = maps.Clone(r.ScalarResources)
 	return clone
 }
 
-// Sum adds what a pod requests.
+// AddRequest adds the requests of a pod.
 func (r *Resource) AddRequest(request *Resource) { r.addSigned(request, 1) }
 
-// shift adds sign times what a pod requests. Entries that reach zero stay: a
-// map that shrinks and grows with every pod would cost more than it saves.
+// addSigned adds sign times request. Entries that become zero stay, because a
+// map that shrinks and grows with every pod costs more than it saves.
 func (r *Resource) addSigned(request fwk.Resource, sign int64) {
 	r.MilliCPU += sign * request.GetMilliCPU()
 	r.Memory += sign * request.GetMemory()
@@ -119,9 +119,9 @@ func (r *Resource) addSigned(request fwk.Resource, sign int64) {
 	}
 }
 
-// IsExtendedResourceName reports whether name is a vendor's resource: it has a
-// domain that is not kubernetes.io's, and quota could name it too. The rule is
-// that of k8s.io/kubernetes/pkg/apis/core/v1/helper.
+// IsExtendedResourceName reports whether name is an extended resource: it has a
+// domain other than kubernetes.io, and is valid in a quota. The rule is that of
+// k8s.io/kubernetes/pkg/apis/core/v1/helper.
 func IsExtendedResourceName(name v1.ResourceName) bool {
 	text := string(name)
 	if !strings.Contains(text, "/") ||
@@ -132,9 +132,9 @@ func IsExtendedResourceName(name v1.ResourceName) bool {
 	return len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+text)) == 0
 }
 
-// IsScalarResourceName reports whether name is counted in ScalarResources:
-// extended resources, huge pages, attachable volumes and whatever is written
-// with the kubernetes.io/ prefix (k8s.io/kubernetes/pkg/scheduler/util).
+// IsScalarResourceName reports whether ScalarResources holds name: extended
+// resources, huge pages, attachable volumes and all names with kubernetes.io/
+// (k8s.io/kubernetes/pkg/scheduler/util).
 func IsScalarResourceName(name v1.ResourceName) bool {
 	text := string(name)
 	return strings.HasPrefix(text, v1.ResourceHugePagesPrefix) ||

@@ -11,31 +11,31 @@ import (
 )
 
 func TestResourceCounts(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		list v1.ResourceList
 		want framework.Resource
 	}{
-		"nothing is nothing": {},
-		"built-in resources have fields of their own": {
+		"an empty list": {},
+		"native resources have their own fields": {
 			list: fixture.Resources("cpu", "1500m", "memory", "2Ki", "ephemeral-storage", "3", "pods", "4"),
 			want: framework.Resource{MilliCPU: 1500, Memory: 2048, EphemeralStorage: 3, AllowedPodNumber: 4},
 		},
-		"cpu is rounded up to a thousandth": {
+		"cpu is rounded up to a millicore": {
 			list: fixture.Resources("cpu", "100u"),
 			want: framework.Resource{MilliCPU: 1},
 		},
-		"vendors' resources, huge pages and attachable volumes are scalar": {
+		"extended resources, huge pages and attachable volumes are scalar": {
 			list: fixture.Resources("example.com/gpu", "2", "hugepages-2Mi", "4Mi", "attachable-volumes-csi-x", "5"),
 			want: framework.Resource{ScalarResources: map[v1.ResourceName]int64{
 				"example.com/gpu": 2, "hugepages-2Mi": 4 << 20, "attachable-volumes-csi-x": 5,
 			}},
 		},
 		"a name without a domain is not counted": {list: fixture.Resources("gpu", "2")},
-		"a name that quota could not hold is not counted": {
+		"a name that is not valid in a quota is not counted": {
 			list: fixture.Resources("requests.example.com/gpu", "2", "example.com/a/b", "1"),
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, framework.NewResource(c.list)); diff != "" {
 				t.Errorf("amounts (-want +got):\n%s", diff)
 			}

@@ -9,18 +9,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// RunPreScorePlugins prepares scoring. A plugin that answers Skip does not
-// score in this attempt.
+// RunPreScorePlugins calls PreScore of every plugin. A plugin that returns Skip
+// does not score in this attempt.
 func (f *Framework) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "PreScore")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "PreScore")
+	defer point.end(&status)
 	skipped, status := f.runPreScoreChain(ctx, state, pod, nodes, f.preScore)
 	state.SetSkipScorePlugins(skipped)
 	return status
 }
 
-// preScoreBy is RunPreScorePlugins by some of the chain; it returns those that
-// do not score.
+// runPreScoreChain is RunPreScorePlugins for some of the plugins. It returns
+// those that returned Skip.
 func (f *Framework) runPreScoreChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, chain []fwk.PreScorePlugin) (skipped sets.Set[string], status *fwk.Status) {
 	skipped = sets.New[string]()
 	running := ""
@@ -46,21 +46,22 @@ func (f *Framework) runPreScoreChain(ctx context.Context, state fwk.CycleState, 
 	return skipped, nil
 }
 
-// Scores are the weighted scores of some nodes: one row a plugin, one column a
-// node, in the order in which the nodes were given.
+// Scores are weighted scores: one row per plugin, one column per node in the
+// order of the nodes given.
 type Scores struct {
 	Plugins []string
-	// Raw and Weighted hold, for each plugin, its score of each node before
-	// normalisation, and after it times the weight.
+	// Raw are the plugins' scores before normalization, Weighted after
+	// normalization and times the weight.
 	Raw, Weighted []fwk.NodeScoreList
-	// Total is the sum of Weighted, by node.
+	// Total is the sum of Weighted by node.
 	Total []int64
 }
 
-// ScoreNodes asks the Score chain about nodes, normalises and weighs.
+// ScoreNodes calls Score of every plugin for every node, and normalizes and
+// weights the results.
 func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *Scores, status *fwk.Status) {
-	ctx, at := f.beginPoint(ctx, state, "Score")
-	defer at.end(&status)
+	ctx, point := f.beginPoint(ctx, state, "Score")
+	defer point.end(&status)
 	scores = &Scores{Total: make([]int64, len(nodes))}
 	skipped := state.GetSkipScorePlugins()
 	for _, plugin := range f.score {
@@ -128,7 +129,8 @@ func (f *Framework) normalizeScores(ctx context.Context, s weightedScore, state 
 	return nil
 }
 
-// RunScorePlugins is ScoreNodes in the contract's form, for plugins that ask.
+// RunScorePlugins is ScoreNodes with the contract's result type, for plugins
+// that run other plugins.
 func (f *Framework) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	scores, status := f.ScoreNodes(ctx, state, pod, nodes)
 	if !status.IsSuccess() {

@@ -9,16 +9,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// AffinityTerms are a pod's parsed wishes about other pods.
+// AffinityTerms are a pod's parsed affinity and anti-affinity terms.
 type AffinityTerms struct {
 	RequiredAffinity, RequiredAntiAffinity   []fwk.AffinityTerm
 	PreferredAffinity, PreferredAntiAffinity []fwk.WeightedAffinityTerm
 }
 
-// TermKind is one of the four lists that a term can stand in.
+// TermKind is one of the four kinds of affinity terms.
 type TermKind byte
 
-// The kinds of terms.
+// Kinds of affinity terms.
 const (
 	RequiredAffinity TermKind = iota
 	RequiredAntiAffinity
@@ -26,46 +26,46 @@ const (
 	PreferredAntiAffinity
 )
 
-// AffinityTermsOf parses the terms of pod. A list with a term that does not
-// parse is empty, and the error names it.
+// AffinityTermsOf parses the terms of pod. A list with a malformed term is
+// empty, and the error names the list.
 func AffinityTermsOf(pod *v1.Pod) (AffinityTerms, error) {
 	var parsed AffinityTerms
 	affinity := pod.Spec.Affinity
 	if affinity == nil {
 		return parsed, nil
 	}
-	var together, apart []v1.WeightedPodAffinityTerm
+	var preferred, avoided []v1.WeightedPodAffinityTerm
 	if affinity.PodAffinity != nil {
-		together = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		preferred = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 	if affinity.PodAntiAffinity != nil {
-		apart = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		avoided = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 
 	var malformed []error
-	note := func(list string, err error) {
+	addError := func(list string, err error) {
 		if err != nil {
 			malformed = append(malformed, fmt.Errorf("%s: %w", list, err))
 		}
 	}
 	var err error
 	parsed.RequiredAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(affinity))
-	note("requiredAffinityTerms", err)
+	addError("requiredAffinityTerms", err)
 	parsed.RequiredAntiAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(affinity))
-	note("requiredAntiAffinityTerms", err)
-	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, together)
-	note("preferredAffinityTerms", err)
-	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, apart)
-	note("preferredAntiAffinityTerms", err)
+	addError("requiredAntiAffinityTerms", err)
+	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, preferred)
+	addError("preferredAffinityTerms", err)
+	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, avoided)
+	addError("preferredAntiAffinityTerms", err)
 	return parsed, utilerrors.NewAggregate(malformed)
 }
 
-// HasTerms says whether there are any.
+// HasTerms reports whether there are any terms.
 func (a *AffinityTerms) HasTerms() bool {
 	return len(a.RequiredAffinity)+len(a.RequiredAntiAffinity)+len(a.PreferredAffinity)+len(a.PreferredAntiAffinity) > 0
 }
 
-// Terms yields all of them with their kind; required ones weigh 1.
+// Terms yields all terms with their kind; required terms have weight 1.
 func (a *AffinityTerms) Terms() iter.Seq2[TermKind, *fwk.WeightedAffinityTerm] {
 	return func(yield func(TermKind, *fwk.WeightedAffinityTerm) bool) {
 		_ = eachRequired(RequiredAntiAffinity, a.RequiredAntiAffinity, yield) &&
@@ -75,7 +75,7 @@ func (a *AffinityTerms) Terms() iter.Seq2[TermKind, *fwk.WeightedAffinityTerm] {
 	}
 }
 
-// eachRequired and eachPreferred report whether the reader wants more.
+// eachRequired and eachPreferred report whether to continue.
 func eachRequired(kind TermKind, terms []fwk.AffinityTerm, yield func(TermKind, *fwk.WeightedAffinityTerm) bool) bool {
 	for i := range terms {
 		if !yield(kind, &fwk.WeightedAffinityTerm{AffinityTerm: terms[i], Weight: 1}) {
@@ -94,19 +94,20 @@ func eachPreferred(kind TermKind, terms []fwk.WeightedAffinityTerm, yield func(T
 	return true
 }
 
-// TermQuery asks for the affinity terms of placed pods that Pod matches. Each
-// kind of term counts with a weight; 0 leaves the kind out.
+// TermQuery asks for the affinity terms of assigned pods that match Pod. Each
+// kind of term has a factor; 0 leaves the kind out.
 type TermQuery struct {
 	Pod *v1.Pod
 	// Namespace is the labels of Pod's namespace.
 	Namespace map[string]string
-	// RequiredAffinity and RequiredAntiAffinity are what one term counts.
+	// RequiredAffinity and RequiredAntiAffinity are the weight of one term.
 	RequiredAffinity, RequiredAntiAffinity int64
-	// PreferredAffinity and PreferredAntiAffinity multiply a term's own weight.
+	// PreferredAffinity and PreferredAntiAffinity multiply the term's own
+	// weight.
 	PreferredAffinity, PreferredAntiAffinity int64
 }
 
-// Factor is what the weight of a term of one kind is multiplied with.
+// Factor is the factor for one kind of term.
 func (q *TermQuery) Factor(kind TermKind) int64 {
 	switch kind {
 	case RequiredAffinity:
@@ -120,8 +121,8 @@ func (q *TermQuery) Factor(kind TermKind) int64 {
 	}
 }
 
-// Of yields the topology key and the weight of each term of placed that the
-// pod of the query matches.
+// MatchingTerms yields topology key and weight of each term of placed that
+// matches the query's pod.
 func (q *TermQuery) MatchingTerms(placed fwk.PodInfo) iter.Seq2[string, int64] {
 	terms := AffinityTerms{
 		RequiredAffinity: placed.GetRequiredAffinityTerms(), RequiredAntiAffinity: placed.GetRequiredAntiAffinityTerms(),
@@ -137,51 +138,52 @@ func (q *TermQuery) MatchingTerms(placed fwk.PodInfo) iter.Seq2[string, int64] {
 	}
 }
 
-// TermTallies are the weights of affinity terms, by topology key.
+// TermSums are sums of the weights of affinity terms by topology key and
+// domain.
 type TermSums struct {
 	ByTopologyKey map[string]*DomainSums
-	// More, when it is not nil, takes in the terms that came since the tallies
-	// were made; it reports false when that cannot be done.
+	// Extend adds the terms that the snapshot got since the sums were made, and
+	// returns false if it cannot; may be nil.
 	Extend func(*TermSums) bool
 }
 
-// Update brings the tallies up to the snapshot. It reports false when they
-// have to be asked for again.
+// Update updates the sums to the snapshot. It returns false if the query has to
+// be repeated.
 func (t *TermSums) Update() bool { return t.Extend != nil && t.Extend(t) }
 
-// Listed reports whether any domain is listed.
+// HasListed reports whether any domain is listed.
 func (t *TermSums) HasListed() bool {
-	for _, tally := range t.ByTopologyKey {
-		if tally.HasListed() {
+	for _, sums := range t.ByTopologyKey {
+		if sums.HasListed() {
 			return true
 		}
 	}
 	return false
 }
 
-// Clone returns tallies with the same numbers that go their own way, and take
-// no more terms in.
+// Clone returns independent sums with the same numbers, which Update does not
+// update.
 func (t *TermSums) Clone() *TermSums {
 	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
-	for key, tally := range t.ByTopologyKey {
-		clone.ByTopologyKey[key] = tally.Clone()
+	for key, sums := range t.ByTopologyKey {
+		clone.ByTopologyKey[key] = sums.Clone()
 	}
 	return clone
 }
 
-// Add adds n to a domain of a topology.
+// Add adds n to a domain of the topology key.
 func (t *TermSums) Add(key, domain string, n int64) { t.sumsFor(key).Add(domain, n) }
 
-// Count adds factor times numbers to what was counted in a topology.
-func (t *TermSums) AddValues(key string, numbers *DomainValues, factor int64) {
-	t.sumsFor(key).AddValues(numbers, factor)
+// AddValues adds factor times numbers to the sums of a topology key.
+func (t *TermSums) AddValues(key string, values *DomainValues, factor int64) {
+	t.sumsFor(key).AddValues(values, factor)
 }
 
 func (t *TermSums) sumsFor(key string) *DomainSums {
-	tally, ok := t.ByTopologyKey[key]
+	sums, ok := t.ByTopologyKey[key]
 	if !ok {
-		tally = &DomainSums{}
-		t.ByTopologyKey[key] = tally
+		sums = &DomainSums{}
+		t.ByTopologyKey[key] = sums
 	}
-	return tally
+	return sums
 }

@@ -6,18 +6,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Trial says of a Framework that its plugins are only on trial: they are asked
-// about real pods on a copy of the cluster, and nothing of it counts. It
-// remembers whom it asks, so that a plugin that does not come back has a name.
+// Trial marks a Framework whose plugins are only on trial: they evaluate real
+// pods on a copy of the cluster, without effect. It records the last call, so
+// that a plugin that does not return can be named.
 type Trial struct {
 	last atomic.Pointer[Call]
 }
 
-// Call is one plugin at one extension point.
+// Call is a plugin at an extension point.
 type Call struct{ Plugin, Point string }
 
-// Last is the call that was begun last; the zero Call before the first one, and
-// after Clear.
+// LastCall is the call that began last; zero before the first call and after
+// Clear.
 func (t *Trial) LastCall() Call {
 	if last := t.last.Load(); last != nil {
 		return *last
@@ -25,19 +25,19 @@ func (t *Trial) LastCall() Call {
 	return Call{}
 }
 
-// Clear forgets the last call.
+// Clear removes the last call.
 func (t *Trial) Clear() { t.last.Store(nil) }
 
-// calls notes whom the Framework asks now. Without a trial it costs nothing.
+// recordCall records a call. t may be nil.
 func (t *Trial) recordCall(plugin, point string) {
 	if t != nil {
 		t.store(plugin, point)
 	}
 }
 
-// asks notes that a form of a plugin is asked, which does so in one call about
-// many nodes, until answered is called.
-func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (answered func()) {
+// beginBatchCall starts tracking and timing of a batch call of a plugin, until
+// answered is called.
+func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (done func()) {
 	f.trial.recordCall(plugin, point)
 	w, begin := callWatchOf(state), f.callStart(state)
 	watched := w != nil && f.outOfTree.Has(plugin)
@@ -59,13 +59,13 @@ func (t *Trial) store(plugin, point string) {
 	}
 }
 
-// TrialHandle is a Handle that tells its plugins whether they are on trial, as
-// every Framework does. A plugin that does something outside of the cluster when
-// it is asked about a pod, or holds pods up on purpose, should not do so then.
+// TrialHandle is a Handle that tells plugins whether they are on trial. Every
+// Framework is one. Plugins on trial should not act on anything outside the
+// cluster and should not delay pods on purpose.
 type TrialHandle interface{ OnTrial() bool }
 
 var _ TrialHandle = &Framework{}
 
-// OnTrial says that nothing that the plugins say counts: no attempt of theirs is
-// measured, and what they try to write is refused.
+// OnTrial reports whether the plugins are on trial: their calls are not
+// measured, and their writes are refused.
 func (f *Framework) OnTrial() bool { return f.trial != nil }

@@ -18,7 +18,7 @@ import (
 // All other code of scheduler/ starts work with the function that it is given, so
 // that a simulation decides what runs when.
 var mayStartGoroutines = []string{
-	"framework/wait.go: Goroutine",
+	"framework/call_watch.go: Goroutine",
 }
 
 func TestNothingInTheSchedulerStartsAGoroutineItself(t *testing.T) {

@@ -1,0 +1,269 @@
+package cycle
+
+import (
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// podClass is the cached data of a pod class.
+type podClass struct {
+	// verdictTable is shared with classes that differ in nothing that cacheable
+	// forms read.
+	*verdictTable
+	cache *EquivalenceCache
+	key   string
+	// info is derived from a pod of the class, and malformed the error about
+	// it.
+	info      *framework.PodInfo
+	malformed error
+	// forms is what the plugins computed for the class; nil before the first
+	// attempt, and if uncacheable, that is if its pods have to be scheduled by
+	// the reference.
+	forms       *framework.PodClass
+	uncacheable bool
+	// formsBuilt is the snapshot's ListerChanges when forms was built.
+	formsBuilt uint64
+
+	older, newer *podClass
+}
+
+// verdictTable holds a verdict for each node, for all classes that differ in
+// nothing that cacheable forms read.
+type verdictTable struct {
+	key     string
+	classes int // number of classes with this table
+	// forms are the cacheable forms; nil before the first attempt.
+	forms *framework.CacheableForms
+	// era is the era of the columns and nodes the number of nodes for which the
+	// verdicts are valid.
+	era   uint64
+	nodes int
+
+	// entries are the verdicts by slot. rawScores are raw scores by index of a
+	// plugin that needs normalization, and by slot; a row is nil while all its
+	// scores are zero.
+	entries []entry
+	// empty says that no entry was written yet.
+	empty     bool
+	rawScores [][]int64
+	bytes     int
+}
+
+// classBytes is about the size of a class without its verdict table.
+const classBytes = 4096
+
+// bytes is about the size of the class without its verdict table.
+func (c *podClass) bytes() int { return classBytes + len(c.key) }
+
+// entry is the verdict for one node.
+type entry struct {
+	// version is the node's version for which the verdict is valid; 0 for none.
+	version uint32
+	verdict verdict
+}
+
+// verdict is either the weighted sum of a node's scores that need no
+// normalization, or, with rejectedBit, the plugin that rejects the node and its
+// RejectionCode. Of two rejections the smaller is by the earlier plugin of the
+// chain.
+type verdict uint32
+
+// Marks of verdicts.
+const (
+	// rejectedBit marks a rejection.
+	rejectedBit verdict = 1 << 31
+	// statusBit marks a rejection by the reference or an opaque plugin; the
+	// rest is an index into attempt.statuses.
+	statusBit verdict = 1<<31 | 1<<30
+)
+
+// maxScore bounds sums of scores, so that they cannot be confused with
+// rejections.
+const maxScore = int64(rejectedBit - 1)
+
+func (v verdict) feasible() bool { return v < rejectedBit }
+
+func rejectedBy(index int, code framework.RejectionCode) verdict {
+	return rejectedBit | verdict(index)<<16 | verdict(code)
+}
+
+// isStatus reports whether v is an index into attempt.statuses.
+func (v verdict) isStatus() bool { return v&statusBit == statusBit }
+
+// pluginIndex and rejectionCode are the parts of a rejection without statusBit.
+func (v verdict) pluginIndex() int                       { return int(v&^rejectedBit) >> 16 }
+func (v verdict) rejectionCode() framework.RejectionCode { return framework.RejectionCode(v) }
+
+// update makes the class valid for the current snapshot. It returns false if
+// its pods have to be scheduled by the reference.
+func (c *podClass) update(m *EquivalenceCache) bool {
+	if c.forms == nil || c.formsBuilt != m.snapshot.ListerChanges() {
+		c.rebuild(m)
+	}
+	if c.uncacheable {
+		return false
+	}
+	if !c.forms.Begin() {
+		// Counts that were not queried for long are dropped. Building the class
+		// queries them again.
+		if c.rebuild(m); c.uncacheable || !c.forms.Begin() {
+			return false
+		}
+	}
+	c.verdictTable.update(m)
+	return true
+}
+
+// rebuild lets the plugins compute the class again.
+func (c *podClass) rebuild(m *EquivalenceCache) {
+	c.forms = m.framework.NewPodClass(c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
+	c.formsBuilt = m.snapshot.ListerChanges()
+	if c.uncacheable = c.forms == nil; !c.uncacheable {
+		c.verdictTable.forms = c.forms.CacheableForms
+	}
+}
+
+// update clears verdicts that are no longer valid, and grows the table to the
+// number of slots.
+func (s *verdictTable) update(m *EquivalenceCache) {
+	columns := m.snapshot.Columns()
+	if s.era != columns.Era || s.nodes != m.snapshot.Len() && s.forms.DependsOn(framework.NodeCount) {
+		s.clear()
+	}
+	s.era, s.nodes = columns.Era, m.snapshot.Len()
+	slots := len(columns.Nodes)
+	if slots <= len(s.entries) {
+		return
+	}
+	// Grow by a quarter, because clusters grow by a few nodes at a time.
+	size := max(slots, len(s.entries)+len(s.entries)/4)
+	s.empty = len(s.entries) == 0
+	s.account(m, entryBytes*(size-len(s.entries)))
+	s.entries = extendedTo(s.entries, size)
+	if s.rawScores == nil {
+		s.rawScores = make([][]int64, m.framework.NumScorePlugins())
+	}
+	for index, row := range s.rawScores {
+		if row != nil {
+			s.account(m, 8*(size-len(row)))
+			s.rawScores[index] = extendedTo(row, size)
+		}
+	}
+}
+
+const entryBytes = 8
+
+// rawScoreRow returns the raw scores of a plugin by slot.
+func (s *verdictTable) rawScoreRow(m *EquivalenceCache, index int) []int64 {
+	if s.rawScores[index] == nil {
+		s.account(m, 8*len(s.entries))
+		s.rawScores[index] = make([]int64, len(s.entries))
+	}
+	return s.rawScores[index]
+}
+
+func (s *verdictTable) account(m *EquivalenceCache, bytes int) {
+	s.bytes += bytes
+	m.budget.account(m, bytes)
+}
+
+// clear removes all verdicts.
+func (s *verdictTable) clear() {
+	clear(s.entries)
+	clear(s.rawScores)
+}
+
+// extendedTo returns a copy of list with n elements, the new ones zero.
+func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), list...)[:n] }
+
+// evaluate computes the verdicts of nodes, and reorders slots. It returns false
+// if a plugin failed; then some verdicts are missing.
+func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
+	a.stats.Evaluated += uint64(len(slots))
+	feasible, ok := s.filter(a, slots)
+	if !ok {
+		return false
+	}
+	a.ranking.raw, a.sums = resize(a.ranking.raw, len(feasible)), resize(a.sums, len(feasible))
+	clear(a.sums)
+	for i := range s.forms.CacheableScores {
+		if !s.score(a, &s.forms.CacheableScores[i], feasible) {
+			return false
+		}
+	}
+	versions := a.snapshot.Columns().Versions
+	for i, slot := range feasible {
+		s.entries[slot] = entry{versions[slot], a.sums[i]}
+	}
+	return true
+}
+
+// filter sets the verdicts of rejected nodes, and returns the slots of the
+// others. ok is false if a plugin failed.
+func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []framework.Slot, ok bool) {
+	a.rejectionCodes, a.sums = resize(a.rejectionCodes, len(slots)), resize(a.sums, len(slots))
+	anyRejected := false
+	for i := range s.forms.CacheableFilters {
+		form := &s.forms.CacheableFilters[i]
+		if form.Idle() {
+			continue
+		}
+		a.framework.RunBatchFilter(a.State, form, slots, a.rejectionCodes)
+		for n, code := range a.rejectionCodes {
+			if code == framework.NotRejected {
+				continue
+			}
+			if code == framework.FilterFailed {
+				return nil, false
+			}
+			if !anyRejected {
+				anyRejected = true
+				clear(a.sums)
+			}
+			// The first plugin of the chain that rejects decides.
+			if a.sums[n].feasible() {
+				a.sums[n] = rejectedBy(form.Index, code)
+			}
+		}
+	}
+	if !anyRejected {
+		return slots, true
+	}
+	feasible = slots[:0]
+	for n, slot := range slots {
+		if v := a.sums[n]; v.feasible() {
+			feasible = append(feasible, slot)
+		} else {
+			s.entries[slot] = entry{a.snapshot.Columns().Versions[slot], v}
+		}
+	}
+	return feasible, true
+}
+
+// score adds the weighted scores of one cacheable plugin to sums, or stores
+// them in rawScores if they need normalization. It returns false if the plugin
+// failed.
+func (s *verdictTable) score(a *attempt, form *framework.ClassScore, slots []framework.Slot) bool {
+	row := s.rawScores[form.Index]
+	if form.Normalizer != nil && row == nil && form.Idle() {
+		return true
+	}
+	raw := a.ranking.raw
+	if a.framework.RunBatchScore(a.State, form, slots, raw) != framework.Scored {
+		return false
+	}
+	if form.Normalizer == nil {
+		for i := range slots {
+			a.sums[i] += verdict(form.Weight * raw[i])
+		}
+		return true
+	}
+	for i, slot := range slots {
+		if raw[i] != 0 && row == nil {
+			row = s.rawScoreRow(a.EquivalenceCache, form.Index)
+		}
+		if row != nil {
+			row[slot] = raw[i]
+		}
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Preemptor evicts pods to make room for pods that do not fit. All Generations
+// share one, so that preemptions in progress survive a profile swap.
+type Preemptor interface {
+	// Plan finds the pods to evict so that the pod fits, and changes nothing.
+	// The error is a *FitError if no victims would make room, an
+	// *IneligibleError if the pod may not preempt, or the error of a plugin or
+	// client.
+	Plan(ctx context.Context, request PreemptionRequest) (*PreemptionPlan, error)
+	// Execute starts to evict the victims asynchronously. InProgress reports
+	// true from before it returns.
+	Execute(ctx context.Context, handle fwk.Handle, eviction *PreemptionPlan)
+	// InProgress reports whether evictions for the pod with this UID are still
+	// being requested. Until they are, another attempt of the pod cannot
+	// succeed.
+	InProgress(uid types.UID) bool
+}
+
+// PreemptorHandle is a Handle with a Preemptor. Every Framework is one.
+type PreemptorHandle interface {
+	fwk.Handle
+	// Preemptor may return nil.
+	Preemptor() Preemptor
+}
+
+// PreemptionRequest is the input of Preemptor.Plan.
+type PreemptionRequest struct {
+	// Handle is the calling plugin's; the plan is evaluated with the plugins of
+	// its profile.
+	Handle fwk.Handle
+	// State is the attempt's state after PreFilter. It is cloned, not changed.
+	State fwk.CycleState
+	Pod   *v1.Pod
+	// NodeToStatus says why the pod does not fit on each node.
+	NodeToStatus fwk.NodeToStatusReader
+	// MinPercentage (of the nodes where preemption might help) and MinAbsolute
+	// give the number of candidates to choose from: the larger of the two.
+	MinPercentage, MinAbsolute int32
+}
+
+// PreemptionPlan says that Preemptor fits on Node after Victims are evicted.
+type PreemptionPlan struct {
+	// Plugin is the plugin that asked for the plan. Victims at Permit are
+	// stopped in its name.
+	Plugin string
+	// Preemptor is the newest version of the preempting pod.
+	Preemptor *v1.Pod
+	Node      string
+	// Victims are the pods to evict, the most important first; at least one.
+	Victims []*v1.Pod
+	// Violations is how many victims a PodDisruptionBudget protects.
+	Violations int
+	// Candidates is the number of plans from which this one was chosen, itself
+	// included.
+	Candidates int
+}
+
+// IneligibleError says why a pod may not preempt others now.
+type IneligibleError struct {
+	Reason string
+	// VictimsTerminating says that victims of an earlier preemption are still
+	// terminating.
+	VictimsTerminating bool
+}
+
+func (e *IneligibleError) Error() string { return e.Reason }
+
+// Volumes holds PersistentVolumes and claims including what the scheduler
+// assumes about them. All Generations share one, so that assumptions survive a
+// profile swap.
+//
+// Returned objects are shared: callers copy before they change one.
+type Volumes interface {
+	// Volume returns a volume including assumptions. The error may be a
+	// NotFound.
+	Volume(name string) (*v1.PersistentVolume, error)
+	// Claim returns a claim including assumptions. The error may be a NotFound.
+	Claim(namespace, name string) (*v1.PersistentVolumeClaim, error)
+	// VolumesOfClass returns the volumes of a storage class including
+	// assumptions, by name; "" means volumes without a class.
+	VolumesOfClass(class string) ([]*v1.PersistentVolume, error)
+	// APIVolume and APIClaim return the newest object of the informer, without
+	// assumptions.
+	APIVolume(name string) (*v1.PersistentVolume, error)
+	APIClaim(namespace, name string) (*v1.PersistentVolumeClaim, error)
+
+	// Assume stores changed copies of volumes and claims as assumptions, all or
+	// none. It is an error if one of the objects has changed since it was
+	// copied.
+	Assume(volumes []*v1.PersistentVolume, claims []*v1.PersistentVolumeClaim) (VolumeHold, error)
+	// Await calls done until it returns true or an error: every second, and
+	// when one of claims or a volume bound to it changes. It returns done's
+	// error, the cause of ctx's end, or context.DeadlineExceeded after limit.
+	Await(ctx context.Context, limit time.Duration, claims []*v1.PersistentVolumeClaim, done func() (bool, error)) error
+	// CountFailure counts an error in a metric by stage: predicate, assume or
+	// bind.
+	CountFailure(stage string)
+}
+
+// VolumeHold holds what is assumed for one pod.
+type VolumeHold interface {
+	// Write writes the volumes and then the claims to the API server, and stops
+	// at the first error. Written objects stay assumed until the informer
+	// delivers them.
+	Write(ctx context.Context) error
+	// Volume and Claim return the written object, nil if it was not written.
+	Volume(name string) *v1.PersistentVolume
+	Claim(namespace, name string) *v1.PersistentVolumeClaim
+	// Release drops the assumptions that were not written. It may be called
+	// again.
+	Release()
+}
+
+// VolumesHandle is a Handle with Volumes. Every Framework is one.
+type VolumesHandle interface {
+	fwk.Handle
+	// Volumes may return nil.
+	Volumes() Volumes
+}
+
+// VolumesOf returns the Volumes of handle, or an error if handle has none
+// because it is not a Framework.
+func VolumesOf(handle fwk.Handle) (Volumes, error) {
+	if lending, ok := handle.(VolumesHandle); ok && lending.Volumes() != nil {
+		return lending.Volumes(), nil
+	}
+	return nil, fmt.Errorf("handle: is a %T without Volumes, want one that has them", handle)
+}

@@ -1,0 +1,231 @@
+package framework
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// pointDuration is the time that pods spend at extension points.
+var pointDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:    "scheduler_framework_extension_point_duration_seconds",
+	Help:    "[STABLE] Time for all plugins of an extension point, by the status they ended with and the profile.",
+	Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
+}, []string{"extension_point", "status", "profile"})
+
+// Metrics returns the package's collectors.
+func Metrics() []prometheus.Collector {
+	return []prometheus.Collector{pointDuration, pluginDuration, evaluations, permitWait, pluginFaults}
+}
+
+// ForgetProfile deletes the metric series of a deleted profile.
+func ForgetProfile(profile string) {
+	pointDuration.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	evaluations.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	pluginFaults.DeletePartialMatch(prometheus.Labels{"profile": profile})
+}
+
+// pointsOfEveryAttempt are the extension points that every attempt runs, so
+// that their observers are looked up only once.
+var pointsOfEveryAttempt = []string{"PreFilter", "Filter", "PreScore", "Score"}
+
+// successObservers returns the observers of successful runs of these points.
+func successObservers(profile string) map[string]prometheus.Observer {
+	observers := map[string]prometheus.Observer{}
+	for _, point := range pointsOfEveryAttempt {
+		observers[point] = pointDuration.WithLabelValues(point, fwk.Success.String(), profile)
+	}
+	return observers
+}
+
+// observePointDuration records the time since begin at an extension point and
+// returns the current time.
+func (f *Framework) observePointDuration(point string, begin time.Time, code fwk.Code) time.Time {
+	end := f.Clock.Now()
+	if f.OnTrial() && !fault.TrialMeasured {
+		return end
+	}
+	spent := end.Sub(begin).Seconds()
+	if code == fwk.Success {
+		if observer, ok := f.successObservers[point]; ok {
+			observer.Observe(spent)
+			return end
+		}
+	}
+	pointDuration.WithLabelValues(point, code.String(), f.profile).Observe(spent)
+	return end
+}
+
+// recoverPanic turns a plugin's panic into an error status that names the
+// plugin, and reports it. It must be deferred directly. plugin points to the
+// name of the plugin being called; pod and state may be nil.
+func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
+	if fault.PanicPasses {
+		return
+	}
+	if r := recover(); r != nil {
+		f.endCall(callWatchOf(state), *plugin, timedCall{})
+		f.reportPluginFault(pod, PluginFault{Call: Call{*plugin, point}})
+		*status = panicStatus(*plugin, point, r)
+	}
+}
+
+func panicStatus(plugin, point string, r any) *fwk.Status {
+	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
+}
+
+// callRecovered runs call and recovers a panic of plugin. pod may be nil.
+func (f *Framework) callRecovered(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
+	defer f.recoverPanic(pod, nil, &plugin, point, &status)
+	return call()
+}
+
+// PanicError says that a plugin panicked. The attempt fails; the scheduling
+// loop goes on.
+type PanicError struct {
+	Plugin string
+	Point  string
+	Value  any
+	Stack  []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("plugin %q panicked in %s: %v", e.Plugin, e.Point, e.Value)
+}
+
+// PluginFault is a call of a plugin for a pod that panicked or timed out.
+type PluginFault struct {
+	Call
+	// TimedOut distinguishes a timeout from a panic.
+	TimedOut bool
+	// Fingerprint is the plugin's; see Config.Fingerprints.
+	Fingerprint string
+}
+
+// pluginFaults counts calls that panicked or timed out.
+var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "berth_plugin_faults_total",
+	Help: "[ALPHA] Plugin calls that panicked or timed out (late), by profile, plugin and extension point.",
+}, []string{"profile", "plugin", "extension_point", "fault"})
+
+// ReportCallTimeout counts a call for pod that timed out, and reports it to the
+// Host.
+func (f *Framework) ReportCallTimeout(pod *v1.Pod, call Call) {
+	f.reportPluginFault(pod, PluginFault{Call: call, TimedOut: true})
+}
+
+// reportPluginFault counts a fault and reports it to the Host. On trial it does
+// nothing, because the trial returns the fault.
+func (f *Framework) reportPluginFault(pod *v1.Pod, p PluginFault) {
+	if f.OnTrial() {
+		return
+	}
+	kind := "panic"
+	if p.TimedOut {
+		kind = "late"
+	}
+	pluginFaults.WithLabelValues(f.profile, p.Plugin, p.Point, kind).Inc()
+	if p.Fingerprint = f.fingerprints[p.Plugin]; pod != nil && f.OnPluginFault != nil {
+		f.OnPluginFault(pod, p)
+	}
+}
+
+// Names, labels and buckets are kube-scheduler's.
+var (
+	// pluginDuration is the duration of plugin calls in sampled attempts.
+	pluginDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "scheduler_plugin_execution_duration_seconds",
+		Help:    "[BETA] Duration of one plugin call, in one attempt of ten. A batch call for many nodes is one call.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 1.5, 20),
+	}, []string{"plugin", "extension_point", "status"})
+	// evaluations counts plugin calls; a batch call counts once per node.
+	evaluations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_plugin_evaluation_total",
+		Help: "[BETA] Number of plugin calls at PreFilter, PreScore, Filter and Score, at the last two once for each node. Cached results are not counted.",
+	}, []string{"plugin", "extension_point", "profile"})
+	// permitWait is how long pods wait at Permit.
+	permitWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "scheduler_permit_wait_duration_seconds",
+		Help:    "[BETA] Time that pods waited at Permit, by the status that ended the wait.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{"result"})
+	// uncounted replaces the evaluation counters on trial. It is not
+	// registered.
+	uncounted = prometheus.NewCounter(prometheus.CounterOpts{Name: "uncounted"})
+)
+
+// SampleEvery is the number of attempts out of which one has its plugin calls
+// timed. kube-scheduler times one of ten, too.
+const SampleEvery = 10
+
+// evaluationCounter returns the counter for a plugin at an extension point.
+func (f *Framework) evaluationCounter(plugin, point string) prometheus.Counter {
+	if counter, known := f.evaluationCounters[Call{plugin, point}]; known {
+		return counter
+	}
+	return uncounted
+}
+
+// initEvaluationCounters looks up the counters once.
+func (f *Framework) initEvaluationCounters() {
+	if f.OnTrial() && !fault.TrialMeasured {
+		return
+	}
+	f.evaluationCounters = map[Call]prometheus.Counter{}
+	count := func(plugin fwk.Plugin, point string) {
+		f.evaluationCounters[Call{plugin.Name(), point}] = evaluations.WithLabelValues(plugin.Name(), point, f.profile)
+	}
+	for _, plugin := range f.preFilter {
+		count(plugin, "PreFilter")
+	}
+	for _, plugin := range f.preScore {
+		count(plugin, "PreScore")
+	}
+	for i := range f.filter {
+		count(f.filter[i], "Filter")
+		f.filter[i].evaluations = f.evaluationCounter(f.filter[i].Name(), "Filter")
+	}
+	for _, plugin := range f.score {
+		count(plugin, "Score")
+	}
+}
+
+// callStart returns the current time in a sampled attempt, and otherwise zero.
+func (f *Framework) callStart(state fwk.CycleState) time.Time {
+	if state == nil || !state.ShouldRecordPluginMetrics() || f.OnTrial() {
+		return time.Time{}
+	}
+	return f.Clock.Now()
+}
+
+// observePluginDuration records the duration of a call that started at begin,
+// unless begin is zero.
+func (f *Framework) observePluginDuration(begin time.Time, plugin, point string, status *fwk.Status) {
+	if !begin.IsZero() {
+		pluginDuration.WithLabelValues(plugin, point, status.Code().String()).Observe(f.Clock.Since(begin).Seconds())
+	}
+}
+
+// RunBatchFilter evaluates slots by a batch filter. The call is tracked, timed
+// and counted for the plugin. A panic is not recovered here.
+func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, codes []RejectionCode) {
+	form.evaluations.Add(float64(len(slots)))
+	done := f.beginBatchCall(state, form.Plugin, "Filter")
+	form.Filter(slots, codes)
+	done()
+}
+
+// RunBatchScore scores slots by a batch score, like RunBatchFilter.
+func (f *Framework) RunBatchScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) ScoreResult {
+	form.evaluations.Add(float64(len(slots)))
+	done := f.beginBatchCall(state, form.Plugin, "Score")
+	scoring := form.Score(slots, scores)
+	done()
+	return scoring
+}

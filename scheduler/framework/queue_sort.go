@@ -1,0 +1,108 @@
+package framework
+
+import (
+	"context"
+	"runtime/debug"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
+)
+
+// QueueSortError says why ByPriority replaces a QueueSort plugin.
+type QueueSortError struct {
+	// Err is a *PanicError or a *CallTimeoutError.
+	Err error
+	// Returned is closed when the call that timed out has returned; nil after a
+	// panic.
+	Returned <-chan struct{}
+}
+
+func (e *QueueSortError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *QueueSortError) Unwrap() error { return e.Err }
+
+// Less is the order of the QueueSort plugin. After the plugin has panicked or
+// timed out once, ByPriority replaces it.
+func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
+	if f.queueSortFault.Load() != nil && !fault.BrokenSortKept {
+		return ByPriority(a, b)
+	}
+	f.trial.recordCall(f.sort.Name(), "Less")
+	if f.outOfTree.Has(f.sort.Name()) && !f.OnTrial() && !fault.SortWaitedFor {
+		return f.lessWithTimeout(a, b)
+	}
+	less, err := f.callQueueSort(a, b)
+	if err != nil {
+		f.recordQueueSortFault(&QueueSortError{Err: err})
+	}
+	return less
+}
+
+func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, panicErr *PanicError) {
+	defer func() {
+		if r := recover(); r != nil {
+			less, panicErr = ByPriority(a, b), &PanicError{Plugin: f.sort.Name(), Point: "Less", Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return f.sort.Less(a, b), nil
+}
+
+// lessWithTimeout calls an out-of-tree plugin in its own goroutine for
+// CallTimeout at most, since the queue's lock is held meanwhile.
+func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
+	var (
+		less, answered bool // read after back is closed
+		panicErr       *PanicError
+		returned       = make(chan struct{})
+	)
+	f.Go(func() {
+		defer close(returned)
+		less, panicErr = f.callQueueSort(a, b)
+		answered = true
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	timer := f.Clock.AfterFunc(CallTimeout, cancel)
+	defer timer.Stop()
+	if f.Wait(ctx, returned) != nil || !answered {
+		// A plugin that ended its goroutine has returned, but has no answer.
+		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: returned})
+		return ByPriority(a, b)
+	}
+	if panicErr != nil {
+		f.recordQueueSortFault(&QueueSortError{Err: panicErr})
+	}
+	return less
+}
+
+// recordQueueSortFault stores the fault, and reports the first one. It is
+// called under the queue's lock.
+func (f *Framework) recordQueueSortFault(err *QueueSortError) {
+	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Returned != nil})
+	if f.queueSortFault.CompareAndSwap(nil, err) && f.OnQueueSortFault != nil && !fault.BrokenSortKept {
+		f.OnQueueSortFault(err)
+	}
+}
+
+// QueueSortFault is the fault after which ByPriority replaced the QueueSort
+// plugin, or nil.
+func (f *Framework) QueueSortFault() error {
+	if err := f.queueSortFault.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// ByPriority orders by priority, and pods of equal priority by time in the
+// queue. It is the order of PrioritySort.
+func ByPriority(a, b fwk.QueuedEntityInfo) bool {
+	if mine, other := a.GetPriority(), b.GetPriority(); mine != other {
+		return mine > other
+	}
+	return a.GetTimestamp().Before(b.GetTimestamp())
+}
+
+// QueueSortName is the name of the QueueSort plugin.
+func (f *Framework) QueueSortName() string { return f.sort.Name() }

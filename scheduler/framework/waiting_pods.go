@@ -1,0 +1,264 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+// WaitingPods are the pods that wait at Permit. All profiles share one, which
+// outlives their Generations. It is safe for concurrent use.
+type WaitingPods struct {
+	// Wait is the WaitFunc of Await, Block by default. It must be set before
+	// use.
+	Wait WaitFunc
+
+	clock clock.WithDelayedExecution
+	mu    sync.Mutex
+	pods  map[types.UID]*waitingPod
+	// stopErr is the error given to Stop, nil before.
+	stopErr error
+}
+
+// NewWaitingPods returns an empty set with timeouts on c.
+func NewWaitingPods(c clock.WithDelayedExecution) *WaitingPods {
+	return &WaitingPods{Wait: Block, clock: c, pods: map[types.UID]*waitingPod{}}
+}
+
+// Add makes pod wait, for each plugin in waits up to the given time.
+func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
+	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, decided: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for plugin, wait := range waits {
+		p.pending[plugin] = w.clock.AfterFunc(wait, func() {
+			p.Reject(plugin, fmt.Sprintf("rejected due to timeout after waiting %v at plugin %v", wait, plugin))
+		})
+	}
+	w.mu.Lock()
+	w.pods[pod.UID] = p
+	stopErr := w.stopErr
+	w.mu.Unlock()
+	if stopErr != nil {
+		p.decideLocked(fwk.AsStatus(stopErr))
+	}
+}
+
+// Stop ends the wait of all pods, also of pods that are added later, with the
+// error why.
+func (w *WaitingPods) Stop(err error) {
+	w.mu.Lock()
+	w.stopErr = err
+	pods := slices.Collect(maps.Values(w.pods))
+	w.mu.Unlock()
+	for _, p := range pods {
+		p.decide(fwk.AsStatus(err))
+	}
+}
+
+// Has reports whether a pod waits.
+func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
+
+// Len is the number of waiting pods.
+func (w *WaitingPods) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pods)
+}
+
+// Get returns a waiting pod, or nil.
+func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.pods[uid]; ok {
+		return p
+	}
+	return nil
+}
+
+// Each calls f for every waiting pod, without holding a lock.
+func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
+	w.mu.Lock()
+	pods := slices.Collect(maps.Values(w.pods))
+	w.mu.Unlock()
+	for _, p := range pods {
+		f(p)
+	}
+}
+
+// Remove removes a pod for which Await is not called.
+func (w *WaitingPods) Remove(uid types.UID) {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	delete(w.pods, uid)
+	w.mu.Unlock()
+	if ok {
+		p.stopTimers()
+	}
+}
+
+// Await blocks until the pod is allowed or rejected, and returns at once for a
+// pod that does not wait. If ctx ends first it returns an error.
+func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
+	w.mu.Lock()
+	p, ok := w.pods[uid]
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	defer w.Remove(uid)
+	begin := w.clock.Now()
+	if err := w.Wait(ctx, p.decided); err != nil {
+		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", err))
+	}
+	permitWait.WithLabelValues(p.verdict.Code().String()).Observe(w.clock.Since(begin).Seconds())
+	if p.verdict.IsSuccess() || p.verdict.IsRejected() {
+		return p.verdict
+	}
+	return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", p.verdict.AsError())).WithPlugin(p.verdict.Plugin())
+}
+
+// waitingPod is a pod at Permit. It is decided once.
+type waitingPod struct {
+	pod *v1.Pod
+	// decided is closed after verdict is set, which does not change afterwards.
+	decided chan struct{}
+	verdict *fwk.Status
+
+	mu      sync.Mutex
+	pending map[string]clock.Timer
+	done    bool
+}
+
+var _ fwk.WaitingPod = &waitingPod{}
+
+func (p *waitingPod) GetPod() *v1.Pod { return p.pod }
+
+func (p *waitingPod) GetPendingPlugins() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.pending))
+}
+
+// Allow ends the wait for one plugin. After the last one the pod goes on.
+func (p *waitingPod) Allow(plugin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if timer, ok := p.pending[plugin]; ok {
+		timer.Stop()
+		delete(p.pending, plugin)
+	}
+	if len(p.pending) == 0 {
+		p.decideLocked(nil)
+	}
+}
+
+// Reject rejects the pod, and reports whether it was undecided before.
+func (p *waitingPod) Reject(plugin, message string) bool {
+	return p.decide(fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
+}
+
+// Preempt ends the wait with an error instead of a rejection, so that the pod
+// can be tried again at once. It reports whether the pod was undecided before.
+func (p *waitingPod) Preempt(plugin, message string) bool {
+	return p.decide(fwk.NewStatus(fwk.Error, message).WithPlugin(plugin))
+}
+
+func (p *waitingPod) decide(status *fwk.Status) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.decideLocked(status)
+}
+
+func (p *waitingPod) decideLocked(status *fwk.Status) bool {
+	if p.done {
+		return false
+	}
+	p.done = true
+	for _, timer := range p.pending {
+		timer.Stop()
+	}
+	p.verdict = status
+	close(p.decided)
+	return true
+}
+
+// stopTimers stops all timers.
+func (p *waitingPod) stopTimers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, timer := range p.pending {
+		timer.Stop()
+	}
+}
+
+// PodsInPreBind are the pods whose PreBind plugins run; a preemption can cancel
+// them. All profiles share one. It is safe for concurrent use.
+type PodsInPreBind struct {
+	mu   sync.Mutex
+	pods map[types.UID]*podInPreBind
+}
+
+// NewPodsInPreBind returns an empty set.
+func NewPodsInPreBind() *PodsInPreBind { return &PodsInPreBind{pods: map[types.UID]*podInPreBind{}} }
+
+type podInPreBind struct {
+	mu       sync.Mutex
+	cancel   context.CancelCauseFunc
+	finished bool
+	canceled bool
+}
+
+var _ fwk.PodInPreBind = &podInPreBind{}
+
+// CancelPod cancels the pod's PreBind unless it has ended, and reports whether
+// the pod is canceled.
+func (p *podInPreBind) CancelPod(reason string) bool {
+	p.mu.Lock()
+	finished := p.finished
+	p.canceled = p.canceled || !finished
+	p.mu.Unlock()
+	if finished {
+		return false
+	}
+	p.cancel(fmt.Errorf("%s", reason))
+	return true
+}
+
+// MarkPrebound records that PreBind has ended. It reports false if the pod was
+// canceled before.
+func (p *podInPreBind) MarkPrebound() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished = !p.canceled
+	return p.finished
+}
+
+func (b *PodsInPreBind) add(uid types.UID, cancel context.CancelCauseFunc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods[uid] = &podInPreBind{cancel: cancel}
+}
+
+func (b *PodsInPreBind) get(uid types.UID) fwk.PodInPreBind {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p, ok := b.pods[uid]; ok {
+		return p
+	}
+	return nil
+}
+
+func (b *PodsInPreBind) remove(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, uid)
+}

@@ -37,7 +37,7 @@ const (
 	// maxFieldErrorEvents bounds the Events of one reconcile, as a condition's message is
 	// bounded. maxFieldPath bounds the field path of an Event, in bytes.
 	maxFieldErrorEvents = 20
-	maxFieldPath   = 256
+	maxFieldPath        = 256
 	// refusedFor separates, in a message, what runs from why the spec does not.
 	refusedFor = " refused: "
 	// maxWriteAttempts is how often one status is written after conflicts; then the

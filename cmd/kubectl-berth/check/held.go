@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// paused is the reason of a hold that somebody asked for.
-	reasonProfilePaused = "ProfilePaused"
-	// gone is the reason of a hold by a profile that is there no more.
+	// reasonProfilePaused is the only reason that is not a failure: a user asked for it.
+	reasonProfilePaused  = "ProfilePaused"
 	reasonProfileDeleted = "ProfileDeleted"
 )
 
-// holds are the reasons of PodScheduled with which Berth keeps pods from being tried.
+// holdReasons are the reasons of the condition PodScheduled of pods that Berth holds.
 var holdReasons = []string{reasonProfileDeleted, reasonProfilePaused, "NamespaceNotAllowed", "Unsupported", "ProfileNotRunning", "Quarantined"}
 
-// hold is a profile, and why pods of it are held.
+// profileAndReason is the profile of held pods and the reason of their condition
+// PodScheduled.
 type profileAndReason struct{ profile, reason string }
 
-// heldPods are the pods of one hold.
+// heldPods are the held pods of one profile and reason.
 type heldPods struct {
 	count int
-	// first is the one whose name comes first, message what that is told.
+	// first is the pod whose namespace and name come first, message that of its condition.
 	first, message string
 }
 
-// byHold are the held pods of profiles.
+// heldPodsByReason are the held pods by profile and reason.
 type heldPodsByReason map[profileAndReason]heldPods
 
-// add counts a pod that is held, and passes over others.
+// add counts a pod if it is held.
 func (h heldPodsByReason) add(pod *corev1.Pod) {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && slices.Contains(holdReasons, c.Reason)
@@ -41,34 +41,36 @@ func (h heldPodsByReason) add(pod *corev1.Pod) {
 	if i < 0 || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return
 	}
-	told, name := pod.Status.Conditions[i], pod.Namespace+"/"+pod.Name
-	by := profileAndReason{pod.Spec.SchedulerName, told.Reason}
-	pods := h[by]
+	condition, name := pod.Status.Conditions[i], pod.Namespace+"/"+pod.Name
+	key := profileAndReason{pod.Spec.SchedulerName, condition.Reason}
+	pods := h[key]
 	if pods.count++; pods.count == 1 || name < pods.first {
-		pods.first, pods.message = name, told.Message
+		pods.first, pods.message = name, condition.Message
 	}
-	h[by] = pods
+	h[key] = pods
 }
 
-// deleted says whether pods wait for a profile that was deleted: nobody serves its name.
+// anyProfileDeleted reports whether a pod is held because its profile was deleted: its
+// schedulerName is not served.
 func (h heldPodsByReason) anyProfileDeleted() bool {
-	for by := range h {
-		if by.reason == reasonProfileDeleted {
+	for key := range h {
+		if key.reason == reasonProfileDeleted {
 			return true
 		}
 	}
 	return false
 }
 
-// tell reports each hold: as wrong, unless somebody paused the profile.
+// report adds a finding for each profile and reason: a failure, unless a user paused the
+// profile.
 func (h heldPodsByReason) report(r *report) {
-	for _, by := range slices.SortedFunc(maps.Keys(h), func(a, b profileAndReason) int {
+	for _, key := range slices.SortedFunc(maps.Keys(h), func(a, b profileAndReason) int {
 		return cmp.Or(cmp.Compare(a.profile, b.profile), cmp.Compare(a.reason, b.reason))
 	}) {
-		say, pods := r.wrong, h[by]
-		if by.reason == reasonProfilePaused {
-			say = r.note
+		add, pods := r.fail, h[key]
+		if key.reason == reasonProfilePaused {
+			add = r.note
 		}
-		say("pods", "%s of profile %s held, %s first: %s: %s", show.Count(pods.count, "pod"), by.profile, pods.first, by.reason, pods.message)
+		add("pods", "%s of profile %s held (first: %s): %s: %s", show.Count(pods.count, "pod"), key.profile, pods.first, key.reason, pods.message)
 	}
 }

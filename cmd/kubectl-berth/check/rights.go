@@ -10,36 +10,36 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// rights asks the API server what this user may do of what each verb needs.
+// checkPermissions asks the API server whether this user has the permissions of each verb.
 func (o *options) checkPermissions(ctx context.Context, r *report) {
 	known := map[authorizationv1.ResourceAttributes]bool{}
 	for _, v := range o.verbs {
-		var lacks []string
-		for _, right := range v.Permissions {
-			for _, verb := range right.Verbs {
-				may, err := o.isAllowed(ctx, known, resourceAttributes(right, verb, o.namespaceOf(right)))
+		var missing []string
+		for _, permission := range v.Permissions {
+			for _, verb := range permission.Verbs {
+				allowed, err := o.isAllowed(ctx, known, resourceAttributes(permission, verb, o.namespaceOf(permission)))
 				if err != nil {
-					r.failed("rights", "%v", err)
+					r.failed("permissions", "%v", err)
 					return
 				}
-				if !may {
-					lacks = append(lacks, describePermission(right, verb, o.namespaceOf(right)))
+				if !allowed {
+					missing = append(missing, describePermission(permission, verb, o.namespaceOf(permission)))
 				}
 			}
 		}
 		switch {
 		case len(v.Permissions) == 0:
-			r.ok("rights", "%s: needs none", v.Name)
-		case lacks == nil:
-			r.ok("rights", "%s: you may do all that it needs", v.Name)
+			r.ok("permissions", "%s: needs none", v.Name)
+		case missing == nil:
+			r.ok("permissions", "%s: you have all that it needs", v.Name)
 		default:
-			r.note("rights", "%s: you may not %s", v.Name, strings.Join(lacks, "; nor "))
+			r.note("permissions", "%s: you may not %s", v.Name, strings.Join(missing, ", "))
 		}
 	}
 }
 
-func (o *options) namespaceOf(right verb.Permission) string {
-	switch right.Scope {
+func (o *options) namespaceOf(permission verb.Permission) string {
+	switch permission.Scope {
 	case verb.InBerthNamespace:
 		return o.cluster.BerthNamespace
 	case verb.InNamespace:
@@ -48,13 +48,13 @@ func (o *options) namespaceOf(right verb.Permission) string {
 	return ""
 }
 
-func resourceAttributes(right verb.Permission, verb, namespace string) authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{Verb: verb, Group: right.Group, Resource: right.Resource, Namespace: namespace}
+func resourceAttributes(permission verb.Permission, verb, namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: verb, Group: permission.Group, Resource: permission.Resource, Namespace: namespace}
 }
 
 func (o *options) isAllowed(ctx context.Context, known map[authorizationv1.ResourceAttributes]bool, what authorizationv1.ResourceAttributes) (bool, error) {
-	if may, asked := known[what]; asked {
-		return may, nil
+	if allowed, ok := known[what]; ok {
+		return allowed, nil
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
 	if err := o.cluster.Client.Create(ctx, review); err != nil {
@@ -64,13 +64,13 @@ func (o *options) isAllowed(ctx context.Context, known map[authorizationv1.Resou
 	return review.Status.Allowed, nil
 }
 
-func describePermission(right verb.Permission, verb, namespace string) string {
-	text := fmt.Sprintf("%s %s", verb, right.Name())
+func describePermission(permission verb.Permission, verb, namespace string) string {
+	text := fmt.Sprintf("%s %s", verb, permission.Name())
 	if namespace != "" {
 		text += " in namespace " + namespace
 	}
-	if right.Purpose != "" {
-		text += ", " + right.Purpose
+	if permission.Purpose != "" {
+		text += " (" + permission.Purpose + ")"
 	}
 	return text
 }

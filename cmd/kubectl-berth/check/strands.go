@@ -19,15 +19,16 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// maker is a kind whose objects ask for a scheduler, in their own spec or in a
-// template.
+// workloadKind is a kind whose objects have a schedulerName, in their spec or in the
+// template of their pods.
 type workloadKind struct {
 	kind          string
 	list          client.ObjectList
 	schedulerName func(client.Object) string
 }
 
-// makers are in the order in which one owns another, pods last.
+// workloadKinds returns the kinds so that an owner comes before what it owns; pods come
+// last.
 func workloadKinds() []workloadKind {
 	return []workloadKind{
 		{"CronJob", &batchv1.CronJobList{}, func(o client.Object) string {
@@ -36,7 +37,7 @@ func workloadKinds() []workloadKind {
 		{"Job", &batchv1.JobList{}, func(o client.Object) string {
 			job := o.(*batchv1.Job)
 			if job.Status.CompletionTime != nil {
-				return "" // it makes no more pods
+				return "" // it creates no more pods
 			}
 			return job.Spec.Template.Spec.SchedulerName
 		}},
@@ -52,7 +53,7 @@ func workloadKinds() []workloadKind {
 		{"ReplicaSet", &appsv1.ReplicaSetList{}, func(o client.Object) string {
 			set := o.(*appsv1.ReplicaSet)
 			if metav1.GetControllerOf(set) != nil && ptr.Deref(set.Spec.Replicas, 1) == 0 {
-				return "" // what a Deployment was before
+				return "" // an earlier revision of a Deployment
 			}
 			return set.Spec.Template.Spec.SchedulerName
 		}},
@@ -66,12 +67,13 @@ func workloadKinds() []workloadKind {
 	}
 }
 
-// Strands are what names a profile, as -o json has it.
+// StrandedWorkloads is the output of -o json with --uninstall.
 type StrandedWorkloads struct {
 	Workloads []*StrandedWorkload `json:"workloads"`
 }
 
-// Strand is something that names a profile, and how many pods it has that do.
+// StrandedWorkload is a workload or pod that uses a profile, with the number of its pods
+// that do.
 type StrandedWorkload struct {
 	Profile   string `json:"profile"`
 	Namespace string `json:"namespace"`
@@ -80,8 +82,8 @@ type StrandedWorkload struct {
 	Pods      int    `json:"pods"`
 }
 
-// strands lists who names a profile. What somebody else made who is listed is
-// counted there.
+// listStranded lists the workloads and pods that use a profile. An object whose owner is
+// listed is counted with the owner.
 func (o *options) listStranded(ctx context.Context) error {
 	profiles, err := o.cluster.Profiles(ctx)
 	if err != nil {
@@ -119,7 +121,7 @@ func (o *options) listStranded(ctx context.Context) error {
 		return verb.ErrFindings
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(o.Out, "Nothing names a profile: %s can go without stranding anybody.\n", show.Count(len(names), "profile"))
+		_, err := fmt.Fprintf(o.Out, "No workload or pod uses a profile: %s can be deleted.\n", show.Count(len(names), "profile"))
 		return err
 	}
 	return o.printStranded(all, names)
@@ -139,9 +141,9 @@ func (o *options) printStranded(all []*StrandedWorkload, names []string) error {
 	if err := show.NewTable(o.Out, true, show.Columns("Profile", "Namespace", "Kind", "Pods", "Name")).Print(rows...); err != nil {
 		return err
 	}
-	fmt.Fprintln(o.Out, "\n"+show.Wrap("Pods that run stay where they are. Those that are made again wait for nobody, once Berth is gone: give what is listed another spec.schedulerName first.", "", ""))
+	fmt.Fprintln(o.Out, "\n"+show.Wrap("Running pods keep running. Pods that are created after Berth is uninstalled stay Pending: set another spec.schedulerName in the workloads above first.", "", ""))
 	if slices.Contains(names, corev1.DefaultSchedulerName) {
-		fmt.Fprintln(o.Out, show.Wrap("A profile is called default-scheduler: its pods go on as soon as kube-scheduler runs again.", "", ""))
+		fmt.Fprintln(o.Out, show.Wrap("One profile is named default-scheduler: kube-scheduler schedules its pods once it runs again.", "", ""))
 	}
 	return verb.ErrFindings
 }

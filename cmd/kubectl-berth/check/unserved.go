@@ -18,72 +18,73 @@ import (
 	"github.com/berthdev/berth/scheduler/unserved"
 )
 
-// notReady says why a profile is not; no reason for one that is.
+// notReady returns why a profile is not Ready; an empty reason if it is.
 func notReady(p *v1alpha1.SchedulingProfile) (reason, message string) {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case c == nil || c.ObservedGeneration < p.Generation:
-		return "NotLookedAt", "nobody has looked at this generation yet"
+		return "NotObserved", "Berth has not observed this generation yet"
 	case c.Status == metav1.ConditionTrue:
 		return "", ""
 	}
 	return c.Reason, c.Message
 }
 
-// unserved tells pods that wait for a scheduler which is not there, and those that Berth
-// holds.
+// checkPods reports pending pods whose schedulerName no scheduler serves, and pods that
+// Berth holds.
 func (o *options) checkPods(ctx context.Context, r *report, profiles []string) {
-	alone := map[string][]string{} // by schedulerName
+	unservedPods := map[string][]string{} // by schedulerName
 	holds := heldPodsByReason{}
 	err := o.eachObject(ctx, &corev1.PodList{}, func(object client.Object) {
 		pod := object.(*corev1.Pod)
 		name := pod.Spec.SchedulerName
 		holds.add(pod)
 		if unserved.IsUnserved(pod, o.Now()) && name != corev1.DefaultSchedulerName && !slices.Contains(profiles, name) {
-			alone[name] = append(alone[name], pod.Namespace+"/"+pod.Name)
+			unservedPods[name] = append(unservedPods[name], pod.Namespace+"/"+pod.Name)
 		}
 	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", "")})
-	for name := range alone {
+	for name := range unservedPods {
 		if err == nil {
-			err = o.removeServed(ctx, alone, name)
+			err = o.removeServed(ctx, unservedPods, name)
 		}
 	}
 	if err != nil {
 		r.failed("pods", "%v", cluster.UserError(err))
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(alone)) {
-		r.wrong("pods", "%s for a name that nobody serves, %s first: %s", show.Count(len(alone[name]), "pod")+" waiting", alone[name][0], cluster.ProfileNotFound(name, profiles))
+	for _, name := range slices.Sorted(maps.Keys(unservedPods)) {
+		r.fail("pods", "%s pending with a schedulerName that no scheduler serves (first: %s): %s", show.Count(len(unservedPods[name]), "pod"), unservedPods[name][0], cluster.ProfileNotFound(name, profiles))
 	}
-	if len(alone) == 0 && !holds.anyProfileDeleted() {
-		r.ok("pods", "none waits for a name that nobody serves")
+	if len(unservedPods) == 0 && !holds.anyProfileDeleted() {
+		r.ok("pods", "no pending pod has a schedulerName that no scheduler serves")
 	}
 	holds.report(r)
 }
 
-// forget takes a name away that a bound pod carries: who bound that one serves it.
-func (o *options) removeServed(ctx context.Context, alone map[string][]string, name string) error {
+// removeServed removes a schedulerName that a bound pod has: the scheduler that bound the
+// pod serves it.
+func (o *options) removeServed(ctx context.Context, unservedPods map[string][]string, name string) error {
 	return o.eachObject(ctx, &corev1.PodList{}, func(object client.Object) {
 		if object.(*corev1.Pod).Spec.NodeName != "" {
-			delete(alone, name)
+			delete(unservedPods, name)
 		}
 	}, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.schedulerName", name)})
 }
 
-// page is how many objects are asked for at a time.
+// pageSize is how many objects are listed at a time.
 const pageSize = 500
 
-// each calls do with every object of a kind, page by page.
+// eachObject calls do with every object of a kind, page by page.
 func (o *options) eachObject(ctx context.Context, list client.ObjectList, do func(client.Object), some ...client.ListOption) error {
-	for more := ""; ; {
-		if err := o.cluster.Client.List(ctx, list, append(some, client.Limit(pageSize), client.Continue(more))...); err != nil {
+	for token := ""; ; {
+		if err := o.cluster.Client.List(ctx, list, append(some, client.Limit(pageSize), client.Continue(token))...); err != nil {
 			return err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			do(item.(client.Object))
 			return nil
 		})
-		if more = list.GetContinue(); err != nil || more == "" {
+		if token = list.GetContinue(); err != nil || token == "" {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package cluster is the plugin's way to the API server, and what several verbs
-// ask there: profiles, their revisions, and errors in words that help.
+// Package cluster connects the plugin to the API server and reads what several verbs need:
+// profiles and their revisions. It also makes errors of the API server understandable.
 package cluster
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// DefaultBerth is the namespace where config/default puts Berth.
+// DefaultBerthNamespace is the namespace that config/default installs Berth into.
 const DefaultBerthNamespace = "berth-system"
 
-// So many requests a second, and so many at once, are kubectl's own.
+// clientQPS and clientBurst are the limits of kubectl's own client.
 const (
 	clientQPS   = 50
 	clientBurst = 300
 )
 
-// Cluster is a cluster that can be asked.
+// Cluster is a connection to a cluster.
 type Cluster struct {
 	Client client.WithWatch
-	// Version asks the API server for its own.
+	// Version returns the version of the API server.
 	Version func(context.Context) (*version.Info, error)
-	// Namespace is where pods are looked for; Chosen says that the user gave it
-	// with -n.
+	// Namespace is the namespace of the objects that a verb is asked about; NamespaceGiven tells
+	// whether the user chose it with -n.
 	Namespace      string
 	NamespaceGiven bool
-	// Berth is Berth's own namespace.
+	// BerthNamespace is the namespace that Berth runs in.
 	BerthNamespace string
 }
 
-// Scheme knows Kubernetes' kinds, CustomResourceDefinitions, and ours.
+// Scheme has the kinds of Kubernetes, CustomResourceDefinition, and the kinds of Berth.
 var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -50,22 +50,22 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
-// Flags say which cluster: kubectl's own, and Berth's namespace.
+// Flags select the cluster: kubectl's own flags, and the namespace of Berth.
 type Flags struct {
 	*genericclioptions.ConfigFlags
 	berthNamespace string
 }
 
-// NewFlags returns flags that are not set.
+// NewFlags returns the flags without values.
 func NewFlags() *Flags { return &Flags{ConfigFlags: genericclioptions.NewConfigFlags(true)} }
 
 // AddFlags registers the flags.
 func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	f.ConfigFlags.AddFlags(to)
-	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "Berth's own namespace, where its Lease and the revisions are")
+	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "The namespace that Berth runs in, with its Lease and its revisions")
 }
 
-// Open reaches the cluster that the flags name.
+// Open connects to the cluster that the flags select.
 func (f *Flags) Open() (*Cluster, error) {
 	f.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
 		config.QPS, config.Burst = clientQPS, clientBurst

@@ -11,11 +11,11 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// notInstalled is what is said of a cluster that does not know our kinds.
-const messageNotInstalled = "Berth's CRDs are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
+// messageNotInstalled is the error for a cluster without the CRDs of Berth.
+const messageNotInstalled = "the CRDs of Berth are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
 
-// Missing says whether err is that the API server does not serve one of our
-// kinds.
+// IsKindNotServed reports whether err means that the API server does not serve a kind of
+// Berth.
 func IsKindNotServed(err error) bool {
 	if err == nil {
 		return false
@@ -23,7 +23,8 @@ func IsKindNotServed(err error) bool {
 	if noKind := (*meta.NoKindMatchError)(nil); errors.As(err, &noKind) {
 		return noKind.GroupKind.Group == v1alpha1.GroupVersion.Group
 	}
-	// A discovery that was read before the kinds went: the path is not served.
+	// The discovery was cached before the CRDs were deleted: the API server answers that the
+	// path does not exist.
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
 		return false
@@ -32,18 +33,18 @@ func IsKindNotServed(err error) bool {
 	return details != nil && details.Name == "" && (details.Group == v1alpha1.GroupVersion.Group || len(details.Causes) > 0)
 }
 
-// Plain returns err in words that say what to do.
+// UserError adds to an error of the API server what the user can do about it.
 func UserError(err error) error {
-	refused := (*net.OpError)(nil)
+	network := (*net.OpError)(nil)
 	switch {
 	case err == nil:
 		return nil
 	case IsKindNotServed(err):
-		return fmt.Errorf("%s", messageNotInstalled) // Berth is a name
+		return errors.New(messageNotInstalled)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; `kubectl berth check` says which rights each verb needs", err)
-	case errors.As(err, &refused):
-		return fmt.Errorf("the API server does not answer: %w; is it the right --context?", err)
+		return fmt.Errorf("%w; `kubectl berth check` lists the permissions that each verb needs", err)
+	case errors.As(err, &network):
+		return fmt.Errorf("cannot reach the API server: %w; check --context", err)
 	}
 	return err
 }

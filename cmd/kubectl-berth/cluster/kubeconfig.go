@@ -7,16 +7,16 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Contexts are the names of the contexts in the kubeconfig, in order.
+// Contexts returns the names of the contexts in the kubeconfig, sorted.
 func Contexts(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Contexts)) }
 
-// Clusters are the names of the clusters in the kubeconfig, in order.
+// Clusters returns the names of the clusters in the kubeconfig, sorted.
 func Clusters(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Clusters)) }
 
-// Users are the names of the users in the kubeconfig, in order.
+// Users returns the names of the users in the kubeconfig, sorted.
 func Users(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().AuthInfos)) }
 
-// kubeconfig is empty where it cannot be read.
+// kubeconfig returns the kubeconfig; an empty one if it cannot be read.
 func (f *Flags) kubeconfig() clientcmdapi.Config {
 	config, err := f.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
-// back makes one configuration of the profiles of the files, or of the one that
-// the cluster has.
+// toKubeScheduler writes one configuration for the profiles of the files, or for a profile
+// of the cluster.
 func (o *options) toKubeScheduler(ctx context.Context, name string) error {
 	profiles, configs, err := o.profiles(ctx, name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *options) toKubeScheduler(ctx context.Context, name string) error {
 	return o.printRemarks(append(more, remarks...))
 }
 
-// profiles are those that are asked about, and the PluginConfigs that they name.
+// profiles returns the profiles to convert, and the PluginConfigs that they reference.
 func (o *options) profiles(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
 	if name != "" {
 		return o.clusterProfile(ctx, name)
@@ -61,16 +61,16 @@ func (o *options) profiles(ctx context.Context, name string) ([]*v1alpha1.Schedu
 	}
 	for _, object := range files.Objects {
 		if object.Errors != nil {
-			return nil, nil, fmt.Errorf("%s: %s would be refused by the API server: %s", object.Source, object.Title, strings.Join(object.Errors, "; "))
+			return nil, nil, fmt.Errorf("%s: %s would be rejected by the API server: %s", object.Source, object.Title, strings.Join(object.Errors, "; "))
 		}
 	}
 	if len(files.Profiles()) == 0 {
-		return nil, nil, errors.New("-f: holds no SchedulingProfile")
+		return nil, nil, errors.New("-f: contains no SchedulingProfile")
 	}
 	return files.Profiles(), files.Configs(), nil
 }
 
-// applied is a profile as the cluster has it.
+// clusterProfile returns a profile of the cluster.
 func (o *options) clusterProfile(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
 	c, err := o.Open()
 	if err != nil {
@@ -96,18 +96,18 @@ func (o *options) clusterProfile(ctx context.Context, name string) ([]*v1alpha1.
 	return []*v1alpha1.SchedulingProfile{p}, configs, nil
 }
 
-// unsaid is what a profile says that is not in its Blueprint, or that no
-// kube-scheduler does.
+// unsupportedFields returns remarks on fields that are not in the Blueprint, or that
+// kube-scheduler does not have.
 func unsupportedFields(p *v1alpha1.SchedulingProfile) []upstreamconfig.Remark {
 	var remarks []upstreamconfig.Remark
 	if p.Spec.State == v1alpha1.StatePaused {
-		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.state", Text: "kube-scheduler has no paused profiles: it would schedule the pods that wait now", Lost: true})
+		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.state", Text: "kube-scheduler has no paused profiles: it would schedule the pods that are pending now", Lost: true})
 	}
-	var usual v1alpha1.SchedulingProfileSpec
-	usual.SetDefaults()
+	var defaults v1alpha1.SchedulingProfileSpec
+	defaults.SetDefaults()
 	own := p.Spec.DeepCopy()
 	own.SetDefaults()
-	if !equality.Semantic.DeepEqual(own.Decisions, usual.Decisions) {
+	if !equality.Semantic.DeepEqual(own.Decisions, defaults.Decisions) {
 		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.decisions", Text: "left out: kube-scheduler records no decisions"})
 	}
 	if cmp.Or(own.Activation, v1alpha1.ActivationAutomatic) != v1alpha1.ActivationAutomatic {

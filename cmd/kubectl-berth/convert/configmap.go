@@ -11,8 +11,8 @@ import (
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
-// source is the one document among those of the files that holds a configuration. Others
-// beside it, such as the Deployment that mounts a ConfigMap, are passed over.
+// findConfiguration returns the one document of the files that is a configuration. Documents
+// of other kinds, such as the Deployment that mounts a ConfigMap, are ignored.
 func (o *options) findConfiguration() (manifest.Document, error) {
 	documents, err := manifest.ReadAny("-f", o.files, o.In)
 	if err != nil {
@@ -20,7 +20,7 @@ func (o *options) findConfiguration() (manifest.Document, error) {
 	}
 	if len(documents) == 1 && documents[0].Object.GetKind() != manifest.ConfigMap {
 		if o.key != "" {
-			return manifest.Document{}, fmt.Errorf("--key: goes with a ConfigMap, %s holds a %s", documents[0].Source, documents[0].Object.GetKind())
+			return manifest.Document{}, fmt.Errorf("--key: requires a ConfigMap, %s contains a %s", documents[0].Source, documents[0].Object.GetKind())
 		}
 		return documents[0], nil
 	}
@@ -48,29 +48,29 @@ func (o *options) findConfiguration() (manifest.Document, error) {
 	case 0:
 		return manifest.Document{}, noConfigurationError(documents, all, o.key)
 	}
-	text := fmt.Sprintf("-f: must hold one configuration of kube-scheduler, holds %d: %s", len(found), sourceNames(found))
+	text := fmt.Sprintf("-f: must contain one configuration of kube-scheduler, contains %d: %s", len(found), sourceNames(found))
 	if slices.ContainsFunc(documents, func(d manifest.Document) bool { return d.Object.GetKind() == manifest.ConfigMap }) && o.key == "" {
-		text += "; --key names the ConfigMap's key to read"
+		text += "; select a key of the ConfigMap with --key"
 	}
 	return manifest.Document{}, errors.New(text)
 }
 
-// nothingIn says that there is no configuration in documents, or none under the key;
-// all are those that there are.
+// noConfigurationError returns the error for documents without a configuration, or without
+// one under the key. all are the configurations that were found.
 func noConfigurationError(documents, all []manifest.Document, key string) error {
 	if len(all) > 0 {
-		return fmt.Errorf("--key: no ConfigMap holds a configuration of kube-scheduler under %q; there are %s", key, sourceNames(all))
+		return fmt.Errorf("--key: no ConfigMap has a configuration of kube-scheduler under %q; found %s", key, sourceNames(all))
 	}
-	var there []string
+	var contents []string
 	for _, d := range documents {
 		text := d.Object.GetKind() + "/" + d.Object.GetName()
 		if d.Object.GetKind() == manifest.ConfigMap {
 			texts, _ := manifest.ConfigMapData(d.Object)
 			text += " with the keys " + strings.Join(slices.Sorted(maps.Keys(texts)), ", ")
 		}
-		there = append(there, text)
+		contents = append(contents, text)
 	}
-	return fmt.Errorf("-f: must hold a %s, a %s, or a ConfigMap with one of them, holds %s", upstreamconfig.Kind, upstreamconfig.PolicyKind, strings.Join(there, "; "))
+	return fmt.Errorf("-f: must contain a %s, a %s, or a ConfigMap with one of them, contains %s", upstreamconfig.Kind, upstreamconfig.PolicyKind, strings.Join(contents, "; "))
 }
 
 func sourceNames(documents []manifest.Document) string {

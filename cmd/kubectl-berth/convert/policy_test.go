@@ -6,10 +6,10 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// Policies of Kubernetes 1.15, as its documentation and its users had them.
+// The Policies are like those in the documentation of Kubernetes 1.15.
 func TestFromAPolicy(t *testing.T) {
-	for sentence, in := range map[string]string{
-		"policy: one that says nothing": `{"kind":"Policy","apiVersion":"v1"}`,
+	for name, in := range map[string]string{
+		"policy: an empty one": `{"kind":"Policy","apiVersion":"v1"}`,
 		"policy: an example of the documentation": `{"kind":"Policy","apiVersion":"v1",
 "predicates":[{"name":"PodFitsHostPorts"},{"name":"PodFitsResources"},{"name":"NoDiskConflict"},{"name":"NoVolumeZoneConflict"},{"name":"MatchNodeSelector"},{"name":"HostName"}],
 "priorities":[{"name":"LeastRequestedPriority","weight":1},{"name":"BalancedResourceAllocation","weight":1},{"name":"ServiceSpreadingPriority","weight":1},{"name":"EqualPriority","weight":1}],
@@ -24,19 +24,19 @@ func TestFromAPolicy(t *testing.T) {
 "extenders":[{"urlPrefix":"http://127.0.0.1:12345/","filterVerb":"filter","enableHttps":false,"httpTimeout":1000000000}],
 "hardPodAffinitySymmetricWeight":10,"alwaysCheckAllPredicates":true}`,
 		"policy: labels without a node selector": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"Region","argument":{"labelsPresence":{"labels":["region"],"presence":true}}}],"priorities":[]}`,
-		"policy: what is wrong": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"PodFitResources"}],
+		"policy: errors": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"PodFitResources"}],
 "priorities":[{"name":"LeastRequested","weight":1},{"name":"ImageLocalityPriority","weight":0},
  {"name":"a","weight":1,"argument":{"serviceAntiAffinity":{"label":"rack"}}},{"name":"b","weight":2,"argument":{"serviceAntiAffinity":{"label":"row"}}}],
 "hardPodAffinitySymmetricWeight":101}`,
 		"policy: a shape that falls back": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"GeneralPredicates"}],
 "priorities":[{"name":"Ratio","weight":1,"argument":{"requestedToCapacityRatioArguments":{"shape":[{"utilization":50,"score":0},{"utilization":0,"score":10}]}}}]}`,
-		"policy: a field that there is not": `{"kind":"Policy","apiVersion":"v1","predicate":[]}`,
+		"policy: an unknown field": `{"kind":"Policy","apiVersion":"v1","predicate":[]}`,
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s := plugin.New(t)
 			s.In = in
 			printed := s.Run(newTestCommand, "-f", "-", "--scheduler-name", "old")
-			plugin.Golden(t, sentence, printed, true)
+			plugin.Golden(t, name, printed, true)
 			checkWithLint(t, printed)
 		})
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
-// write prints what can be applied: PluginConfigs before the profiles that name
-// them.
+// printResult prints the PluginConfigs, and then the profiles that reference them.
 func (o *options) printResult(read *upstreamconfig.Result) error {
 	for _, c := range read.Configs {
 		if err := o.printObject(c); err != nil {
@@ -25,17 +24,17 @@ func (o *options) printResult(read *upstreamconfig.Result) error {
 	return nil
 }
 
-// document prints an object as somebody would have written it.
+// printObject prints an object without status and without empty fields.
 func (o *options) printObject(object any) error {
-	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
 	}
-	delete(plain, "status")
-	if metadata, ok := plain["metadata"].(map[string]any); ok {
+	delete(fields, "status")
+	if metadata, ok := fields["metadata"].(map[string]any); ok {
 		delete(metadata, "creationTimestamp")
 	}
-	spec, ok := plain["spec"].(map[string]any)
+	spec, ok := fields["spec"].(map[string]any)
 	if !ok {
 		spec = map[string]any{}
 	}
@@ -44,8 +43,8 @@ func (o *options) printObject(object any) error {
 			delete(spec, name)
 		}
 	}
-	plain["spec"] = spec
-	text, err := yaml.Marshal(plain)
+	fields["spec"] = spec
+	text, err := yaml.Marshal(fields)
 	if err != nil {
 		return err
 	}

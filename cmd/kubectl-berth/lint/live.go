@@ -23,23 +23,24 @@ import (
 )
 
 const (
-	// patience is how long the cluster is asked: lint is for files, and for CI.
+	// clusterTimeout bounds the time that the cluster is asked: lint is for files, and for CI.
 	clusterTimeout = 5 * time.Second
-	// sample bounds the pods of a name that are looked at.
+	// maxPods is the most pods with a schedulerName that are read.
 	maxPods = 500
 )
 
-// answer is what the cluster says of the schedulers beside Berth.
+// clusterInfo is what the cluster knows of other schedulers.
 type clusterInfo struct {
 	names    []string
 	givenBy  string
 	lease    string
 	evidence map[string][]string
-	// unread says what could not be asked; nil: all was.
+	// unreadable is the first error; nil if everything could be read.
 	unreadable error
 }
 
-// ask adds to k what the cluster knows. What cannot be read is said, and is no error.
+// addClusterInfo adds to k what the cluster knows. It prints what cannot be read, which is
+// no error.
 func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, k *otherSchedulers) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -50,10 +51,10 @@ func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.Sched
 	select {
 	case a = <-answered:
 	case <-ctx.Done():
-		a.unreadable = fmt.Errorf("it did not answer within %v", clusterTimeout)
+		a.unreadable = fmt.Errorf("no answer within %v", clusterTimeout)
 	}
 	if a.unreadable != nil {
-		fmt.Fprintln(o.ErrOut, show.Wrap("The cluster does not say whether another scheduler serves the names (--offline does not ask): "+a.unreadable.Error(), "", "  "))
+		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot tell whether another scheduler serves the names (--offline skips this): "+a.unreadable.Error(), "", "  "))
 	}
 	k.evidence = a.evidence
 	if k.givenBy == "" {
@@ -64,7 +65,7 @@ func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.Sched
 	}
 }
 
-// answer asks the cluster; lease is that of the flag.
+// readCluster reads what the cluster knows; lease is the value of --other-scheduler-lease.
 func (o *options) readCluster(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, lease string) (a clusterInfo) {
 	a.evidence = map[string][]string{}
 	c, err := o.Open()
@@ -105,7 +106,7 @@ func (o *options) readCluster(ctx context.Context, profiles []*v1alpha1.Scheduli
 	return a
 }
 
-// flags reads those of the manager from Berth's Deployments.
+// readFlags reads the manager's flags from Berth's Deployments.
 func (a *clusterInfo) readFlags(ctx context.Context, c *cluster.Cluster) error {
 	list := &appsv1.DeploymentList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(c.BerthNamespace), client.MatchingLabels{"app.kubernetes.io/name": "berth"}); err != nil {
@@ -125,8 +126,8 @@ func (a *clusterInfo) readFlags(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// flag is the value of one of a container's flags, whether it follows a "=" or is the
-// next argument.
+// flagValue returns the value of a flag of a container, given as --name=value or as two
+// arguments.
 func flagValue(container corev1.Container, name string) (value string, ok bool) {
 	arguments := append(append([]string{}, container.Command...), container.Args...)
 	for i, argument := range arguments {
@@ -140,8 +141,8 @@ func flagValue(container corev1.Container, name string) (value string, ok bool) 
 	return "", false
 }
 
-// holder says who holds the Lease of the scheduler that serves default-scheduler; nothing
-// where nobody does.
+// leaseHolder returns a warning if the Lease of the scheduler that serves default-scheduler
+// is held; otherwise nothing.
 func (o *options) leaseHolder(ctx context.Context, c *cluster.Cluster, name string) (string, error) {
 	if name == leaseNone {
 		return "", nil
@@ -163,20 +164,20 @@ func (o *options) leaseHolder(ctx context.Context, c *cluster.Cluster, name stri
 	if holder == "" || renewed.Add(lasts).Before(o.Now()) {
 		return "", nil
 	}
-	return fmt.Sprintf("%s holds the Lease %s/%s, renewed %s ago: a scheduler that serves the name runs; stop it before Berth takes over",
+	return fmt.Sprintf("%s holds Lease %s/%s, renewed %s ago: another scheduler that serves this name is running; stop it before Berth takes over",
 		holder, namespace, name, show.Age(renewed, o.Now())), nil
 }
 
-// evidence is what pods of a name tell of who schedules them; there is the profile of
-// that name in the cluster, nil for none.
+// podEvidence returns warnings from the pods with the name of a profile as their
+// schedulerName; there is the profile of that name in the cluster, nil for none.
 func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there *v1alpha1.SchedulingProfile) (texts []string, err error) {
 	if there != nil {
 		refused := meta.FindStatusCondition(there.Status.Conditions, string(v1alpha1.ConditionAccepted))
 		if refused != nil && refused.Status == metav1.ConditionFalse && refused.Reason == string(v1alpha1.ReasonNameServedElsewhere) {
-			texts = append(texts, "the cluster says of the profile as it is applied: "+refused.Message)
+			texts = append(texts, "the profile in the cluster has the condition Accepted=False: "+refused.Message)
 		}
 		if there.Spec.Decisions.Annotate == v1alpha1.Disabled {
-			return texts, nil // its pods do not say who bound them
+			return texts, nil // its pods have no annotation that tells who bound them
 		}
 	}
 	pods := &corev1.PodList{}
@@ -184,7 +185,7 @@ func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there 
 	if err != nil {
 		return texts, err
 	}
-	bound, told := "", ""
+	bound, handled := "", ""
 	n := 0
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -194,41 +195,42 @@ func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there 
 			if n++; bound == "" {
 				bound = name
 			}
-		case pod.Spec.NodeName == "" && there == nil && scheduled != nil && scheduled.Status == corev1.ConditionFalse && !isBerthReason(scheduled.Reason) && told == "":
-			told = fmt.Sprintf("%s has the condition PodScheduled=False, %s", name, scheduled.Reason)
+		case pod.Spec.NodeName == "" && there == nil && scheduled != nil && scheduled.Status == corev1.ConditionFalse && !isBerthReason(scheduled.Reason) && handled == "":
+			handled = fmt.Sprintf("%s has the condition PodScheduled=False (%s)", name, scheduled.Reason)
 		}
 	}
 	switch {
 	case bound != "":
 		texts = append(texts, fmt.Sprintf("another scheduler binds pods with spec.schedulerName %s: %s without Berth's annotation %s, such as %s",
 			p.Name, show.Count(n, "bound pod"), decision.AnnotationKey, bound))
-	case told != "":
-		texts = append(texts, fmt.Sprintf("another scheduler looks at pods with spec.schedulerName %s: there is no SchedulingProfile of that name, and pod %s", p.Name, told))
+	case handled != "":
+		texts = append(texts, fmt.Sprintf("another scheduler handles pods with spec.schedulerName %s: no SchedulingProfile has that name, and pod %s", p.Name, handled))
 	}
 	return texts, nil
 }
 
-// foreign says whether a bound pod was bound by another scheduler than Berth: it has no
-// annotation of Berth's, is no static pod, which no scheduler binds, and was bound since
-// the profile is there.
+// boundByOther reports whether another scheduler than Berth bound a pod: the pod has no
+// annotation of Berth, is not a static pod, which no scheduler binds, and was bound after
+// the profile was created.
 func boundByOther(pod *corev1.Pod, there *v1alpha1.SchedulingProfile) bool {
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return !annotated && !static && boundAfterCreation(podScheduled(pod), there)
 }
 
-// after says whether a pod was bound since its profile is there; also where there is none.
+// boundAfterCreation reports whether a pod was bound after its profile was created; true if
+// there is no profile.
 func boundAfterCreation(scheduled *corev1.PodCondition, there *v1alpha1.SchedulingProfile) bool {
 	return there == nil || scheduled != nil && scheduled.LastTransitionTime.After(there.CreationTimestamp.Time)
 }
 
-// ours says whether Berth alone gives a pod this reason.
+// isBerthReason reports whether Berth is the only scheduler that sets this reason.
 func isBerthReason(reason string) bool {
 	switch reason {
 	case "ProfileDeleted", "ProfilePaused", "NamespaceNotAllowed", "Unsupported", "ProfileNotRunning", "Quarantined":
 		return true
 	}
-	return reason == corev1.PodReasonSchedulingGated // which the API server gives
+	return reason == corev1.PodReasonSchedulingGated // which the API server sets
 }
 
 func podScheduled(pod *corev1.Pod) *corev1.PodCondition {

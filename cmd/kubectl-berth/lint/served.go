@@ -17,36 +17,36 @@ import (
 
 // Values of --other-scheduler-lease.
 const (
-	// noLease says that nobody serves default-scheduler.
+	// leaseNone: no other scheduler serves default-scheduler.
 	leaseNone = "none"
-	// usualLease is kube-scheduler's own.
+	// defaultLease is kube-scheduler's Lease.
 	defaultLease = "kube-system/kube-scheduler"
 )
 
-// checkLease says what is wrong with --other-scheduler-lease.
+// checkLease validates --other-scheduler-lease.
 func (o *options) checkLease() error {
 	namespace, name, slash := strings.Cut(o.lease, "/")
 	if o.lease == "" || o.lease == leaseNone || slash && namespace != "" && name != "" && !strings.Contains(name, "/") {
 		return nil
 	}
-	return fmt.Errorf("--other-scheduler-lease: must be NAMESPACE/NAME, %s, or empty, is %q", leaseNone, o.lease)
+	return fmt.Errorf("--other-scheduler-lease: Invalid value: %q: must be NAMESPACE/NAME or %s", o.lease, leaseNone)
 }
 
-// known is what is known of the schedulers beside Berth.
+// otherSchedulers is what is known of other schedulers than Berth.
 type otherSchedulers struct {
-	// others are the names of --other-schedulers; given says by whom.
+	// names are the values of --other-schedulers; givenBy says where the flag was given.
 	names   []string
 	givenBy string
-	// lease is as --other-scheduler-lease; empty: not given.
+	// lease is the value of --other-scheduler-lease; empty if it was not given.
 	lease string
-	// files says by name which file has a kube-scheduler serve it.
+	// files maps names to the file with the configuration of a kube-scheduler that serves them.
 	files map[string]string
-	// live says by name what the cluster knows.
+	// evidence maps names to warnings from the cluster.
 	evidence map[string][]string
 }
 
-// warn says which of the profiles' names another scheduler serves, and returns how many
-// warnings that were.
+// printWarnings prints a warning for each name of a profile that another scheduler serves.
+// It returns the number of warnings.
 func (o *options) printWarnings(ctx context.Context, files *manifest.Files) (warned int, err error) {
 	profiles := files.Profiles()
 	if len(profiles) == 0 {
@@ -77,28 +77,28 @@ func (o *options) printWarnings(ctx context.Context, files *manifest.Files) (war
 	return warned, nil
 }
 
-// about are the warnings on one profile.
+// warningsFor returns the warnings for one profile.
 func (k *otherSchedulers) warningsFor(p *v1alpha1.SchedulingProfile) []string {
 	var texts []string
 	takesOver := p.Annotations[v1alpha1.AnnotationTakeOver] == "true"
 	listed := k.givenBy != "" && slices.Contains(k.names, p.Name)
 	switch {
 	case listed:
-		texts = append(texts, fmt.Sprintf("%s says that another scheduler serves %s: it would be Accepted=False, %s, also with the annotation %s",
+		texts = append(texts, fmt.Sprintf("%s says that another scheduler serves %s: the profile would get the condition Accepted=False (%s), even with the annotation %s",
 			k.givenBy, p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
 	case p.Name == corev1.DefaultSchedulerName && !takesOver && k.lease == "":
-		texts = append(texts, fmt.Sprintf("kube-scheduler serves %s in most clusters: it would be Accepted=False, %s, unless Berth is started with "+
-			"--other-scheduler-lease (give that flag here, too) or it has the annotation %s: \"true\"",
+		texts = append(texts, fmt.Sprintf("kube-scheduler serves %s in most clusters: the profile would get the condition Accepted=False (%s), unless Berth runs with "+
+			"--other-scheduler-lease (set that flag here, too) or the profile has the annotation %s: \"true\"",
 			p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
 	}
 	if source := k.files[p.Name]; source != "" {
-		texts = append(texts, fmt.Sprintf("a kube-scheduler with the configuration of %s serves %s, too: give one of them another name", source, p.Name))
+		texts = append(texts, fmt.Sprintf("a kube-scheduler with the configuration in %s serves %s, too: rename one of the two", source, p.Name))
 	}
 	return append(texts, k.evidence[p.Name]...)
 }
 
-// configurationsOf are the documents that hold configurations of kube-scheduler, those
-// in ConfigMaps taken out. A ConfigMap that holds none that can be read is not looked at.
+// configurationsOf returns the configurations of kube-scheduler in the files, also in
+// ConfigMaps. A ConfigMap without a readable configuration is ignored.
 func configurationsOf(files *manifest.Files) (found []manifest.Document) {
 	for _, d := range files.Others {
 		switch d.Object.GetKind() {
@@ -113,8 +113,8 @@ func configurationsOf(files *manifest.Files) (found []manifest.Document) {
 	return found
 }
 
-// namesIn are the names that a kube-scheduler serves with a configuration. A Policy
-// does not say them.
+// servedNames returns the names that a kube-scheduler with this configuration serves. A
+// Policy does not have them.
 func servedNames(d manifest.Document) ([]string, error) {
 	if d.Object.GetKind() != upstreamconfig.Kind {
 		return nil, nil
@@ -125,7 +125,7 @@ func servedNames(d manifest.Document) ([]string, error) {
 	}
 	var names []string
 	for _, entry := range profiles {
-		name := corev1.DefaultSchedulerName // which one profile alone may leave out
+		name := corev1.DefaultSchedulerName // the only profile may have no name
 		if profile, ok := entry.(map[string]any); ok {
 			if own, _, err := unstructured.NestedString(profile, "schedulerName"); err == nil && own != "" {
 				name = own

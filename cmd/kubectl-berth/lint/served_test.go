@@ -35,44 +35,44 @@ const (
 )
 
 func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		in   string
 		args []string
 	}{
-		"default-scheduler without more":            {in: profileYAML("default-scheduler")},
+		"default-scheduler without a flag":          {in: profileYAML("default-scheduler")},
 		"default-scheduler with a take-over":        {in: profileYAML("default-scheduler", takeOverAnnotation, "true")},
 		"default-scheduler with a Lease":            {in: profileYAML("default-scheduler"), args: []string{"--other-scheduler-lease=kube-system/kube-scheduler"}},
-		"default-scheduler that nobody serves":      {in: profileYAML("default-scheduler"), args: []string{"--other-scheduler-lease=none"}},
-		"a Lease that is none":                      {in: profileYAML("batch"), args: []string{"--other-scheduler-lease=kube-scheduler"}},
+		"default-scheduler that no other serves":    {in: profileYAML("default-scheduler"), args: []string{"--other-scheduler-lease=none"}},
+		"an invalid Lease":                          {in: profileYAML("batch"), args: []string{"--other-scheduler-lease=kube-scheduler"}},
 		"a name of other-schedulers":                {in: profileYAML("batch"), args: []string{"--other-schedulers=volcano,batch"}},
 		"a take-over of a name of other-schedulers": {in: profileYAML("default-scheduler", takeOverAnnotation, "true"), args: []string{"--other-schedulers=default-scheduler"}},
 		"a name in kube-scheduler's configuration":  {in: profileYAML("batch") + profileYAML("night") + configurationYAML},
-		"a name in a configuration that says none":  {in: profileYAML("default-scheduler", takeOverAnnotation, "true") + "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"},
+		"a name in a configuration without names":   {in: profileYAML("default-scheduler", takeOverAnnotation, "true") + "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"},
 		"a name in a ConfigMap":                     {in: profileYAML("batch") + configMapYAML},
-		"a ConfigMap of something else":             {in: profileYAML("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"},
+		"a ConfigMap without a configuration":       {in: profileYAML("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"},
 		"warnings as errors":                        {in: profileYAML("default-scheduler"), args: []string{"--warnings-as-errors"}},
 		"no warnings as errors":                     {in: profileYAML("batch"), args: []string{"--warnings-as-errors"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t)
-			stage.In = c.in
-			stage.Fail = func(string, any) error {
-				t.Error("a cluster was asked")
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t)
+			env.In = c.in
+			env.Fail = func(string, any) error {
+				t.Error("the cluster was contacted")
 				return nil
 			}
-			plugin.Golden(t, "offline: "+sentence, stage.Run(New, append([]string{"-f", "-", "--offline"}, c.args...)...), false)
+			plugin.Golden(t, "offline: "+name, env.Run(New, append([]string{"-f", "-", "--offline"}, c.args...)...), false)
 		})
 	}
 }
 
-// manager is Berth's Deployment with flags.
+// managerDeployment is Berth's Deployment with these flags.
 func managerDeployment(flags ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{"app.kubernetes.io/name": "berth"}}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: flags}}
 	return d
 }
 
-// leased is kube-scheduler's Lease, renewed some time ago.
+// kubeSchedulerLease is kube-scheduler's Lease, renewed this long ago.
 func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
 	by, renewed, seconds := "control-plane-1_7f", metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
 	return &coordinationv1.Lease{
@@ -81,7 +81,8 @@ func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
 	}
 }
 
-// boundPod was bound ten minutes ago; annotated says by Berth.
+// boundPod returns a pod that was bound ten minutes ago, with the annotation of Berth if
+// annotated.
 func boundPod(name string, annotated bool) *corev1.Pod {
 	pod := plugin.WithPodScheduled(plugin.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
 	if annotated {
@@ -105,34 +106,34 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 	silent := withAge(plugin.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
 	noCRDs := apierrors.NewNotFound(schema.GroupResource{}, "")
 	noCRDs.ErrStatus.Details = &metav1.StatusDetails{Group: "berth.dev"}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		in      string
 		args    []string
 		fail    func(object any) error
 	}{
-		"nobody else does":                             {in: profileYAML("batch"), objects: []client.Object{managerDeployment(), plugin.Pod("new", "batch", "")}},
-		"pods of the name are bound":                   {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false), boundPod("b", false)}},
-		"pods of the name were bound by Berth":         {in: profileYAML("batch"), objects: []client.Object{boundPod("a", true), static}},
-		"pods were bound before the profile was there": {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Minute), boundPod("a", false)}},
-		"pods were bound since, and not by Berth":      {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Hour), boundPod("a", false)}},
-		"a profile whose pods are not annotated":       {in: profileYAML("batch"), objects: []client.Object{silent, boundPod("a", false)}},
-		"a pod was told why by another scheduler":      {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
-		"a pod was told by Berth that there is none":   {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
-		"the cluster refuses it already":               {in: profileYAML("batch"), objects: []client.Object{refused}},
-		"the manager's flag has the name":              {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=volcano,batch")}},
-		"the manager's flag in two words":              {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers", "batch")}},
-		"the flag of lint counts, not the manager's":   {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=batch")}, args: []string{"--other-schedulers=volcano"}},
-		"kube-scheduler holds its Lease":               {in: profileYAML("default-scheduler", takeOverAnnotation, "true"), objects: []client.Object{kubeSchedulerLease(2 * time.Second)}},
-		"kube-scheduler let its Lease lapse":           {in: profileYAML("default-scheduler"), objects: []client.Object{kubeSchedulerLease(time.Hour), managerDeployment("--other-scheduler-lease=kube-system/kube-scheduler")}},
-		"the manager says that nobody serves it":       {in: profileYAML("default-scheduler"), objects: []client.Object{managerDeployment("--other-scheduler-lease=none")}},
+		"no other scheduler":                             {in: profileYAML("batch"), objects: []client.Object{managerDeployment(), plugin.Pod("new", "batch", "")}},
+		"pods of the name are bound":                     {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false), boundPod("b", false)}},
+		"pods of the name were bound by Berth":           {in: profileYAML("batch"), objects: []client.Object{boundPod("a", true), static}},
+		"pods were bound before the profile was created": {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Minute), boundPod("a", false)}},
+		"pods were bound later, and not by Berth":        {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Hour), boundPod("a", false)}},
+		"a profile whose pods are not annotated":         {in: profileYAML("batch"), objects: []client.Object{silent, boundPod("a", false)}},
+		"a pod has a condition of another scheduler":     {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
+		"a pod has a condition of Berth":                 {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
+		"the profile in the cluster is rejected":         {in: profileYAML("batch"), objects: []client.Object{refused}},
+		"the manager's flag has the name":                {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=volcano,batch")}},
+		"the manager's flag in two arguments":            {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers", "batch")}},
+		"the flag of lint overrides the manager's":       {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=batch")}, args: []string{"--other-schedulers=volcano"}},
+		"kube-scheduler holds its Lease":                 {in: profileYAML("default-scheduler", takeOverAnnotation, "true"), objects: []client.Object{kubeSchedulerLease(2 * time.Second)}},
+		"kube-scheduler's Lease is expired":              {in: profileYAML("default-scheduler"), objects: []client.Object{kubeSchedulerLease(time.Hour), managerDeployment("--other-scheduler-lease=kube-system/kube-scheduler")}},
+		"the manager says that no other serves it":       {in: profileYAML("default-scheduler"), objects: []client.Object{managerDeployment("--other-scheduler-lease=none")}},
 		"Berth is not installed yet": {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false)}, fail: func(object any) error {
 			if _, profiles := object.(*v1alpha1.SchedulingProfileList); profiles {
 				return noCRDs
 			}
 			return nil
 		}},
-		"pods may not be listed": {in: profileYAML("batch"), fail: func(object any) error {
+		"no permission to list pods": {in: profileYAML("batch"), fail: func(object any) error {
 			if _, pods := object.(*corev1.PodList); pods {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("you are a tenant"))
 			}
@@ -140,17 +141,17 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 		}},
 		"the cluster does not answer": {in: profileYAML("default-scheduler"), fail: func(any) error { return errors.New("connection refused") }},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var own []client.Object
 			for _, object := range c.objects {
 				own = append(own, object.DeepCopyObject().(client.Object))
 			}
-			stage := plugin.New(t, own...)
-			stage.In = c.in
+			env := plugin.New(t, own...)
+			env.In = c.in
 			if c.fail != nil {
-				stage.Fail = func(_ string, object any) error { return c.fail(object) }
+				env.Fail = func(_ string, object any) error { return c.fail(object) }
 			}
-			plugin.Golden(t, "live: "+sentence, stage.Run(New, append([]string{"-f", "-"}, c.args...)...), false)
+			plugin.Golden(t, "live: "+name, env.Run(New, append([]string{"-f", "-"}, c.args...)...), false)
 		})
 	}
 }

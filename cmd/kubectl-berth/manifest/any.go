@@ -10,13 +10,13 @@ import (
 
 // Document is a document of any kind.
 type Document struct {
-	// Source is the file, and where it has several documents, which.
+	// Source is the file, and the number of the document if the file has several.
 	Source string
 	Object *unstructured.Unstructured
 }
 
-// Any reads the documents of files, folders and, for "-", in, whatever their
-// kinds. The error names flag, or the document that is not readable.
+// ReadAny reads the documents of files, directories and, for "-", in. They may have any
+// kind. The error begins with flag and names the document.
 func ReadAny(flag string, names []string, in io.Reader) ([]Document, error) {
 	found, err := readDocuments(names, in)
 	if err != nil {
@@ -25,7 +25,7 @@ func ReadAny(flag string, names []string, in io.Reader) ([]Document, error) {
 	return asDocuments(flag+": ", found)
 }
 
-// Text reads the documents of a text, which the error names source.
+// ParseText reads the documents of a text. Errors name it source.
 func ParseText(source, text string) ([]Document, error) {
 	return asDocuments("", splitDocuments(source, []byte(text)))
 }

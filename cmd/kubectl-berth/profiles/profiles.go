@@ -1,5 +1,5 @@
-// Package profiles is `kubectl berth profiles`: what runs under each name, and
-// why what is written does not.
+// Package profiles is `kubectl berth profiles`: it lists what is running under each name,
+// and why a spec is not running.
 package profiles
 
 import (
@@ -17,21 +17,21 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "profiles", Arguments: "[NAME...] [-w] [-o FORMAT]",
-	Short: "List the SchedulingProfiles: what runs, and why what is written does not",
-	Long: `GEN is the generation as written, RUNS the generation that runs, and HASH names
-all that decides: a PluginConfig that is edited changes the hash alone. A profile
-that is not ready is told in a sentence below the table; while watching, in the
-column REASON.`,
+	Short: "List SchedulingProfiles: what is running, and why a spec is not",
+	Long: `GEN is metadata.generation and RUNNING the generation that is running. HASH identifies
+the profile with its arguments: an edit of a PluginConfig changes the hash and not the
+generation. Below the table, a sentence says why a profile is not Ready; with --watch,
+only the column REASON does.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for --watch"},
 	},
 	Examples: []verb.Example{
-		{Description: "What runs, and what does not?", Command: "kubectl berth profiles"},
-		{Description: "What became of an edit?", Command: "kubectl berth profiles batch --watch"},
+		{Description: "What is running?", Command: "kubectl berth profiles"},
+		{Description: "Watch an edit take effect", Command: "kubectl berth profiles batch --watch"},
 	},
 }
 
@@ -53,7 +53,7 @@ func New(env verb.Env) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, names []string) error {
-	object, err := o.output.Printer()
+	print, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
@@ -68,12 +68,12 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if object == nil {
+	if print == nil {
 		return o.printTable(profiles)
 	}
 	if len(names) == 1 || o.output.Name() {
 		for i := range profiles {
-			if err := object(withKind(&profiles[i]), o.Out); err != nil {
+			if err := print(withKind(&profiles[i]), o.Out); err != nil {
 				return err
 			}
 		}
@@ -84,40 +84,40 @@ func (o *options) run(ctx context.Context, names []string) error {
 	for i := range list.Items {
 		withKind(&list.Items[i])
 	}
-	return object(list, o.Out)
+	return print(list, o.Out)
 }
 
-// typed is the profile with the kind that clients leave out.
+// withKind sets apiVersion and kind, which clients leave empty.
 func withKind(p *v1alpha1.SchedulingProfile) *v1alpha1.SchedulingProfile {
 	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	return p
 }
 
-// follow prints the profiles, and each again that changes in what is shown.
+// watchProfiles prints the profiles, and each again when a printed field of it changes.
 func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names []string) error {
-	object, err := o.output.Printer()
+	print, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
 	table := show.NewTable(o.Out, o.output.Wide(), columns)
 	last := map[string]string{}
-	change := func(p *v1alpha1.SchedulingProfile, gone bool) error {
-		if object != nil {
-			return object(withKind(p), o.Out)
+	change := func(p *v1alpha1.SchedulingProfile, deleted bool) error {
+		if print != nil {
+			return print(withKind(p), o.Out)
 		}
 		row := o.row(p)
-		if gone {
+		if deleted {
 			row[1], row[2] = "Deleted", "False"
 		}
-		seen := fmt.Sprint(row[:len(row)-agingCells])
-		if last[p.Name] == seen {
+		shown := fmt.Sprint(row[:len(row)-agingCells])
+		if last[p.Name] == shown {
 			return nil
 		}
-		last[p.Name] = seen
+		last[p.Name] = shown
 		return table.Print(row)
 	}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
-		if object == nil {
+		if print == nil {
 			var rows [][]any
 			for i := range profiles {
 				row := o.row(&profiles[i])
@@ -138,7 +138,7 @@ func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names [
 
 func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 	if len(profiles) == 0 {
-		_, err := fmt.Fprintln(o.ErrOut, "There is no SchedulingProfile.")
+		_, err := fmt.Fprintln(o.ErrOut, "No SchedulingProfiles found.")
 		return err
 	}
 	var rows [][]any
@@ -158,16 +158,17 @@ func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 	return nil
 }
 
-// trouble is a sentence on a profile that is not ready, or not judged yet.
+// notReadyMessage says why a profile is not Ready, or that its generation is not observed
+// yet; empty otherwise.
 func notReadyMessage(p *v1alpha1.SchedulingProfile) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil:
-		return p.Name + ": nobody has looked at it yet; is Berth running? `kubectl berth check` says so"
+		return p.Name + ": Berth has not observed it yet; `kubectl berth check` tells whether Berth is running"
 	case ready.ObservedGeneration < p.Generation:
-		return fmt.Sprintf("%s: generation %d has not been looked at yet", p.Name, p.Generation)
+		return fmt.Sprintf("%s: Berth has not observed generation %d yet", p.Name, p.Generation)
 	case ready.Status == metav1.ConditionTrue:
 		return ""
 	}
-	return fmt.Sprintf("%s is not ready, %s: %s", p.Name, ready.Reason, ready.Message)
+	return fmt.Sprintf("%s: not Ready (%s): %s", p.Name, ready.Reason, ready.Message)
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Runs", "Hash", "Pending", "Bound"),
+var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Running", "Hash", "Pending", "Bound"),
 	show.Column{Name: "Revision", Wide: true}, show.Column{Name: "Configs", Wide: true},
 	show.Column{Name: "Last"}, show.Column{Name: "Age"})
 
-// agingCells are the last cells of a row, which change as time passes.
+// agingCells is the number of cells at the end of a row that change with time.
 const agingCells = 2
 
 func (o *options) row(p *v1alpha1.SchedulingProfile) []any {
-	status, reason := "Unknown", "NotLookedAt"
+	status, reason := "Unknown", "NotObserved"
 	ready := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
 	if ready != nil && ready.ObservedGeneration == p.Generation {
 		status, reason = string(ready.Status), ready.Reason
 	}
-	runs, revision, configs := any(show.None), "", ""
+	running, revision, configs := any(show.None), "", ""
 	programmed := ptr.Deref(p.Status.Programmed, v1alpha1.ProgrammedProfile{})
 	if p.Status.Programmed != nil {
-		runs, revision = programmed.Generation, programmed.Revision
+		running, revision = programmed.Generation, programmed.Revision
 	}
 	for i, c := range programmed.Configs {
 		if i > 0 {
@@ -34,7 +34,7 @@ func (o *options) row(p *v1alpha1.SchedulingProfile) []any {
 		configs += c.Name
 	}
 	row := []any{
-		p.Name, p.Spec.State, status, reason, p.Generation, runs, show.OrNone(programmed.Hash),
+		p.Name, p.Spec.State, status, reason, p.Generation, running, show.OrNone(programmed.Hash),
 		ptr.Deref(p.Status.Queue, v1alpha1.QueueStatus{}).Pending, ptr.Deref(p.Status.Totals, v1alpha1.DecisionTotals{}).Bound,
 	}
 	if o.output.Wide() {

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// cellWidth is the most characters that a cell of Bands has, but for wide ones.
+// maxCellWidth is the most characters of a cell of SplitTable, except in wide output.
 const maxCellWidth = 40
 
-// Bands are a table with more columns than a line has room for: those that do not
-// fit go on below, an empty line in between, behind the first pinned ones, which
-// every band has. wide cuts and breaks nothing.
+// SplitTable formats a table that may have more columns than fit into Width. Columns that do
+// not fit follow in further tables below, separated by an empty line; each of them begins
+// with the first pinned columns. With wide, no cell is truncated and no table is split.
 func SplitTable(header []string, rows [][]string, pinned int, wide bool) string {
 	table := append([][]string{header}, rows...)
 	widths := make([]int, len(header))
@@ -48,7 +48,8 @@ func totalWidth(widths []int) (n int) {
 	return n
 }
 
-// line is a row's pinned cells and some of the others.
+// bandLine formats the pinned cells of a row and its cells from up to, but not including,
+// to.
 func bandLine(row []string, widths []int, pinned, from, to int) string {
 	var b strings.Builder
 	cell := func(c int) {

@@ -6,16 +6,16 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// unresolvable is the code of a refusal that stands whoever else leaves.
+// unresolvable is the code of a rejection that preemption cannot resolve.
 const unresolvable = "UnschedulableAndUnresolvable"
 
-// Refusals prints who refuses how many nodes, and why.
+// Rejections prints a table of the plugins that reject nodes: how many, and why.
 func Rejections(out io.Writer, rejections []decision.Rejection, wide bool) error {
 	var rows [][]any
 	for _, r := range rejections {
 		reason := r.Reason
 		if r.Code == unresolvable {
-			reason += ", whoever leaves"
+			reason += " (not resolvable by preemption)"
 		}
 		if r.ExampleNode != "" {
 			reason += ": " + r.ExampleNode

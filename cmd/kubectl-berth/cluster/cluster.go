@@ -4,16 +4,24 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
 	"sync"
 
 	"github.com/spf13/pflag"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -95,4 +103,60 @@ func (f *Flags) Open() (*Cluster, error) {
 		Client: c, Namespace: namespace, NamespaceGiven: chosen, BerthNamespace: f.berthNamespace,
 		Version: func(context.Context) (*version.Info, error) { return discovery.ServerVersion() },
 	}, nil
+}
+
+// Contexts returns the names of the contexts in the kubeconfig, sorted.
+func Contexts(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Contexts)) }
+
+// Clusters returns the names of the clusters in the kubeconfig, sorted.
+func Clusters(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Clusters)) }
+
+// Users returns the names of the users in the kubeconfig, sorted.
+func Users(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().AuthInfos)) }
+
+// kubeconfig returns the kubeconfig; an empty one if it cannot be read.
+func (f *Flags) kubeconfig() clientcmdapi.Config {
+	config, err := f.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return clientcmdapi.Config{}
+	}
+	return config
+}
+
+// messageNotInstalled is the error for a cluster without the CRDs of Berth.
+const messageNotInstalled = "the CRDs of Berth are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
+
+// IsKindNotServed reports whether err means that the API server does not serve a kind of
+// Berth.
+func IsKindNotServed(err error) bool {
+	if err == nil {
+		return false
+	}
+	if noKind := (*meta.NoKindMatchError)(nil); errors.As(err, &noKind) {
+		return noKind.GroupKind.Group == v1alpha1.GroupVersion.Group
+	}
+	// The discovery was cached before the CRDs were deleted: the API server answers that the
+	// path does not exist.
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == "" && (details.Group == v1alpha1.GroupVersion.Group || len(details.Causes) > 0)
+}
+
+// UserError adds to an error of the API server what the user can do about it.
+func UserError(err error) error {
+	network := (*net.OpError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case IsKindNotServed(err):
+		return errors.New(messageNotInstalled)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; `kubectl berth check` lists the permissions that each verb needs", err)
+	case errors.As(err, &network):
+		return fmt.Errorf("cannot reach the API server: %w; check --context", err)
+	}
+	return err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
 // Width is the most characters that a line of output should have.
@@ -96,4 +98,26 @@ func (t *Table) truncateLast(row []any) []any {
 	cut := append([]any(nil), row...)
 	cut[last] = Truncate(fmt.Sprint(row[last]), max(left, len(t.columns[last].Name), 20))
 	return cut
+}
+
+// unresolvable is the code of a rejection that preemption cannot resolve.
+const unresolvable = "UnschedulableAndUnresolvable"
+
+// Rejections prints a table of the plugins that reject nodes: how many, and why.
+func Rejections(out io.Writer, rejections []decision.Rejection, wide bool) error {
+	var rows [][]any
+	for _, r := range rejections {
+		reason := r.Reason
+		if r.Code == unresolvable {
+			reason += " (not resolvable by preemption)"
+		}
+		if r.ExampleNode != "" {
+			reason += ": " + r.ExampleNode
+			if r.Nodes > 1 {
+				reason += ", …"
+			}
+		}
+		rows = append(rows, []any{OrNone(r.Plugin), r.Nodes, reason})
+	}
+	return NewTable(out, wide, Columns("Plugin", "Nodes", "Reason")).Print(rows...)
 }

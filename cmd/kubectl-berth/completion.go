@@ -14,17 +14,18 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// completer is what kubectl runs to complete the arguments of `kubectl berth`.
+// completerName is the program that kubectl runs to complete the arguments of `kubectl
+// berth`.
 const completerName = "kubectl_complete-berth"
 
-// completerScript is the program of that name.
+// completerScript is the content of that program.
 const completerScript = `#!/usr/bin/env sh
 # kubectl runs this to complete the arguments of kubectl berth.
 exec kubectl berth __complete "$@"
 `
 
-// arguments are those of this process. Under the name of the completer, which may be a
-// link to this program, they are what cobra completes.
+// commandArgs returns the arguments of this process. If it was started under the name of the
+// completer, for example by a link, cobra completes them.
 func commandArgs(args []string) []string {
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	if name != completerName {
@@ -33,19 +34,19 @@ func commandArgs(args []string) []string {
 	return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
 }
 
-// addCompletion adds cobra's command completion, with the completer of kubectl beside
-// the scripts for shells, and completes the flags that all verbs have.
+// addCompletion adds cobra's command completion, a subcommand for the completer of kubectl,
+// and the completion of the global flags.
 func addCompletion(root *cobra.Command, env verb.Env, flags *cluster.Flags) {
 	root.InitDefaultCompletionCmd()
 	at := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
 	command := root.Commands()[at]
 	command.Short = "Print a script that completes names of verbs, profiles, pods and flags"
-	command.Long = fmt.Sprintf(`Shells complete the arguments of kubectl, and kubectl asks the program %s for
-those of its plugin. Put it on the PATH:
+	command.Long = fmt.Sprintf(`To complete the arguments of this plugin, kubectl runs the program %s. Put it
+on the PATH:
 
   kubectl berth completion kubectl > ~/bin/%s && chmod +x ~/bin/%s
 
-The other scripts are for those who call the plugin as kubectl-berth.`, completerName, completerName, completerName)
+The scripts for shells are for users who run the plugin as kubectl-berth.`, completerName, completerName, completerName)
 	command.AddCommand(newCompleter(env.IOStreams))
 	complete.RegisterFlag(root, "namespace", complete.Namespaces(env))
 	complete.RegisterFlag(root, "berth-namespace", complete.Namespaces(env))
@@ -65,9 +66,9 @@ func newCompleter(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
-// inKubeconfig completes names that the kubeconfig holds.
+// kubeconfigNames completes names in the kubeconfig.
 func kubeconfigNames(flags *cluster.Flags, names func(*cluster.Flags) []string) complete.Func {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return complete.Values(names(flags)...)(cmd, args, begun)
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return complete.Values(names(flags)...)(cmd, args, prefix)
 	}
 }

@@ -37,31 +37,31 @@ func completionObjects() []client.Object {
 }
 
 func TestNamesAreCompleted(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		verb func(verb.Env) *cobra.Command
 		args []string
 		want []string
 	}{
-		"a profile":                                   {profiles.New, []string{"b"}, []string{"batch", "bulk"}},
-		"another profile than those there":            {profiles.New, []string{"batch", "b"}, []string{"bulk"}},
-		"the profile to roll back":                    {rollback.New, []string{""}, []string{"batch", "bulk", "web"}},
-		"no second one":                               {rollback.New, []string{"batch", ""}, nil},
-		"a revision of it":                            {rollback.New, []string{"batch", "--to", ""}, []string{"1\t" + plugin.Revision(plugin.Profile("batch", 1), 1).Name + ", proved itself"}},
-		"the profile to try again":                    {retry.New, []string{"w"}, []string{"web"}},
-		"the profile of decisions":                    {decisions.New, []string{"--profile", "w"}, []string{"web"}},
-		"the profile that pods are tried on":          {try.New, []string{"--profile", "w"}, []string{"web"}},
-		"a node":                                      {try.New, []string{"--without-node", ""}, []string{"n1"}},
-		"the profile that is recorded":                {record.New, []string{"x.jsonl", "--profile", "w"}, []string{"web"}},
-		"a profile behind its kind":                   {convert.New, []string{"profile/b"}, []string{"profile/batch", "profile/bulk"}},
-		"where to convert":                            {convert.New, []string{"--to", ""}, []string{"kube-scheduler"}},
-		"a pod":                                       {explain.New, []string{"web"}, []string{"web-1", "web-2"}},
-		"a pod behind its kind":                       {explain.New, []string{"po/web"}, []string{"po/web-1", "po/web-2"}},
-		"a pod after its kind":                        {explain.New, []string{"pod", "j"}, []string{"job-1"}},
-		"a Deployment of the namespace":               {explain.New, []string{"deploy/"}, []string{"deploy/shop"}},
-		"nothing behind a kind that is not explained": {explain.New, []string{"node/"}, nil},
-		"a format":                                    {decisions.New, []string{"-o", "j"}, []string{"json"}},
+		"a profile":                        {profiles.New, []string{"b"}, []string{"batch", "bulk"}},
+		"a second profile":                 {profiles.New, []string{"batch", "b"}, []string{"bulk"}},
+		"the profile to roll back":         {rollback.New, []string{""}, []string{"batch", "bulk", "web"}},
+		"no second profile to roll back":   {rollback.New, []string{"batch", ""}, nil},
+		"a revision of the profile":        {rollback.New, []string{"batch", "--to", ""}, []string{"1\t" + plugin.Revision(plugin.Profile("batch", 1), 1).Name + ", stable"}},
+		"the profile to retry":             {retry.New, []string{"w"}, []string{"web"}},
+		"the profile of decisions":         {decisions.New, []string{"--profile", "w"}, []string{"web"}},
+		"the profile to try pods with":     {try.New, []string{"--profile", "w"}, []string{"web"}},
+		"a node":                           {try.New, []string{"--without-node", ""}, []string{"n1"}},
+		"the profile to record":            {record.New, []string{"x.jsonl", "--profile", "w"}, []string{"web"}},
+		"a profile after profile/":         {convert.New, []string{"profile/b"}, []string{"profile/batch", "profile/bulk"}},
+		"the value of --to":                {convert.New, []string{"--to", ""}, []string{"kube-scheduler"}},
+		"a pod":                            {explain.New, []string{"web"}, []string{"web-1", "web-2"}},
+		"a pod after pod/":                 {explain.New, []string{"po/web"}, []string{"po/web-1", "po/web-2"}},
+		"a pod after pod and a space":      {explain.New, []string{"pod", "j"}, []string{"job-1"}},
+		"a Deployment of the namespace":    {explain.New, []string{"deploy/"}, []string{"deploy/shop"}},
+		"no object of an unsupported kind": {explain.New, []string{"node/"}, nil},
+		"an output format":                 {decisions.New, []string{"-o", "j"}, []string{"json"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got := completions(plugin.New(t, completionObjects()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("completed (-want +got):\n%s", diff)
@@ -70,16 +70,16 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 }
 
-// completed are the words that were printed.
+// completions returns the values that were printed.
 func completions(printed string) (words []string) {
 	words = strings.Split(printed[:strings.Index(printed, ":")], "\n")
 	return words[: len(words)-1 : len(words)-1]
 }
 
 func TestNothingIsCompletedWhenTheClusterDoesNotAnswer(t *testing.T) {
-	stage := plugin.New(t, completionObjects()...)
-	stage.Fail = func(string, any) error { return errors.New("forbidden") }
-	printed := stage.Run(rollback.New, cobra.ShellCompRequestCmd, "")
+	env := plugin.New(t, completionObjects()...)
+	env.Fail = func(string, any) error { return errors.New("forbidden") }
+	printed := env.Run(rollback.New, cobra.ShellCompRequestCmd, "")
 	if !strings.HasPrefix(printed, ":4\n") || !strings.HasSuffix(printed, "exit 0\n") {
 		t.Error(printed)
 	}

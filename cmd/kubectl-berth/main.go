@@ -1,5 +1,5 @@
-// Command kubectl-berth is the kubectl plugin of Berth: `kubectl berth`. This
-// file is wiring; each verb has a folder.
+// Command kubectl-berth is the kubectl plugin of Berth: `kubectl berth`. This file assembles
+// the verbs, each of which has a folder.
 package main
 
 import (
@@ -43,18 +43,18 @@ func main() {
 	os.Exit(code)
 }
 
-// others are the verbs whose rights check asks about, beside its own.
+// checkedVerbs are the verbs whose permissions check verifies, besides its own.
 var checkedVerbs = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
 
-// root puts the verbs together.
+// newRootCommand assembles the verbs.
 func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := cluster.NewFlags()
 	env := verb.Env{IOStreams: streams, Open: flags.Open, Now: time.Now}
 	cmd := &cobra.Command{
-		Use: "kubectl-berth", Short: "Read, check and change the scheduling profiles of Berth",
-		Long: `Berth is a scheduler whose profiles are custom resources. This plugin says what
-runs, where pods went and why, what is wrong with a profile before it is applied,
-and goes back to what ran before.`,
+		Use: "kubectl-berth", Short: "Show, validate and change the scheduling profiles of Berth",
+		Long: `Berth is a scheduler whose profiles are custom resources. This plugin shows what is
+running, explains scheduling decisions, validates profiles before they are applied, and
+rolls them back.`,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"},
 		SilenceUsage: true, SilenceErrors: true,
 	}

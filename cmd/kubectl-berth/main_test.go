@@ -28,20 +28,20 @@ func TestTheHelpOfEveryVerbListsPermissionsAndExitCodes(t *testing.T) {
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
 			if !strings.Contains(help, "\n  "+v.Name+" ") {
-				t.Errorf("kubectl berth --help does not name it:\n%s", help)
+				t.Errorf("kubectl berth --help does not list it:\n%s", help)
 			}
 			own := runRoot(t, v.Name, "--help")
-			for _, want := range []string{"kubectl berth " + v.Name, "Rights that it needs:", "Exit codes:\n  0  ", "\n  2  "} {
+			for _, want := range []string{"kubectl berth " + v.Name, "Required permissions:", "Exit codes:\n  0  ", "\n  2  "} {
 				if !strings.Contains(own, want) {
-					t.Errorf("its help does not hold %q:\n%s", want, own)
+					t.Errorf("its help does not contain %q:\n%s", want, own)
 				}
 			}
 			if len(v.Examples) < 2 {
-				t.Errorf("%d examples, two are wanted", len(v.Examples))
+				t.Errorf("%d examples, want at least 2", len(v.Examples))
 			}
 			for _, r := range v.Permissions {
 				if !strings.Contains(own, r.Name()) {
-					t.Errorf("its help does not name %s", r.Name())
+					t.Errorf("its help does not contain %s", r.Name())
 				}
 			}
 		})
@@ -55,7 +55,7 @@ func TestCheckKnowsThePermissionsOfEveryVerb(t *testing.T) {
 	}
 	for _, c := range newRootCommand(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
 		if !known[c.Name()] {
-			t.Errorf("nobody asks about the rights of %s", c.Name())
+			t.Errorf("check does not know the permissions of %s", c.Name())
 		}
 	}
 }

@@ -1,5 +1,6 @@
-// Package check is `kubectl berth check`: can Berth work here, and may this user
-// do what the verbs need? With --uninstall: who would be stranded without it?
+// Package check is `kubectl berth check`: it checks whether Berth works in this cluster and
+// whether this user has the permissions that the verbs need. With --uninstall it lists the
+// workloads whose pods no scheduler would schedule without Berth.
 package check
 
 import (
@@ -18,23 +19,23 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "check", Arguments: "[--uninstall] [-o json|yaml]",
-	Short: "Check that Berth works, and what this user may do; or who would be stranded without it",
-	Long: `Each line begins with ok, note, wrong or error. What is wrong keeps pods from being
-scheduled; a note is worth knowing, such as a right that a verb needs and this user
-does not have. An error is something that could not be read, such as a Lease that this
-user may not get: whether it is well is unknown.
+	Short: "Check that Berth works and which permissions you have; or list the workloads that use it",
+	Long: `Each line begins with ok, note, fail or error. A failure keeps pods from being scheduled.
+A note is information, such as a permission that a verb needs and you do not have. An
+error is something that could not be read, such as a Lease that you may not get: its
+state is unknown.
 
---uninstall lists every pod that has not ended, and every template, that names a
-profile: what a Deployment, a CronJob and so on make is counted with it.`,
+--uninstall lists the workloads and pods that use a profile. Pods that have ended are
+left out, and the pods of a Deployment, a CronJob and so on are counted with it.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"get"}, Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", Scope: verb.InBerthNamespace},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"list"}, Resource: "pods"},
-		{Verbs: []string{"create"}, Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews", Purpose: "which everybody has"},
+		{Verbs: []string{"create"}, Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews", Purpose: "granted to every user by default"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "daemonsets", Purpose: "for --uninstall"},
@@ -43,27 +44,27 @@ profile: what a Deployment, a CronJob and so on make is counted with it.`,
 		{Verbs: []string{"list"}, Group: "batch", Resource: "cronjobs", Purpose: "for --uninstall"},
 	},
 	Examples: []verb.Example{
-		{Description: "Does Berth work, and what may I do?", Command: "kubectl berth check"},
-		{Description: "Whose pods would nobody schedule any more?", Command: "kubectl berth check --uninstall"},
+		{Description: "Does Berth work, and which permissions do I have?", Command: "kubectl berth check"},
+		{Description: "Which workloads must move to another scheduler before Berth is uninstalled?", Command: "kubectl berth check --uninstall"},
 	},
-	OnSuccess: "nothing is wrong; with --uninstall: nobody names a profile", OnFindings: "something is wrong, and all could be read; with --uninstall: somebody does",
-	OnError: "something could not be read, whatever else was found",
+	OnSuccess: "no check failed; with --uninstall: no workload uses a profile", OnFindings: "a check failed, and everything could be read; with --uninstall: a workload uses a profile",
+	OnError: "something could not be read, whatever else was found, or the command failed",
 }
 
 type options struct {
 	verb.Env
 	uninstall bool
 	output    *show.Format
-	// verbs are all of the plugin's.
+	// verbs are all verbs of the plugin.
 	verbs   []verb.Verb
 	cluster *cluster.Cluster
 }
 
-// New returns the command. verbs are all others, whose rights it asks about.
+// New returns the command. verbs are the other verbs, whose permissions are checked as well.
 func New(env verb.Env, verbs []verb.Verb) *cobra.Command {
 	o := &options{Env: env, verbs: append(verbs, Verb), output: show.NewFormat()}
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
-	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "list what names a profile, so that nothing is stranded")
+	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "list the workloads and pods that use a profile")
 	o.output.AddFlag(cmd, "")
 	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	return cmd
@@ -79,7 +80,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.uninstall {
 		return o.listStranded(ctx)
 	}
-	// An API server that does not answer is an error, not a finding.
+	// An API server that does not answer is an error of the command, not a finding.
 	server, err := o.cluster.Version(ctx)
 	if err != nil {
 		return cluster.UserError(err)
@@ -100,64 +101,65 @@ func (o *options) run(ctx context.Context) (err error) {
 	return r.err()
 }
 
-// Report is all that was found, as -o json has it.
+// Report is the output of -o json.
 type Report struct {
 	Checks []Finding `json:"checks"`
 }
 
-// Finding is a line of it.
+// Finding is the result of one check, a line of the text output.
 type Finding struct {
-	// Result is ok, note, wrong or error.
+	// Result is ok, note, fail or error.
 	Result string `json:"result"`
-	// About is what was looked at: server, crds, leader, profiles, pods or rights.
-	Check   string `json:"about"`
+	// Check is what was checked: server, crds, leader, profiles, pods or permissions.
+	Check   string `json:"check"`
 	Message string `json:"message"`
 }
 
-// report is what was found, and where text is asked for prints it, a line each.
+// report collects the findings and, unless the output is JSON or YAML, prints each as it
+// comes.
 type report struct {
-	out        io.Writer
-	printText  bool
-	checks     []Finding
-	wrongCount int
-	// unread is what could not be read, in order, each once.
+	out       io.Writer
+	printText bool
+	checks    []Finding
+	failures  int
+	// unreadable are the checks that could not read something, in order, each once.
 	unreadable []string
 }
 
-// verdict is how the command ends.
+// err returns the error that the command ends with.
 func (r *report) err() error {
 	switch {
 	case len(r.unreadable) > 0:
-		return fmt.Errorf("could not be read: %s; whether that is well is unknown", strings.Join(r.unreadable, ", "))
-	case r.wrongCount > 0:
+		return fmt.Errorf("could not check %s: see the lines that begin with error", strings.Join(r.unreadable, ", "))
+	case r.failures > 0:
 		return verb.ErrFindings
 	}
 	return nil
 }
 
-func (r *report) ok(about, format string, args ...any)   { r.add("ok", about, format, args...) }
-func (r *report) note(about, format string, args ...any) { r.add("note", about, format, args...) }
+func (r *report) ok(check, format string, args ...any)   { r.add("ok", check, format, args...) }
+func (r *report) note(check, format string, args ...any) { r.add("note", check, format, args...) }
 
-func (r *report) wrong(about, format string, args ...any) {
-	r.wrongCount++
-	r.add("wrong", about, format, args...)
+func (r *report) fail(check, format string, args ...any) {
+	r.failures++
+	r.add("fail", check, format, args...)
 }
 
-// failed says that something could not be read.
-func (r *report) failed(about, format string, args ...any) {
-	if !slices.Contains(r.unreadable, about) {
-		r.unreadable = append(r.unreadable, about)
+// failed reports that something could not be read.
+func (r *report) failed(check, format string, args ...any) {
+	if !slices.Contains(r.unreadable, check) {
+		r.unreadable = append(r.unreadable, check)
 	}
-	r.add("error", about, format, args...)
+	r.add("error", check, format, args...)
 }
 
-func (r *report) add(verdict, about, format string, args ...any) {
-	f := Finding{Result: verdict, Check: about, Message: fmt.Sprintf(format, args...)}
+func (r *report) add(result, check, format string, args ...any) {
+	f := Finding{Result: result, Check: check, Message: fmt.Sprintf(format, args...)}
 	r.checks = append(r.checks, f)
 	if !r.printText {
 		return
 	}
-	begin := fmt.Sprintf("%-7s%-11s", verdict, about)
-	indent := strings.Repeat(" ", len(begin))
-	fmt.Fprintln(r.out, begin+strings.TrimPrefix(show.Wrap(f.Message, indent, ""), indent))
+	prefix := fmt.Sprintf("%-7s%-13s", result, check)
+	indent := strings.Repeat(" ", len(prefix))
+	fmt.Fprintln(r.out, prefix+strings.TrimPrefix(show.Wrap(f.Message, indent, ""), indent))
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// other is a verb whose rights are asked about.
+// otherVerb is a verb whose permissions are checked.
 var otherVerb = verb.Verb{Name: "profiles", Permissions: []verb.Permission{
 	{Verbs: []string{"list", "watch"}, Group: "berth.dev", Resource: "schedulingprofiles"},
 	{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for order"},
@@ -63,19 +63,19 @@ func heldLease(ago time.Duration, by string) *coordinationv1.Lease {
 }
 
 func TestCheck(t *testing.T) {
-	well, broken := plugin.Profile("batch", 1), plugin.Profile("web", 2)
-	well = plugin.Running(well, plugin.Revision(well, 1), 1)
-	broken = plugin.Running(broken, plugin.Revision(broken, 1), 1)
-	for sentence, c := range map[string]struct {
+	ready, notReady := plugin.Profile("batch", 1), plugin.Profile("web", 2)
+	ready = plugin.Running(ready, plugin.Revision(ready, 1), 1)
+	notReady = plugin.Running(notReady, plugin.Revision(notReady, 1), 1)
+	for name, c := range map[string]struct {
 		objects []client.Object
 		may     func(authorizationv1.ResourceAttributes) bool
 		// server is the API server's version, where it matters.
 		server string
 	}{
-		"all is well":          {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well, plugin.Pod("p", "batch", "n1"))},
+		"everything works":     {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready, plugin.Pod("p", "batch", "n1"))},
 		"nothing is installed": {},
-		"much is wrong": {
-			objects: append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"), well, broken, plugin.Profile("new", 1),
+		"many failures": {
+			objects: append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"), ready, notReady, plugin.Profile("new", 1),
 				plugin.Pod("lost-1", "bacth", ""), plugin.Pod("lost-2", "bacth", ""), plugin.WithPodScheduled(plugin.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
 				plugin.Pod("bound", "kueue", "n1"), plugin.Pod("new", "kueue", "")),
 			may: func(a authorizationv1.ResourceAttributes) bool {
@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 			},
 		},
 		"pods that are held": {
-			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well,
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready,
 				plugin.WithPodScheduled(plugin.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
 				plugin.WithPodScheduled(plugin.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
 				plugin.WithPodScheduled(plugin.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
@@ -91,59 +91,59 @@ func TestCheck(t *testing.T) {
 				plugin.WithPodScheduled(plugin.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
 		},
 		"a cluster that is too old": {
-			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well), server: "v1.34.9-gke.5",
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready), server: "v1.34.9-gke.5",
 		},
-		"a server that does not say how old it is": {
-			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well), server: "master",
+		"a server whose version cannot be parsed": {
+			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready), server: "master",
 		},
-		"kinds that are not served, and a Lease given back": {objects: append(testCRDs(t, "False"), heldLease(time.Minute, ""))},
+		"kinds that are not served, and a Lease without a holder": {objects: append(testCRDs(t, "False"), heldLease(time.Minute, ""))},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
 			for _, object := range c.objects {
 				objects = append(objects, object.DeepCopyObject().(client.Object))
 			}
-			stage := plugin.New(t, objects...)
-			stage.Allow = c.may
+			env := plugin.New(t, objects...)
+			env.Allow = c.may
 			if c.server != "" {
-				stage.ServerVersion = c.server
+				env.ServerVersion = c.server
 			}
-			plugin.Golden(t, sentence, stage.Run(newTestCommand), false)
+			plugin.Golden(t, name, env.Run(newTestCommand), false)
 		})
 	}
 }
 
 func TestWhatCannotBeReadIsAnError(t *testing.T) {
-	well := plugin.Profile("batch", 1)
-	well = plugin.Running(well, plugin.Revision(well, 1), 1)
-	for sentence, c := range map[string]struct {
+	ready := plugin.Profile("batch", 1)
+	ready = plugin.Running(ready, plugin.Revision(ready, 1), 1)
+	for name, c := range map[string]struct {
 		// verb and object are those of the calls that are forbidden.
 		verb   string
 		object any
 	}{
-		"it may not get the Lease":      {"get", &coordinationv1.Lease{}},
-		"it may not get CRDs":           {"get", &apiextensionsv1.CustomResourceDefinition{}},
-		"it may not list profiles":      {"list", &v1alpha1.SchedulingProfileList{}},
-		"it may not list pods":          {"list", &corev1.PodList{}},
-		"it may not ask for its rights": {"create", &authorizationv1.SelfSubjectAccessReview{}},
+		"no permission to get the Lease":                   {"get", &coordinationv1.Lease{}},
+		"no permission to get CRDs":                        {"get", &apiextensionsv1.CustomResourceDefinition{}},
+		"no permission to list profiles":                   {"list", &v1alpha1.SchedulingProfileList{}},
+		"no permission to list pods":                       {"list", &corev1.PodList{}},
+		"no permission to create SelfSubjectAccessReviews": {"create", &authorizationv1.SelfSubjectAccessReview{}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), well.DeepCopy())...)
-			stage.Fail = func(verb string, object any) error {
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready.DeepCopy())...)
+			env.Fail = func(verb string, object any) error {
 				if verb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
 					return nil
 				}
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "it", errors.New("you are a tenant"))
 			}
-			plugin.Golden(t, sentence, stage.Run(newTestCommand), true)
+			plugin.Golden(t, name, env.Run(newTestCommand), true)
 		})
 	}
 }
 
 func TestCheckAsJSON(t *testing.T) {
-	stage := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"))...)
-	plugin.Golden(t, "checked as JSON", stage.Run(newTestCommand, "-o", "json"), true)
-	plugin.Golden(t, "checked as something else", stage.Run(newTestCommand, "-o", "xml"), false)
+	env := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"))...)
+	plugin.Golden(t, "checked as JSON", env.Run(newTestCommand, "-o", "json"), true)
+	plugin.Golden(t, "checked as something else", env.Run(newTestCommand, "-o", "xml"), false)
 }
 
 func objectMeta(kind, name string, owner client.Object) metav1.ObjectMeta {
@@ -176,10 +176,10 @@ func TestUninstallListsTheWorkloadsThatWouldBeStranded(t *testing.T) {
 		pod("web-2-a", current, corev1.PodRunning), pod("web-2-b", current, corev1.PodPending), pod("bare", nil, corev1.PodRunning),
 		pod("ended", nil, corev1.PodSucceeded), plugin.Pod("foreign", "default-scheduler", "n1"),
 	}
-	stage := plugin.New(t, objects...)
-	plugin.Golden(t, "uninstall with workloads", stage.Run(newTestCommand, "--uninstall"), false)
-	plugin.Golden(t, "uninstall as YAML", stage.Run(newTestCommand, "--uninstall", "-o", "yaml"), false)
-	stage = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
-	plugin.Golden(t, "uninstall without workloads as JSON", stage.Run(newTestCommand, "--uninstall", "-o", "json"), false)
-	plugin.Golden(t, "uninstall without workloads", stage.Run(newTestCommand, "--uninstall"), false)
+	env := plugin.New(t, objects...)
+	plugin.Golden(t, "uninstall with workloads", env.Run(newTestCommand, "--uninstall"), false)
+	plugin.Golden(t, "uninstall as YAML", env.Run(newTestCommand, "--uninstall", "-o", "yaml"), false)
+	env = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
+	plugin.Golden(t, "uninstall without workloads as JSON", env.Run(newTestCommand, "--uninstall", "-o", "json"), false)
+	plugin.Golden(t, "uninstall without workloads", env.Run(newTestCommand, "--uninstall"), false)
 }

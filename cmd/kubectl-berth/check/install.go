@@ -20,27 +20,27 @@ import (
 	"github.com/berthdev/berth/config"
 )
 
-// lease names the Lease that the leader holds, in Berth's namespace.
+// leaseName is the name of the Lease that the leader holds, in Berth's namespace.
 const leaseName = "berth-manager"
 
-// server tells the API server's version, which should be one that Berth is for.
+// checkServer compares the version of the API server with the oldest supported one.
 func (r *report) checkServer(is string) {
 	switch parsed, err := version.ParseGeneric(is); {
 	case err != nil:
-		r.note("server", "Kubernetes %s: whether that is at least %s is not to be known: %v", is, config.MinKubeVersion, err)
+		r.note("server", "Kubernetes %s: cannot tell whether this is at least %s: %v", is, config.MinKubeVersion, err)
 	case parsed.LessThan(version.MustParseGeneric(config.MinKubeVersion)):
-		r.wrong("server", "Kubernetes %s is older than %s, the oldest that Berth is for: upgrade the cluster first", is, config.MinKubeVersion)
+		r.fail("server", "Kubernetes %s is not supported: Berth needs %s or later; upgrade the cluster", is, config.MinKubeVersion)
 	default:
 		r.ok("server", "Kubernetes %s", is)
 	}
 }
 
-// kinds looks for the CustomResourceDefinitions; false when profiles are not
-// served, so that nothing else can be asked.
+// checkCRDs checks the CustomResourceDefinitions of Berth. It returns false if none can be
+// used, so that profiles cannot be read.
 func (o *options) checkCRDs(ctx context.Context, r *report) bool {
 	names, err := manifest.Definitions()
 	if err != nil {
-		r.wrong("crds", "this plugin was built without them: %v", err)
+		r.fail("crds", "this plugin was built without CustomResourceDefinitions: %v", err)
 		return false
 	}
 	bad := 0
@@ -50,12 +50,12 @@ func (o *options) checkCRDs(ctx context.Context, r *report) bool {
 		switch {
 		case apierrors.IsNotFound(err):
 			bad++
-			r.wrong("crds", "%s is not installed; install it with: kubectl apply --server-side -k config/crd", name)
+			r.fail("crds", "%s is not installed; install it with: kubectl apply --server-side -k config/crd", name)
 		case err != nil:
 			r.failed("crds", "%s: %v", name, err)
 		case !established(definition):
 			bad++
-			r.wrong("crds", "%s is there, and does not serve %s", name, v1alpha1.GroupVersion)
+			r.fail("crds", "%s is installed but does not serve %s", name, v1alpha1.GroupVersion)
 		default:
 			r.ok("crds", "%s serves %s", name, v1alpha1.GroupVersion.Version)
 		}
@@ -63,7 +63,7 @@ func (o *options) checkCRDs(ctx context.Context, r *report) bool {
 	return bad < len(names)
 }
 
-// established says whether the API server serves our version of a kind.
+// established reports whether the API server serves our version of a kind.
 func established(d *apiextensionsv1.CustomResourceDefinition) bool {
 	served := slices.ContainsFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == v1alpha1.GroupVersion.Version && v.Served
@@ -73,37 +73,37 @@ func established(d *apiextensionsv1.CustomResourceDefinition) bool {
 	})
 }
 
-// leader looks who holds the Lease.
+// checkLease checks who holds the Lease, and since when it is renewed.
 func (o *options) checkLease(ctx context.Context, r *report) {
 	held := &coordinationv1.Lease{}
 	err := o.cluster.Client.Get(ctx, client.ObjectKey{Namespace: o.cluster.BerthNamespace, Name: leaseName}, held)
 	where := o.cluster.BerthNamespace + "/" + leaseName
 	switch {
 	case apierrors.IsNotFound(err):
-		r.note("leader", "there is no Lease %s: Berth does not run, runs with --leader-elect=false, or in another --berth-namespace", where)
+		r.note("leader", "Lease %s not found: Berth is not running, runs with --leader-elect=false, or runs in another namespace (set --berth-namespace)", where)
 		return
 	case err != nil:
-		r.failed("leader", "the Lease %s: %v", where, err)
+		r.failed("leader", "Lease %s: %v", where, err)
 		return
 	}
 	holder, renewed := ptr.Deref(held.Spec.HolderIdentity, ""), metav1.Time(ptr.Deref(held.Spec.RenewTime, metav1.MicroTime(held.CreationTimestamp)))
 	lasts := time.Duration(ptr.Deref(held.Spec.LeaseDurationSeconds, 15)) * time.Second
 	switch ago := show.Age(renewed, o.Now()); {
 	case holder == "":
-		r.wrong("leader", "nobody holds the Lease %s: the last leader gave it back %s ago, and none followed", where, ago)
+		r.fail("leader", "no replica holds Lease %s: the last leader released it %s ago", where, ago)
 	case o.Now().After(renewed.Add(lasts)):
-		r.wrong("leader", "%s holds the Lease %s and has not renewed it for %s: pods are not scheduled", holder, where, ago)
+		r.fail("leader", "%s holds Lease %s but has not renewed it for %s: no pods are scheduled", holder, where, ago)
 	default:
-		r.ok("leader", "%s holds the Lease %s, renewed %s ago", holder, where, ago)
+		r.ok("leader", "%s holds Lease %s, renewed %s ago", holder, where, ago)
 	}
 }
 
-// profiles tells those that are not ready, and pods whose name nobody serves.
+// checkProfiles reports profiles that are not Ready, and then checks the pods.
 func (o *options) checkProfiles(ctx context.Context, r *report) {
 	profiles, err := o.cluster.Profiles(ctx)
 	if err != nil {
 		r.failed("profiles", "%v", err)
-		r.failed("pods", "without the profiles it is unknown which names are served")
+		r.failed("pods", "cannot tell which schedulerNames are served without the profiles")
 		return
 	}
 	ready := 0
@@ -114,11 +114,11 @@ func (o *options) checkProfiles(ctx context.Context, r *report) {
 		case reason == string(v1alpha1.ReasonPaused):
 			r.note("profiles", "%s is paused: %s", profiles[i].Name, message)
 		default:
-			r.wrong("profiles", "%s is not ready, %s: %s", profiles[i].Name, reason, message)
+			r.fail("profiles", "%s is not Ready (%s): %s", profiles[i].Name, reason, message)
 		}
 	}
 	if len(profiles) == 0 {
-		r.note("profiles", "there is none: the leader makes the one that its --default-profile names")
+		r.note("profiles", "no SchedulingProfile exists; the leader creates the one that --default-profile names")
 	} else {
 		r.ok("profiles", "%d of %s ready", ready, show.Count(len(profiles), "profile"))
 	}

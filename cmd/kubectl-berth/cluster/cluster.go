@@ -1,47 +1,55 @@
-// Package cluster is the plugin's way to the API server, and what several verbs
-// ask there: profiles, their revisions, and errors in words that help.
+// Package cluster connects the plugin to the API server and reads what several verbs need:
+// profiles and their revisions. It also makes errors of the API server understandable.
 package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
 	"sync"
 
 	"github.com/spf13/pflag"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// DefaultBerth is the namespace where config/default puts Berth.
+// DefaultBerthNamespace is the namespace that config/default installs Berth into.
 const DefaultBerthNamespace = "berth-system"
 
-// So many requests a second, and so many at once, are kubectl's own.
+// clientQPS and clientBurst are the limits of kubectl's own client.
 const (
 	clientQPS   = 50
 	clientBurst = 300
 )
 
-// Cluster is a cluster that can be asked.
+// Cluster is a connection to a cluster.
 type Cluster struct {
 	Client client.WithWatch
-	// Version asks the API server for its own.
+	// Version returns the version of the API server.
 	Version func(context.Context) (*version.Info, error)
-	// Namespace is where pods are looked for; Chosen says that the user gave it
-	// with -n.
+	// Namespace is the namespace of the objects that a verb is asked about; NamespaceGiven tells
+	// whether the user chose it with -n.
 	Namespace      string
 	NamespaceGiven bool
-	// Berth is Berth's own namespace.
+	// BerthNamespace is the namespace that Berth runs in.
 	BerthNamespace string
 }
 
-// Scheme knows Kubernetes' kinds, CustomResourceDefinitions, and ours.
+// Scheme has the kinds of Kubernetes, CustomResourceDefinition, and the kinds of Berth.
 var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -50,22 +58,22 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
-// Flags say which cluster: kubectl's own, and Berth's namespace.
+// Flags select the cluster: kubectl's own flags, and the namespace of Berth.
 type Flags struct {
 	*genericclioptions.ConfigFlags
 	berthNamespace string
 }
 
-// NewFlags returns flags that are not set.
+// NewFlags returns the flags without values.
 func NewFlags() *Flags { return &Flags{ConfigFlags: genericclioptions.NewConfigFlags(true)} }
 
 // AddFlags registers the flags.
 func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	f.ConfigFlags.AddFlags(to)
-	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "Berth's own namespace, where its Lease and the revisions are")
+	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "The namespace that Berth runs in, with its Lease and its revisions")
 }
 
-// Open reaches the cluster that the flags name.
+// Open connects to the cluster that the flags select.
 func (f *Flags) Open() (*Cluster, error) {
 	f.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
 		config.QPS, config.Burst = clientQPS, clientBurst
@@ -95,4 +103,60 @@ func (f *Flags) Open() (*Cluster, error) {
 		Client: c, Namespace: namespace, NamespaceGiven: chosen, BerthNamespace: f.berthNamespace,
 		Version: func(context.Context) (*version.Info, error) { return discovery.ServerVersion() },
 	}, nil
+}
+
+// Contexts returns the names of the contexts in the kubeconfig, sorted.
+func Contexts(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Contexts)) }
+
+// Clusters returns the names of the clusters in the kubeconfig, sorted.
+func Clusters(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().Clusters)) }
+
+// Users returns the names of the users in the kubeconfig, sorted.
+func Users(f *Flags) []string { return slices.Sorted(maps.Keys(f.kubeconfig().AuthInfos)) }
+
+// kubeconfig returns the kubeconfig; an empty one if it cannot be read.
+func (f *Flags) kubeconfig() clientcmdapi.Config {
+	config, err := f.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return clientcmdapi.Config{}
+	}
+	return config
+}
+
+// messageNotInstalled is the error for a cluster without the CRDs of Berth.
+const messageNotInstalled = "the CRDs of Berth are not installed in this cluster; install them with: kubectl apply --server-side -k config/crd"
+
+// IsKindNotServed reports whether err means that the API server does not serve a kind of
+// Berth.
+func IsKindNotServed(err error) bool {
+	if err == nil {
+		return false
+	}
+	if noKind := (*meta.NoKindMatchError)(nil); errors.As(err, &noKind) {
+		return noKind.GroupKind.Group == v1alpha1.GroupVersion.Group
+	}
+	// The discovery was cached before the CRDs were deleted: the API server answers that the
+	// path does not exist.
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == "" && (details.Group == v1alpha1.GroupVersion.Group || len(details.Causes) > 0)
+}
+
+// UserError adds to an error of the API server what the user can do about it.
+func UserError(err error) error {
+	network := (*net.OpError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case IsKindNotServed(err):
+		return errors.New(messageNotInstalled)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; `kubectl berth check` lists the permissions that each verb needs", err)
+	case errors.As(err, &network):
+		return fmt.Errorf("cannot reach the API server: %w; check --context", err)
+	}
+	return err
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// namesTold bounds the names that an error lists.
+// maxNames is the most names that an error lists.
 const maxNames = 10
 
-// pause is how long an API server is left alone that ended a watch.
+// rewatchDelay is the time between the end of a watch and the next one.
 const rewatchDelay = time.Second
 
-// Profiles returns the SchedulingProfiles of the given names, or all, by name.
-// The error names those that are not there, and what was perhaps meant.
+// Profiles returns the SchedulingProfiles with the given names, or all, sorted by name. The
+// error names those that do not exist and suggests similar names.
 func (c *Cluster) Profiles(ctx context.Context, names ...string) ([]v1alpha1.SchedulingProfile, error) {
 	list, err := c.listProfiles(ctx)
 	if err != nil {
@@ -45,9 +45,9 @@ func (c *Cluster) Profile(ctx context.Context, name string) (*v1alpha1.Schedulin
 	return &found[0], nil
 }
 
-// Changes hands over the profiles of the given names, or all, and then each that
-// is changed, until ctx ends or begin or change fails. A profile may be handed
-// over unchanged.
+// WatchProfiles calls begin with the profiles of the given names, or all, and then change
+// for each change of one of them, until ctx ends or begin or change returns an error. change
+// may be called for a profile that did not change.
 func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func([]v1alpha1.SchedulingProfile) error, change func(p *v1alpha1.SchedulingProfile, gone bool) error) error {
 	list, err := c.listProfiles(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 		if version != "" {
 			continue
 		}
-		// So much happened meanwhile that the API server forgot where we were.
+		// The resource version is too old to watch from.
 		if list, err = c.listProfiles(ctx); err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 	return nil
 }
 
-// follow watches from a version on until the API server ends that. It returns
-// where to go on; empty when the version is too old.
+// watchFrom watches from a resource version on until the API server ends the watch. It
+// returns the resource version to continue from; empty if the given one is too old.
 func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1alpha1.SchedulingProfile, bool) error) (string, error) {
 	w, err := c.Client.Watch(ctx, &v1alpha1.SchedulingProfileList{}, &client.ListOptions{
 		Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true},
@@ -115,8 +115,8 @@ func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1
 			if !more {
 				return version, nil
 			}
-			p, ours := e.Object.(*v1alpha1.SchedulingProfile)
-			if !ours { // an error: its version is too old, or it will be told again
+			p, isProfile := e.Object.(*v1alpha1.SchedulingProfile)
+			if !isProfile { // an error: the resource version is too old
 				return "", nil
 			}
 			version = p.ResourceVersion
@@ -139,7 +139,7 @@ func (c *Cluster) listProfiles(ctx context.Context) (*v1alpha1.SchedulingProfile
 	return list, nil
 }
 
-// known returns an error that tells the names which no profile has.
+// checkNames returns an error that lists the names which no profile has.
 func checkNames(profiles []v1alpha1.SchedulingProfile, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(profiles, func(p v1alpha1.SchedulingProfile) bool { return p.Name == name }) {
@@ -155,7 +155,7 @@ func selectByName(profiles []v1alpha1.SchedulingProfile, names []string) []v1alp
 	})
 }
 
-// Names are those of profiles.
+// ProfileNames returns the names of profiles.
 func ProfileNames(profiles []v1alpha1.SchedulingProfile) []string {
 	var names []string
 	for _, p := range profiles {
@@ -164,10 +164,10 @@ func ProfileNames(profiles []v1alpha1.SchedulingProfile) []string {
 	return names
 }
 
-// NoProfile says that there is no profile of a name, which was perhaps meant,
-// and which there are.
+// ProfileNotFound returns the message for a name without a profile. It suggests a similar
+// name and lists the existing ones.
 func ProfileNotFound(name string, there []string) string {
-	text := fmt.Sprintf("there is no SchedulingProfile %q", name)
+	text := fmt.Sprintf("no SchedulingProfile is named %q", name)
 	if near := compile.Suggest(name, there); near != "" {
 		text += fmt.Sprintf(", did you mean %q?", near)
 	} else {
@@ -175,11 +175,11 @@ func ProfileNotFound(name string, there []string) string {
 	}
 	switch {
 	case len(there) == 0:
-		return text + " there is none at all"
+		return text + " no profiles exist"
 	case len(there) > maxNames:
-		return fmt.Sprintf("%s There are %s and %d more", text, strings.Join(there[:maxNames], ", "), len(there)-maxNames)
+		return fmt.Sprintf("%s Existing profiles: %s and %d more", text, strings.Join(there[:maxNames], ", "), len(there)-maxNames)
 	case strings.HasSuffix(text, ";"):
-		return text + " there are " + strings.Join(there, ", ")
+		return text + " existing profiles: " + strings.Join(there, ", ")
 	}
-	return text + " There are " + strings.Join(there, ", ")
+	return text + " Existing profiles: " + strings.Join(there, ", ")
 }

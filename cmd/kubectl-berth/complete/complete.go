@@ -1,6 +1,6 @@
-// Package complete says what a shell may complete: names of profiles, revisions,
-// pods and what makes them, nodes and namespaces, as the cluster has them. Where the
-// cluster does not answer within seconds, or may not be read, nothing is completed.
+// Package complete completes arguments and flags in the shell: names of profiles, revisions,
+// pods, workloads, nodes and namespaces of the cluster. If the cluster does not answer
+// within a few seconds or forbids the request, nothing is completed.
 package complete
 
 import (
@@ -18,23 +18,24 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Func completes an argument or the value of a flag, as cobra asks for it.
+// Func completes an argument or the value of a flag. It is what cobra calls.
 type Func = cobra.CompletionFunc
 
 const (
-	// patience is how long a shell waits for an answer.
+	// timeout bounds a request to the cluster: the shell waits meanwhile.
 	timeout = 5 * time.Second
-	// most bounds how many names are asked for.
+	// maxNames bounds how many names are requested.
 	maxNames = 500
 )
 
-// source returns names, given the arguments that are there already. A description
-// follows a name after a tab.
+// source returns names, given the arguments before the one that is completed. A name may be
+// followed by a tab and a description.
 type source func(ctx context.Context, c *cluster.Cluster, args []string) ([]string, error)
 
-// from completes what a source returns, without what is there already.
+// fromSource returns a Func that completes the names of a source, without the names that are
+// arguments already.
 func fromSource(env verb.Env, names source) Func {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		ctx := cmd.Context()
 		if ctx == nil {
 			ctx = context.Background()
@@ -49,19 +50,19 @@ func fromSource(env verb.Env, names source) Func {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return matching(found, args, begun), cobra.ShellCompDirectiveNoFileComp
+		return matching(found, args, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// some are the names that begin with what was begun and are not there already.
-func matching(names, there []string, begun string) []string {
+// matching returns the names that begin with prefix and are not among the given arguments.
+func matching(names, there []string, prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		name, _, _ = strings.Cut(name, "\t")
-		return !strings.HasPrefix(name, begun) || slices.Contains(there, name)
+		return !strings.HasPrefix(name, prefix) || slices.Contains(there, name)
 	})
 }
 
-// Profiles completes names of SchedulingProfiles, each behind prefix.
+// Profiles completes names of SchedulingProfiles, each with prefix in front.
 func Profiles(env verb.Env, prefix string) Func {
 	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
 		profiles, err := c.Profiles(ctx)
@@ -73,8 +74,8 @@ func Profiles(env verb.Env, prefix string) Func {
 	})
 }
 
-// Revisions completes revisions of the profile that is the first argument: their
-// numbers, and as a description what there is to know of them.
+// Revisions completes the numbers of the revisions of the profile that is the first
+// argument. The description is their name and status.
 func Revisions(env verb.Env) Func {
 	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, args []string) ([]string, error) {
 		if len(args) == 0 {
@@ -95,8 +96,8 @@ func Nodes(env verb.Env) Func { return Objects(env, "v1", "Node", "") }
 // Namespaces completes names of namespaces.
 func Namespaces(env verb.Env) Func { return Objects(env, "v1", "Namespace", "") }
 
-// Objects completes names of objects of a kind, those of the chosen namespace where the
-// kind has one, each behind prefix.
+// Objects completes names of objects of a kind, those of the chosen namespace if the kind is
+// namespaced, each with prefix in front.
 func Objects(env verb.Env, apiVersion, kind, prefix string) Func {
 	return fromSource(env, func(ctx context.Context, c *cluster.Cluster, _ []string) ([]string, error) {
 		list := &metav1.PartialObjectMetadataList{}
@@ -116,20 +117,20 @@ func Objects(env verb.Env, apiVersion, kind, prefix string) Func {
 	})
 }
 
-// Words completes some of these.
+// Values completes one of these values.
 func Values(words ...string) Func {
-	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return matching(words, nil, begun), cobra.ShellCompDirectiveNoFileComp
+	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return matching(words, nil, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// First completes the first argument, and nothing after it.
+// FirstArgument completes the first argument, and none after it.
 func FirstArgument(f Func) Func {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return f(cmd, args, begun)
+		return f(cmd, args, prefix)
 	}
 }
 
@@ -138,9 +139,9 @@ func Files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// Flag has the value of a flag completed. The command must have the flag.
+// RegisterFlag sets the completion of the value of a flag. The command must have the flag.
 func RegisterFlag(cmd *cobra.Command, flag string, f Func) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(err) // a flag that is not there, or is registered twice: a mistake in this program
+		panic(err) // the flag does not exist, or is registered twice: a mistake in this program
 	}
 }

@@ -24,7 +24,7 @@ const headV1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 
 const headV1beta3 = "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
 
-// inConfigMap is a ConfigMap of keys and texts.
+// inConfigMap returns a ConfigMap with pairs of a key and its text.
 func inConfigMap(pairs ...string) string {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler, namespace: kube-system}\ndata:\n"
 	for i := 0; i < len(pairs); i += 2 {
@@ -33,12 +33,12 @@ func inConfigMap(pairs ...string) string {
 	return text
 }
 
-// forth are files of kube-scheduler, keyed by what they show.
+// conversions are configurations of kube-scheduler by the name of their test.
 var conversions = map[string]struct {
 	in   string
 	args []string
 }{
-	"a configuration that says nothing": {in: headV1},
+	"an empty configuration": {in: headV1},
 	"two profiles that share arguments": {in: headV1 + `percentageOfNodesToScore: 30
 podInitialBackoffSeconds: 2
 podMaxBackoffSeconds: 60
@@ -59,14 +59,14 @@ profiles:
 - {schedulerName: a, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
 - {schedulerName: b, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}
 `},
-	"what is the process's own": {in: headV1 + `parallelism: 16
+	"settings of the process": {in: headV1 + `parallelism: 16
 delayCacheUntilActive: true
 enableProfiling: true
 leaderElection: {leaderElect: true, leaseDuration: 15s, resourceName: mine, resourceNamespace: here}
 clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf, qps: 50, burst: 100}
 profiles: [{schedulerName: batch}]
 `},
-	"plugins that are not there": {in: headV1 + `profiles:
+	"plugins that Berth does not have": {in: headV1 + `profiles:
 - schedulerName: batch
   plugins:
     multiPoint:
@@ -98,7 +98,7 @@ extenders:
   managedResources: [{name: example.com/disk, ignoredByScheduler: true}]
   tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + caPlaceholder + `}
 `},
-	"all that is wrong is told at once": {in: headV1 + `parallelism: 0
+	"all errors are reported at once": {in: headV1 + `parallelism: 0
 podInitialBackoffSeconds: 100000
 profiles:
 - schedulerName: Batch_1
@@ -107,7 +107,7 @@ profiles:
 - plugins: {}
 - schedulerName: Batch_1
 `},
-	"what the compiler refuses is told with the file's fields": {in: headV1 + `podInitialBackoffSeconds: 20
+	"errors of the compiler name the fields of the file": {in: headV1 + `podInitialBackoffSeconds: 20
 profiles:
 - {schedulerName: a}
 - schedulerName: b
@@ -118,7 +118,7 @@ profiles:
   - {name: Coscheduling, args: {}}
   - {name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAlocated}}}
 `},
-	"a field that there is not": {in: headV1 + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
+	"an unknown field":          {in: headV1 + "profiles: [{schedulerNam: batch}]\npercentage: 3\n"},
 	"a value of the wrong type": {in: headV1 + "profiles: [{schedulerName: 3}]\n"},
 	"v1beta3": {in: headV1beta3 + `percentageOfNodesToScore: 30
 profiles:
@@ -133,39 +133,39 @@ profiles:
     args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: InterPodAffinityArgs, hardPodAffinityWeight: 7}
 `},
 	"v1beta3 with fields of v1":                   {in: headV1beta3 + "delayCacheUntilActive: true\nprofiles: [{schedulerName: batch, percentageOfNodesToScore: 5}]\n"},
-	"v1beta3 with a field that there is not":      {in: headV1beta3 + "healthzBindAddress: 0.0.0.0\n"},
+	"v1beta3 with an unknown field":               {in: headV1beta3 + "healthzBindAddress: 0.0.0.0\n"},
 	"a ConfigMap":                                 {in: inConfigMap("scheduler-config.yaml", headV1+"profiles: [{schedulerName: batch}]\n")},
 	"a ConfigMap with two configurations":         {in: inConfigMap("a.yaml", headV1, "b.yaml", headV1beta3+"profiles: [{schedulerName: batch}]\n", "README", "nothing: [\n")},
 	"one of two configurations in a ConfigMap":    {in: inConfigMap("a.yaml", headV1, "b.yaml", headV1beta3+"profiles: [{schedulerName: batch}]\n"), args: []string{"--key", "b.yaml"}},
-	"a key that the ConfigMap has not":            {in: inConfigMap("a.yaml", headV1), args: []string{"--key", "b.yaml"}},
+	"a key that the ConfigMap does not have":      {in: inConfigMap("a.yaml", headV1), args: []string{"--key", "b.yaml"}},
 	"a ConfigMap with a Policy, beside a Pod":     {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: scheduler}\n---\n" + inConfigMap("policy.cfg", `{"apiVersion": "v1", "kind": "Policy", "predicates": [{"name": "PodFitsResources"}], "priorities": [{"name": "LeastRequestedPriority", "weight": 1}]}`)},
 	"a ConfigMap without a configuration":         {in: inConfigMap("application.properties", "a=b", "b.yaml", "a: b")},
 	"a ConfigMap whose configuration is not YAML": {in: inConfigMap("a.yaml", headV1+"profiles: [\n")},
 	"a ConfigMap of binary data":                  {in: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler}\nbinaryData: {a.yaml: " + base64.StdEncoding.EncodeToString([]byte(headV1)) + "}\n"},
 	"a key without a ConfigMap":                   {in: headV1, args: []string{"--key", "a.yaml"}},
-	"an older version":                            {in: "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n"},
-	"a kind that is neither":                      {in: "apiVersion: v1\nkind: Secret\n"},
-	"a profile needs another flag":                {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
-	"two documents at once":                       {in: headV1 + "---\n" + headV1},
-	"a flag that says something else":             {in: headV1, args: []string{"--to", "volcano"}},
+	"an unsupported version":                      {in: "apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration\n"},
+	"an unsupported kind":                         {in: "apiVersion: v1\nkind: Secret\n"},
+	"a profile without --to":                      {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"},
+	"two documents":                               {in: headV1 + "---\n" + headV1},
+	"an unsupported value of --to":                {in: headV1, args: []string{"--to", "volcano"}},
 }
 
-// authority stands for certificate, which is another each time.
+// caPlaceholder stands for caBundle, which differs in every run.
 const caPlaceholder = "@CA@"
 
 func TestFromKubeScheduler(t *testing.T) {
-	for sentence, c := range conversions {
-		t.Run(sentence, func(t *testing.T) {
+	for name, c := range conversions {
+		t.Run(name, func(t *testing.T) {
 			s := plugin.New(t)
 			s.In = strings.ReplaceAll(c.in, caPlaceholder, caBundle)
 			printed := s.Run(newTestCommand, append([]string{"-f", "-"}, c.args...)...)
-			plugin.Golden(t, sentence, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
+			plugin.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
 			checkWithLint(t, printed)
 		})
 	}
 }
 
-// accepted says that lint has nothing against what was printed.
+// checkWithLint checks that lint accepts the objects that were printed.
 func checkWithLint(t *testing.T, printed string) {
 	t.Helper()
 	objects, _, _ := strings.Cut(printed, "--- standard error\n")
@@ -177,15 +177,15 @@ func checkWithLint(t *testing.T, printed string) {
 	}
 	s := plugin.New(t)
 	s.In = objects
-	if said := s.Run(lint.New, "-f", "-"); !strings.HasSuffix(said, "exit 0\n") {
-		t.Errorf("lint says:\n%s", said)
+	if printed := s.Run(lint.New, "-f", "-"); !strings.HasSuffix(printed, "exit 0\n") {
+		t.Errorf("lint prints:\n%s", printed)
 	}
 }
 
 const batchYAML = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
 
 func TestToKubeScheduler(t *testing.T) {
-	for sentence, in := range map[string]string{
+	for name, in := range map[string]string{
 		"back: the default profile": batchYAML,
 		"back: weights, arguments, backoff and a PluginConfig": batchYAML + `spec:
   percentageOfNodesToScore: 30
@@ -199,7 +199,7 @@ kind: PluginConfig
 metadata: {name: binpack}
 spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}
 `,
-		"back: what kube-scheduler has not": batchYAML + `spec:
+		"back: fields that kube-scheduler does not have": batchYAML + `spec:
   state: Paused
   activation: Manual
   allowedNamespaces: {from: Selector, selector: {matchLabels: {team: a}}}
@@ -210,15 +210,15 @@ spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, r
   extenders:
   - {name: gpu, url: "https://gpu.gpu.svc:8443/v1", verbs: {filter: filter}, failurePolicy: Ignore, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}], tls: {caBundle: ` + caPlaceholder + `, clientCertificateRef: {name: gpu-client}}}
 `,
-		"back: two profiles with one backoff each": batchYAML + "---\n" + strings.Replace(batchYAML, "batch", "other", 1) + "spec: {queue: {maxBackoffSeconds: 60}}\n",
-		"back: a profile that is refused":          batchYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n",
-		"back: no profile":                         headV1,
+		"back: two profiles with different backoffs": batchYAML + "---\n" + strings.Replace(batchYAML, "batch", "other", 1) + "spec: {queue: {maxBackoffSeconds: 60}}\n",
+		"back: a profile that is rejected":           batchYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n",
+		"back: no profile":                           headV1,
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s := plugin.New(t)
 			s.In = strings.ReplaceAll(in, caPlaceholder, caBundle)
 			printed := s.Run(newTestCommand, "-f", "-", "--to", "kube-scheduler")
-			plugin.Golden(t, sentence, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
+			plugin.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
 		})
 	}
 }
@@ -229,21 +229,20 @@ func TestAProfileOfTheCluster(t *testing.T) {
 		plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`),
 		plugin.Profile("lonely", 1, plugin.WithConfigRef("NodeResourcesFit", "gone")),
 	}
-	for sentence, args := range map[string][]string{
+	for name, args := range map[string][]string{
 		"of the cluster": {"profile/batch", "--to", "kube-scheduler"},
 		"of the cluster: a PluginConfig is missing": {"profile/lonely", "--to", "kube-scheduler"},
 		"of the cluster: no such profile":           {"profile/bach", "--to", "kube-scheduler"},
 		"of the cluster: without --to":              {"profile/batch"},
-		"of the cluster: and a file":                {"profile/batch", "-f", "-", "--to", "kube-scheduler"},
-		"nothing is named":                          {},
+		"of the cluster: with a file":               {"profile/batch", "-f", "-", "--to", "kube-scheduler"},
+		"no file and no profile":                    {},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, objects...).Run(newTestCommand, args...), true)
+		t.Run(name, func(t *testing.T) {
+			plugin.Golden(t, name, plugin.New(t, objects...).Run(newTestCommand, args...), true)
 		})
 	}
 }
 
-// What a profile is turned into and back is the same profile.
 func TestConvertingBackAndForthKeepsTheProfile(t *testing.T) {
 	const file = headV1 + `podMaxBackoffSeconds: 60
 profiles:
@@ -269,7 +268,7 @@ profiles:
 	}
 }
 
-// documents is what was printed to standard output.
+// standardOutput returns what was printed to standard output.
 func standardOutput(printed string) string {
 	out, _, _ := strings.Cut(printed, "--- standard error\n")
 	if i := strings.LastIndex(out, "exit "); i >= 0 && strings.Count(out[i:], "\n") == 1 {
@@ -278,8 +277,8 @@ func standardOutput(printed string) string {
 	return out
 }
 
-// someVerb is the verb of a Berth that has these plugins, whatever else there is
-// by now: what it lacks is told, too.
+// newTestCommand returns the verb with a fixed set of plugins, so that the golden files do
+// not depend on which plugins exist.
 func newTestCommand(env verb.Env) *cobra.Command {
 	registry := framework.Registry{}
 	for _, name := range []string{
@@ -294,7 +293,7 @@ func newTestCommand(env verb.Env) *cobra.Command {
 	return newWithRegistry(env, registry)
 }
 
-// certificate is an authority's, made for the test: PEM in base64.
+// caBundle is the certificate of an authority that is made for the test: PEM in base64.
 var caBundle = func() string {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -307,3 +306,39 @@ var caBundle = func() string {
 	}
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }()
+
+// The Policies are like those in the documentation of Kubernetes 1.15.
+func TestFromAPolicy(t *testing.T) {
+	for name, in := range map[string]string{
+		"policy: an empty one": `{"kind":"Policy","apiVersion":"v1"}`,
+		"policy: an example of the documentation": `{"kind":"Policy","apiVersion":"v1",
+"predicates":[{"name":"PodFitsHostPorts"},{"name":"PodFitsResources"},{"name":"NoDiskConflict"},{"name":"NoVolumeZoneConflict"},{"name":"MatchNodeSelector"},{"name":"HostName"}],
+"priorities":[{"name":"LeastRequestedPriority","weight":1},{"name":"BalancedResourceAllocation","weight":1},{"name":"ServiceSpreadingPriority","weight":1},{"name":"EqualPriority","weight":1}],
+"hardPodAffinitySymmetricWeight":10,"alwaysCheckAllPredicates":false}`,
+		"policy: arguments": `{"kind":"Policy","apiVersion":"v1",
+"predicates":[{"name":"GeneralPredicates"},{"name":"Zones","argument":{"serviceAffinity":{"labels":["zone"]}}},
+ {"name":"Retiring","argument":{"labelsPresence":{"labels":["retiring"],"presence":false}}},{"name":"MatchInterPodAffinity"},{"name":"EvenPodsSpread"},{"name":"MaxEBSVolumeCount"},{"name":"CheckNodeMemoryPressure"}],
+"priorities":[{"name":"Racks","weight":3,"argument":{"serviceAntiAffinity":{"label":"rack"}}},{"name":"Rows","weight":3,"argument":{"serviceAntiAffinity":{"label":"row"}}},
+ {"name":"Fast","weight":2,"argument":{"labelPreference":{"label":"ssd","presence":true}}},
+ {"name":"Ratio","weight":4,"argument":{"requestedToCapacityRatioArguments":{"shape":[{"utilization":0,"score":0},{"utilization":100,"score":10}],"resources":[{"name":"cpu","weight":3}]}}},
+ {"name":"MostRequestedPriority","weight":1},{"name":"NodePreferAvoidPodsPriority","weight":10000},{"name":"InterPodAffinityPriority","weight":2}],
+"extenders":[{"urlPrefix":"http://127.0.0.1:12345/","filterVerb":"filter","enableHttps":false,"httpTimeout":1000000000}],
+"hardPodAffinitySymmetricWeight":10,"alwaysCheckAllPredicates":true}`,
+		"policy: labels without a node selector": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"Region","argument":{"labelsPresence":{"labels":["region"],"presence":true}}}],"priorities":[]}`,
+		"policy: errors": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"PodFitResources"}],
+"priorities":[{"name":"LeastRequested","weight":1},{"name":"ImageLocalityPriority","weight":0},
+ {"name":"a","weight":1,"argument":{"serviceAntiAffinity":{"label":"rack"}}},{"name":"b","weight":2,"argument":{"serviceAntiAffinity":{"label":"row"}}}],
+"hardPodAffinitySymmetricWeight":101}`,
+		"policy: a shape that falls back": `{"kind":"Policy","apiVersion":"v1","predicates":[{"name":"GeneralPredicates"}],
+"priorities":[{"name":"Ratio","weight":1,"argument":{"requestedToCapacityRatioArguments":{"shape":[{"utilization":50,"score":0},{"utilization":0,"score":10}]}}}]}`,
+		"policy: an unknown field": `{"kind":"Policy","apiVersion":"v1","predicate":[]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plugin.New(t)
+			s.In = in
+			printed := s.Run(newTestCommand, "-f", "-", "--scheduler-name", "old")
+			plugin.Golden(t, name, printed, true)
+			checkWithLint(t, printed)
+		})
+	}
+}

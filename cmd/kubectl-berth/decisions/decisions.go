@@ -1,5 +1,5 @@
-// Package decisions is `kubectl berth decisions`: what was decided last, as the
-// status of the profiles tells.
+// Package decisions is `kubectl berth decisions`: it lists the recent decisions in the
+// status of the profiles.
 package decisions
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "decisions", Arguments: "[-w] [--profile NAME] [--failed] [-o wide|json|yaml]",
-	Short: "List what was decided last, newest first; with -w, as it comes, newest last",
-	Long: `A profile's status holds a sample, spec.decisions.history of them, and says how many
-it leaves out, which is told below the table. Times are in UTC. With -n, only pods
-of that namespace are shown.`,
+	Short: "List recent decisions, newest first; with -w also new ones, newest last",
+	Long: `The status of a profile holds spec.decisions.history of its decisions, and how many it
+leaves out, which is printed below the table. Times are in UTC. With -n, only decisions
+about pods of that namespace are listed.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for --watch"},
 	},
 	Examples: []verb.Example{
-		{Description: "What fits nowhere, as it comes", Command: "kubectl berth decisions --failed --watch"},
-		{Description: "Where did this profile put pods? In full", Command: "kubectl berth decisions --profile batch -o wide"},
+		{Description: "Watch decisions that bound no pod", Command: "kubectl berth decisions --failed --watch"},
+		{Description: "The decisions of one profile, with full messages", Command: "kubectl berth decisions --profile batch -o wide"},
 	},
 }
 
@@ -46,9 +46,9 @@ type options struct {
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env}
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with what is decided from now on")
-	cmd.Flags().BoolVar(&o.failed, "failed", false, "only those that bound no pod")
-	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "only those of this profile")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print new decisions as they are made")
+	cmd.Flags().BoolVar(&o.failed, "failed", false, "list only decisions that bound no pod")
+	cmd.Flags().StringSliceVar(&o.profiles, "profile", nil, "list only decisions of this profile")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml).")
 	complete.RegisterFlag(cmd, "profile", complete.Profiles(env, ""))
 	complete.RegisterFlag(cmd, "output", complete.Values("wide", "json", "yaml"))
@@ -57,7 +57,7 @@ func New(env verb.Env) *cobra.Command {
 
 func (o *options) run(ctx context.Context) (err error) {
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o: no format %q: it is one of wide, json, yaml", o.output)
+		return fmt.Errorf("-o: unsupported output format %q: must be one of: wide, json, yaml", o.output)
 	}
 	if o.cluster, err = o.Open(); err != nil {
 		return err
@@ -79,11 +79,11 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(o.ErrOut, "No decision is known.")
+		fmt.Fprintln(o.ErrOut, "No decisions found.")
 	}
 	for i := range profiles {
-		if left := omittedMessage(&profiles[i]); left != "" {
-			fmt.Fprintln(o.Out, show.Wrap(left, "", "  "))
+		if message := omittedMessage(&profiles[i]); message != "" {
+			fmt.Fprintln(o.Out, show.Wrap(message, "", "  "))
 		}
 	}
 	return nil
@@ -93,23 +93,23 @@ func (o *options) run(ctx context.Context) (err error) {
 type entry struct {
 	Profile                 string `json:"profile"`
 	v1alpha1.RecentDecision `json:",inline"`
-	// gap is how many are not known that came before this one.
+	// missed is how many decisions before this one are not known.
 	missed int64
 }
 
-// entries are the decisions of a profile that were asked for, newest first.
+// entries returns the decisions of a profile that the flags select, newest first.
 func (o *options) entries(p *v1alpha1.SchedulingProfile) []entry {
-	var some []entry
+	var entries []entry
 	for _, d := range p.Status.RecentDecisions {
 		if o.failed && d.Result == "Bound" || o.cluster.NamespaceGiven && d.Namespace != o.cluster.Namespace {
 			continue
 		}
-		some = append(some, entry{Profile: p.Name, RecentDecision: d})
+		entries = append(entries, entry{Profile: p.Name, RecentDecision: d})
 	}
-	return some
+	return entries
 }
 
-// omitted says how many decisions of a profile its status leaves out.
+// omittedMessage says how many decisions of a profile its status leaves out; empty for none.
 func omittedMessage(p *v1alpha1.SchedulingProfile) string {
 	history := v1alpha1.DefaultHistory
 	if p.Spec.Decisions.History != nil {
@@ -119,13 +119,13 @@ func omittedMessage(p *v1alpha1.SchedulingProfile) string {
 	case p.Status.OmittedDecisions == 0:
 		return ""
 	case history == 0:
-		return fmt.Sprintf("%s: %d decisions are not shown: it keeps none (spec.decisions.history is 0)", p.Name, p.Status.OmittedDecisions)
+		return fmt.Sprintf("%s: %d decisions not shown: the status keeps none (spec.decisions.history is 0)", p.Name, p.Status.OmittedDecisions)
 	}
-	return fmt.Sprintf("%s: %d more decisions are not shown: its status keeps the newest %d (spec.decisions.history)",
+	return fmt.Sprintf("%s: %d more decisions not shown: the status keeps the newest %d (spec.decisions.history)",
 		p.Name, p.Status.OmittedDecisions, history)
 }
 
-// clock is the time of day, of another day with its date.
+// formatTime returns the time of day in UTC, with the date unless it is today.
 func formatTime(at, now time.Time) string {
 	at = at.UTC()
 	if at.Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {

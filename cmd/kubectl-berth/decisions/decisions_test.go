@@ -32,49 +32,49 @@ func testProfiles() []client.Object {
 }
 
 func TestDecisions(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects   []client.Object
 		args      []string
 		namespace string
 	}{
-		"of all profiles, newest first":   {objects: testProfiles()},
-		"those that failed":               {objects: testProfiles(), args: []string{"--failed"}},
-		"of one profile, in full":         {objects: testProfiles(), args: []string{"--profile", "batch", "-o", "wide"}},
-		"of one namespace":                {objects: testProfiles(), namespace: "shop"},
-		"as JSON":                         {objects: testProfiles(), args: []string{"--profile", "web", "-o", "json"}},
-		"none as YAML":                    {args: []string{"-o", "yaml"}},
-		"there is none":                   {objects: []client.Object{plugin.Profile("web", 1)}},
-		"of a profile that is misspelled": {objects: testProfiles(), args: []string{"--profile", "wbe"}},
-		"a format that is none":           {args: []string{"-o", "name"}},
+		"of all profiles, newest first":      {objects: testProfiles()},
+		"decisions that bound no pod":        {objects: testProfiles(), args: []string{"--failed"}},
+		"of one profile, with full messages": {objects: testProfiles(), args: []string{"--profile", "batch", "-o", "wide"}},
+		"of one namespace":                   {objects: testProfiles(), namespace: "shop"},
+		"as JSON":                            {objects: testProfiles(), args: []string{"--profile", "web", "-o", "json"}},
+		"none as YAML":                       {args: []string{"-o", "yaml"}},
+		"no decisions":                       {objects: []client.Object{plugin.Profile("web", 1)}},
+		"of a profile that is misspelled":    {objects: testProfiles(), args: []string{"--profile", "wbe"}},
+		"an unsupported format":              {args: []string{"-o", "name"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, c.objects...)
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, c.objects...)
 			if c.namespace != "" {
-				stage.Namespace, stage.NamespaceGiven = c.namespace, true
+				env.Namespace, env.NamespaceGiven = c.namespace, true
 			}
-			plugin.Golden(t, sentence, stage.Run(New, c.args...), strings.Contains(sentence, "in full"))
+			plugin.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "full messages"))
 		})
 	}
 }
 
 func TestAWatchPrintsNewDecisions(t *testing.T) {
-	stage := plugin.New(t, testProfiles()...)
-	await := stage.Watch(New, "--watch")
+	env := plugin.New(t, testProfiles()...)
+	await := env.Watch(New, "--watch")
 	await("web-1-x2x8k")
-	p, err := stage.Profile(t.Context(), "batch")
+	p, err := env.Profile(t.Context(), "batch")
 	if err != nil {
 		t.Fatal(err)
 	}
 	was := p.Status.RecentDecisions
 	p.Status.RecentDecisions = []v1alpha1.RecentDecision{bound(0, "third", "n9"), unschedulable(time.Second, "second"), was[0]}
-	p.Status.OmittedDecisions += 2 // which two of those that were known are now
-	if err := stage.Client.Update(t.Context(), p); err != nil {
+	p.Status.OmittedDecisions += 2 // two of the known decisions are left out now
+	if err := env.Client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	await("third")
 	p.Status.RecentDecisions = []v1alpha1.RecentDecision{bound(0, "ninth", "n9")}
 	p.Status.OmittedDecisions += 7
-	if err := stage.Client.Update(t.Context(), p); err != nil {
+	if err := env.Client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	plugin.Golden(t, "a watch", await("ninth"), false)

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// printer returns what prints decisions in the format that was asked for.
+// printer returns the function that prints decisions in the chosen format.
 func (o *options) printer() func(...entry) error {
 	switch o.output {
 	case "json":
@@ -24,12 +24,12 @@ func (o *options) printer() func(...entry) error {
 		return func(entries ...entry) error { return o.printList(entries, yaml.Marshal) }
 	}
 	table := show.NewTable(o.Out, o.output == "wide",
-		[]show.Column{{Name: "UTC"}, {Name: "Profile"}, {Name: "Gen", Wide: true}, {Name: "Hash", Wide: true}, {Name: "Pod"}, {Name: "Result"}, {Name: "Node, or why not"}})
+		[]show.Column{{Name: "Time"}, {Name: "Profile"}, {Name: "Gen", Wide: true}, {Name: "Hash", Wide: true}, {Name: "Pod"}, {Name: "Result"}, {Name: "Node or message"}})
 	return func(entries ...entry) error {
 		var rows [][]any
 		for _, e := range entries {
 			if e.missed > 0 {
-				rows = append(rows, o.row("…", e.Profile, "", "", "", "", show.Count(int(e.missed), "decision")+" in between not known"))
+				rows = append(rows, o.row("…", e.Profile, "", "", "", "", show.Count(int(e.missed), "decision")+" in between not recorded"))
 			}
 			where := e.Node
 			if e.Message != "" {
@@ -41,7 +41,7 @@ func (o *options) printer() func(...entry) error {
 	}
 }
 
-// row is all cells, or those that are shown where it is not wide.
+// row returns all cells, or those that are shown without -o wide.
 func (o *options) row(cells ...any) []any {
 	if o.output == "wide" {
 		return cells
@@ -49,7 +49,7 @@ func (o *options) row(cells ...any) []any {
 	return slices.Delete(cells, 2, 4)
 }
 
-// list prints decisions as one list; while watching, each by itself.
+// printList prints decisions as one list; with --watch, each as a document of its own.
 func (o *options) printList(entries []entry, marshal func(any) ([]byte, error)) error {
 	var values []any
 	if o.watch {
@@ -72,7 +72,8 @@ func (o *options) printList(entries []entry, marshal func(any) ([]byte, error)) 
 	return nil
 }
 
-// seen is what was known of a profile's decisions when it was last looked at.
+// seenDecisions is what was known of the decisions of a profile when its status was last
+// read.
 type seenDecisions struct {
 	keys  map[string]bool
 	total int64
@@ -86,7 +87,7 @@ func decisionKey(e v1alpha1.RecentDecision) string {
 	return fmt.Sprint(e.Time.Unix(), e.Namespace, e.Pod, e.Result, e.Node, e.Hash, e.Message)
 }
 
-// follow prints what is known, and then what is new, until ctx ends.
+// watchDecisions prints the known decisions, and then new ones until ctx ends.
 func (o *options) watchDecisions(ctx context.Context, print func(...entry) error) error {
 	known := map[string]seenDecisions{}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
@@ -95,19 +96,19 @@ func (o *options) watchDecisions(ctx context.Context, print func(...entry) error
 			all = append(all, o.entries(&profiles[i])...)
 			known[profiles[i].Name] = newSeenDecisions(&profiles[i])
 		}
-		// Newest first within a profile; the sort keeps what has one time in order.
+		// The decisions of a profile are newest first. The sort is stable.
 		slices.Reverse(all)
 		slices.SortStableFunc(all, func(a, b entry) int { return a.Time.Compare(b.Time.Time) })
 		return print(all...)
 	}
-	return o.cluster.WatchProfiles(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, gone bool) error {
-		if gone {
+	return o.cluster.WatchProfiles(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, deleted bool) error {
+		if deleted {
 			delete(known, p.Name)
 			return nil
 		}
 		before, fresh := known[p.Name], int64(0)
 		known[p.Name] = newSeenDecisions(p)
-		var news []entry
+		var added []entry
 		for _, d := range p.Status.RecentDecisions {
 			if !before.keys[decisionKey(d)] {
 				fresh++
@@ -115,14 +116,14 @@ func (o *options) watchDecisions(ctx context.Context, print func(...entry) error
 		}
 		for _, e := range o.entries(p) {
 			if !before.keys[decisionKey(e.RecentDecision)] {
-				news = append(news, e)
+				added = append(added, e)
 			}
 		}
-		slices.Reverse(news)
-		if gap := totalDecisions(p) - before.total - fresh; len(news) > 0 && before.keys != nil && gap > 0 {
-			news[0].missed = gap
+		slices.Reverse(added)
+		if missed := totalDecisions(p) - before.total - fresh; len(added) > 0 && before.keys != nil && missed > 0 {
+			added[0].missed = missed
 		}
-		return print(news...)
+		return print(added...)
 	})
 }
 

@@ -1,6 +1,6 @@
-// Package diff is `kubectl berth diff`: what would be decided otherwise, were
-// these files applied? Plugins, weights, order and arguments are compared after
-// all merging and defaulting, not as they are spelled.
+// Package diff is `kubectl berth diff`: it shows what would change if files were applied.
+// Plugins, weights, order and arguments are compared after merging and defaulting, not as
+// they are written.
 package diff
 
 import (
@@ -19,32 +19,32 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "diff", Arguments: "-f FILE...",
-	Short: "Show what would be decided otherwise, were files applied",
-	Long: `Compares the effective plugins of each extension point, with weights and in order,
-their arguments with defaults, and the profile's settings, with those that run:
-the stored revision, or where that cannot be read, the profile's status, which
-knows the plugins and their weights alone. A PluginConfig in the files is compared
-in each profile of the cluster that names it.`,
+	Short: "Show what would change if files were applied",
+	Long: `Compares the files with what is running: the effective plugins of each extension point
+with their weights and order, their arguments with defaults, and the settings of the
+profile. What is running is read from the stored revision, or, if that cannot be read,
+from the status of the profile, which has plugins and weights only. A PluginConfig in the
+files is compared in each profile of the cluster that references it.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for those that the files leave out"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for order and arguments"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for those that the files do not contain"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for the order of plugins and their arguments"},
 	},
 	Examples: []verb.Example{
-		{Description: "What would this change?", Command: "kubectl berth diff -f batch.yaml"},
-		{Description: "Does the cluster run what git says?", Command: "kubectl kustomize . | kubectl berth diff -f -"},
+		{Description: "What would this file change?", Command: "kubectl berth diff -f batch.yaml"},
+		{Description: "Does the cluster run what is in git?", Command: "kubectl kustomize . | kubectl berth diff -f -"},
 	},
-	OnSuccess: "what runs decides as the files do", OnFindings: "something differs",
+	OnSuccess: "no differences", OnFindings: "differences were found",
 }
 
 type options struct {
 	verb.Env
 	cluster *cluster.Cluster
-	// configs are the PluginConfigs of the files, and those of the cluster that
-	// were needed.
+	// configs are the PluginConfigs of the files, and those of the cluster that the profiles
+	// reference.
 	configs map[string]*v1alpha1.PluginConfig
 }
 
@@ -58,7 +58,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 	}
 	for _, object := range files.Objects {
 		if object.Errors != nil {
-			return fmt.Errorf("%s: %s would be refused: %s; `kubectl berth lint` says it all", object.Source, object.Title, object.Errors[0])
+			return fmt.Errorf("%s: %s would be rejected: %s; `kubectl berth lint` lists all errors", object.Source, object.Title, object.Errors[0])
 		}
 	}
 	if o.cluster, err = o.Open(); err != nil {
@@ -71,7 +71,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 	o.configs = files.Configs()
 	wanted := o.profilesToCompare(files, runs)
 	if len(wanted) == 0 {
-		return errors.New("-f: nothing to compare: no profile is in the files, and none in the cluster names their PluginConfigs")
+		return errors.New("-f: nothing to compare: the files contain no profile, and no profile in the cluster references their PluginConfigs")
 	}
 	differs := false
 	for _, p := range wanted {
@@ -87,8 +87,8 @@ func (o *options) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-// wanted are the profiles of the files, and those of the cluster that name a
-// PluginConfig of the files.
+// profilesToCompare returns the profiles of the files, and the profiles of the cluster that
+// reference a PluginConfig of the files.
 func (o *options) profilesToCompare(files *manifest.Files, runs []v1alpha1.SchedulingProfile) []*v1alpha1.SchedulingProfile {
 	wanted := files.Profiles()
 	mine := map[string]bool{}
@@ -106,7 +106,7 @@ func (o *options) profilesToCompare(files *manifest.Files, runs []v1alpha1.Sched
 	return wanted
 }
 
-// compare prints what differs between what is wanted and what runs.
+// compare prints the differences between a profile and what is running under its name.
 func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.SchedulingProfile) (differs bool, err error) {
 	blueprint, err := o.resolve(ctx, wanted)
 	if err != nil {
@@ -135,7 +135,7 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 			continue
 		}
 		if !differs {
-			fmt.Fprintf(o.Out, "--- %s: %s\n+++ %s: as in the files\n", wanted.Name, run.title, wanted.Name)
+			fmt.Fprintf(o.Out, "--- %s: %s\n+++ %s: files\n", wanted.Name, run.title, wanted.Name)
 		}
 		differs = true
 		fmt.Fprintf(o.Out, "@@ %s @@\n", title)
@@ -149,13 +149,13 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 	return differs, nil
 }
 
-// writtenIn is what is no part of a hash, and changes what pods meet.
+// stateLines are the fields that are not part of the hash but affect pods.
 func stateLines(p *v1alpha1.SchedulingProfile) []string {
 	return []string{"state: " + string(p.Spec.State), "activation: " + string(p.Spec.Activation)}
 }
 
-// resolve compiles a profile with the PluginConfigs of the files, and those of
-// the cluster that the files leave out.
+// resolve compiles a profile with the PluginConfigs of the files, and those of the cluster
+// that the files do not contain.
 func (o *options) resolve(ctx context.Context, p *v1alpha1.SchedulingProfile) (*compile.Blueprint, error) {
 	for _, entry := range p.Spec.PluginConfig {
 		if entry.ConfigRef == nil || o.configs[entry.ConfigRef.Name] != nil {
@@ -171,7 +171,7 @@ func (o *options) resolve(ctx context.Context, p *v1alpha1.SchedulingProfile) (*
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: o.configs, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
-		return nil, fmt.Errorf("would be refused: %s", rejection.Message())
+		return nil, fmt.Errorf("would be rejected: %s", rejection.Message())
 	}
 	return blueprint, nil
 }

@@ -17,7 +17,7 @@ const (
 	unchangedYAML     = profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"
 )
 
-// house is a cluster in which batch runs, with arguments from a PluginConfig.
+// testObjects is a cluster in which batch is running, with arguments from a PluginConfig.
 func testObjects() []client.Object {
 	config := plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1}]}}`)
 	p := plugin.Profile("batch", 6, plugin.WithWeight("TaintToleration", 5), plugin.WithConfigRef("NodeResourcesFit", "binpack"))
@@ -26,32 +26,32 @@ func testObjects() []client.Object {
 }
 
 func TestDiff(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		in      string
 		fail    func(string, any) error
 	}{
-		"the same, spelled as it is":          {objects: testObjects(), in: unchangedYAML},
-		"the same, with arguments inline":     {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, args: " + mostAllocatedArgs + "}]}\n"},
-		"another weight, and one plugin less": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 2}], disabled: [{name: ImageLocality}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"},
-		"other settings, and a pause":         {objects: testObjects(), in: unchangedYAML[:len(unchangedYAML)-2] + ", state: Paused, queue: {maxBackoffSeconds: 60}}\n"},
-		"a PluginConfig alone":                {objects: testObjects(), in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated}}}\n"},
-		"a PluginConfig that nobody names":    {in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {}}\n"},
-		"a PluginConfig that is nowhere":      {in: unchangedYAML},
-		"a profile that is not there":         {in: profileYAML},
-		"revisions that may not be read": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {disabled: [{name: ImageLocality}]}}}\n", fail: func(_ string, object any) error {
+		"no difference":                         {objects: testObjects(), in: unchangedYAML},
+		"no difference, with arguments inline":  {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 5}]}}, pluginConfig: [{name: NodeResourcesFit, args: " + mostAllocatedArgs + "}]}\n"},
+		"another weight, and a disabled plugin": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: TaintToleration, weight: 2}], disabled: [{name: ImageLocality}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n"},
+		"other settings and another state":      {objects: testObjects(), in: unchangedYAML[:len(unchangedYAML)-2] + ", state: Paused, queue: {maxBackoffSeconds: 60}}\n"},
+		"a PluginConfig alone":                  {objects: testObjects(), in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: LeastAllocated}}}\n"},
+		"a PluginConfig without a reference":    {in: pluginConfigYAML + "spec: {plugin: NodeResourcesFit, args: {}}\n"},
+		"a PluginConfig that does not exist":    {in: unchangedYAML},
+		"a profile that does not exist":         {in: profileYAML},
+		"no permission to list revisions": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {disabled: [{name: ImageLocality}]}}}\n", fail: func(_ string, object any) error {
 			if _, ok := object.(*appsv1.ControllerRevisionList); ok {
 				return errors.New("controllerrevisions.apps is forbidden")
 			}
 			return nil
 		}},
-		"a file that is refused": {objects: testObjects(), in: profileYAML + "spec: {state: Resting}\n"},
-		"a plugin that is not":   {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n"},
+		"a file that is rejected":      {objects: testObjects(), in: profileYAML + "spec: {state: Resting}\n"},
+		"a plugin that does not exist": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, c.objects...)
-			stage.In, stage.Fail = c.in, c.fail
-			plugin.Golden(t, sentence, stage.Run(New, "-f", "-"), false)
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, c.objects...)
+			env.In, env.Fail = c.in, c.fail
+			plugin.Golden(t, name, env.Run(New, "-f", "-"), false)
 		})
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// effect is what a profile does, as lines under titles. Two profiles with equal
-// effects decide alike.
+// effect is what a profile does, as lines under titles. Two profiles with equal effects make
+// the same decisions.
 type effect map[string][]string
 
-// The titles that are no extension point's and no plugin's arguments.
+// Titles that are neither an extension point nor the arguments of a plugin.
 const (
 	settingsTitle = "settings"
 	stateTitle    = "state and activation"
 )
 
-// effectOf shows a Blueprint.
+// effectOf returns the effect of a Blueprint.
 func effectOf(b *compile.Blueprint) (effect, error) {
 	e := effect{settingsTitle: settingsLines(b)}
 	for point, chain := range b.Chains {
@@ -41,7 +41,8 @@ func effectOf(b *compile.Blueprint) (effect, error) {
 	return e, nil
 }
 
-// pointsOf shows what a status tells: which plugins run where, in no order.
+// effectOfStatus returns the effect that a status shows: which plugins run at which
+// extension point, without order.
 func effectOfStatus(p *v1alpha1.ProgrammedProfile) effect {
 	e := effect{}
 	for _, programmed := range p.Plugins {
@@ -57,16 +58,16 @@ func effectOfStatus(p *v1alpha1.ProgrammedProfile) effect {
 	return e.unordered()
 }
 
-// unordered keeps of an effect what a status tells, too.
+// unordered returns the part of an effect that a status shows as well.
 func (e effect) unordered() effect {
-	some := effect{}
+	points := effect{}
 	for _, point := range framework.Points {
 		if lines := slices.Clone(e[string(point)]); lines != nil {
 			slices.Sort(lines)
-			some[string(point)] = lines
+			points[string(point)] = lines
 		}
 	}
-	return some
+	return points
 }
 
 func formatEntry(name string, weight int32) string {
@@ -99,8 +100,9 @@ func settingsLines(b *compile.Blueprint) []string {
 	}
 }
 
-// titles are those of two effects, in the order in which they are shown: the
-// points as a pod meets them, then arguments by plugin, then the rest.
+// sortedTitles returns the titles of two effects in the order in which they are printed:
+// extension points in the order in which a pod passes them, arguments by plugin, then the
+// rest.
 func sortedTitles(a, b effect) []string {
 	var points, arguments []string
 	for _, point := range framework.Points {

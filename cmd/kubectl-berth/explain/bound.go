@@ -11,15 +11,15 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// bound says why a pod is on its node.
+// explainBound returns why a pod is on its node.
 func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
-	title := fmt.Sprintf("Pod %s/%s is on node %s.\n", pod.Namespace, pod.Name, pod.Spec.NodeName)
+	title := fmt.Sprintf("%s/%s: bound to node %s\n", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	switch {
 	case w.known && w.profile == nil && !annotated:
 		return title + show.Wrap(otherSchedulerMessage(pod, w.names), "", "") + "\n", nil
 	case !annotated:
-		return title + show.Wrap(fmt.Sprintf("It does not say why: %s did not annotate it (spec.decisions.annotate), or somebody else bound it.", pod.Spec.SchedulerName), "", "") + "\n", nil
+		return title + show.Wrap(fmt.Sprintf("No decision is recorded: profile %s does not annotate its pods (spec.decisions.annotate), or another scheduler bound the pod.", pod.Spec.SchedulerName), "", "") + "\n", nil
 	}
 	d, err := readAnnotation(pod)
 	if forged := (*forgedError)(nil); errors.As(err, &forged) {
@@ -28,9 +28,9 @@ func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	attempt := "at the first attempt"
+	attempt := "first attempt"
 	if d.Attempts > 1 {
-		attempt = fmt.Sprintf("at attempt %d", d.Attempts)
+		attempt = fmt.Sprintf("attempt %d", d.Attempts)
 	}
 	when := ""
 	if c := podScheduled(pod); c != nil && !c.LastTransitionTime.IsZero() {
@@ -38,72 +38,72 @@ func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 	}
 	nodes := ""
 	if d.Evaluated > 0 {
-		nodes = fmt.Sprintf("%d asked, %d fit", d.Evaluated, d.Feasible)
+		nodes = fmt.Sprintf("%d evaluated, %d feasible", d.Evaluated, d.Feasible)
 	}
 	return title + "\n" + formatFields(
 		"Profile", fmt.Sprintf("%s, generation %d, hash %s%s", d.Profile, d.Generation, d.Hash, generationNote(d, w)),
-		"Decided", fmt.Sprintf("%s%s; leadership %d", when, attempt, d.Epoch),
+		"Decided", fmt.Sprintf("%s%s, leader epoch %d", when, attempt, d.Epoch),
 		"Nodes", nodes,
 	) + "\n" + scoreText(d), nil
 }
 
-// forgedError says that an annotation speaks of another decision than that which bound
+// forgedError means that the annotation is about another decision than the one that bound
 // the pod.
 type forgedError struct{ message string }
 
 func (e *forgedError) Error() string { return e.message }
 
-// annotation reads what decided about a bound pod, from its annotation, which must be
-// there. The error is a *forgedError where it is not to be believed.
+// readAnnotation returns the decision in the annotation of a bound pod, which must have one.
+// The error is a *forgedError if the annotation does not match the pod.
 func readAnnotation(pod *corev1.Pod) (decision.Decision, error) {
 	d, err := decision.ParseAnnotation(pod.Annotations[decision.AnnotationKey])
 	if err != nil {
-		return d, fmt.Errorf("its annotation %s %w", decision.AnnotationKey, err)
+		return d, fmt.Errorf("annotation %s %w", decision.AnnotationKey, err)
 	}
 	if d.Profile != pod.Spec.SchedulerName || d.Node != pod.Spec.NodeName {
-		return d, &forgedError{fmt.Sprintf("Its annotation %s is not to be believed: it speaks of profile %s and node %s, the pod of %s and %s. It was not Berth's bind that wrote it.",
+		return d, &forgedError{fmt.Sprintf("The annotation %s is ignored: it is about profile %s and node %s, the pod has profile %s and node %s. Berth did not write it when it bound the pod.",
 			decision.AnnotationKey, d.Profile, d.Node, pod.Spec.SchedulerName, pod.Spec.NodeName)}
 	}
 	return d, nil
 }
 
-// since says whether what decided still runs.
+// generationNote says whether the generation that made the decision is still running.
 func generationNote(d decision.Decision, w profileInfo) string {
 	switch {
 	case !w.known:
 		return ""
 	case w.profile == nil:
-		return "; the profile is gone since"
+		return " (the profile was deleted)"
 	case w.profile.Status.Programmed == nil:
-		return "; nothing runs now"
+		return " (not running)"
 	case w.profile.Status.Programmed.Hash == d.Hash:
-		return ", which runs still"
+		return " (running)"
 	}
-	runs := w.profile.Status.Programmed
-	return fmt.Sprintf("; generation %d, hash %s runs now", runs.Generation, runs.Hash)
+	running := w.profile.Status.Programmed
+	return fmt.Sprintf(" (now running: generation %d, hash %s)", running.Generation, running.Hash)
 }
 
-// scores are the best nodes, with what each plugin gave.
+// scoreText returns the best nodes with the scores of each plugin.
 func scoreText(d decision.Decision) string {
 	switch {
 	case d.Evaluated == 0:
-		return show.Wrap("The annotation does not say how many nodes were feasible and which were best: spec.decisions.detail is Reasons.", "", "") + "\n"
+		return show.Wrap("The annotation has no number of nodes and no scores: spec.decisions.detail is Reasons.", "", "") + "\n"
 	case len(d.Top) == 0 && d.Feasible == 1:
-		return "One node fitted: there was nothing to choose.\n"
+		return "Only one node was feasible: no node was scored.\n"
 	case len(d.Top) == 0:
-		return "The best nodes are not named (spec.decisions.topScores).\n"
+		return "The annotation has no scores (spec.decisions.topScores).\n"
 	}
 	text := show.ScoreTables(d.Top, map[string]string{d.Node: " (chosen)"})
 	if len(show.ScoredPlugins(d.Top)) == 0 && d.Feasible > 1 {
-		text += "What each plugin gave is not told: nothing scored, or there was no room for it in the annotation.\n\n"
+		text += "The annotation has no scores by plugin: no plugin scored, or they did not fit into it.\n\n"
 	}
 	if more := d.Feasible - len(d.Top); more > 0 {
-		text += fmt.Sprintf("%s fitted and scored no higher.\n\n", show.Count(more, "other node"))
+		text += fmt.Sprintf("%s scored no higher.\n\n", show.Count(more, "other feasible node"))
 	}
 	return strings.TrimSuffix(text, "\n")
 }
 
-// scheduled is the pod's condition PodScheduled; nil where it has none.
+// podScheduled returns the pod's condition PodScheduled; nil if it has none.
 func podScheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.PodScheduled {

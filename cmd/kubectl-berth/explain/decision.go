@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// decision reads why a pod waits; nil where nobody has said so, or it may not be
-// read. What is about another pod of that name is about that one.
+// schedulingDecision reads the pod's SchedulingDecision; nil if there is none, if it is
+// about another pod of that name, or if it may not be read.
 func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) *v1alpha1.SchedulingDecisionStatus {
 	d := &v1alpha1.SchedulingDecision{}
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), d)
@@ -27,7 +27,7 @@ func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, po
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil
 	case err != nil:
-		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the pod's SchedulingDecision says: "+cluster.UserError(err).Error(), "", "  "))
+		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot read the SchedulingDecision of the pod: "+cluster.UserError(err).Error(), "", "  "))
 		return nil
 	}
 	if !slices.ContainsFunc(d.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID }) {
@@ -36,31 +36,31 @@ func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, po
 	return &d.Status
 }
 
-// result is how the last attempt ended, in a line.
+// resultText says how the last attempt ended.
 func (o *options) resultText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%s, %s ago", d.Result, show.Age(d.LastChange, o.Now()))
 	if n := d.Nodes; n != nil {
-		text += fmt.Sprintf("; fits on %d of %s, %d asked", n.Feasible, show.Count(int(n.Total), "node"), n.Evaluated)
+		text += fmt.Sprintf("; %d of %s evaluated, %d feasible", n.Evaluated, show.Count(int(n.Total), "node"), n.Feasible)
 	}
 	return text
 }
 
-// rests is where the pod waits, and what holds it there.
+// queuePlaceText says where in the queue the pod is.
 func (o *options) queuePlaceText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil || d.Queue == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%s, for %s", d.Queue.Where, show.Age(d.Queue.Since, o.Now()))
 	if d.Queue.Gate != "" {
-		text += ", behind the gate of " + d.Queue.Gate
+		text += ", gated by plugin " + d.Queue.Gate
 	}
 	return text
 }
 
-// room is what was found when others might have left.
+// preemptionText says how preemption ended.
 func preemptionText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil || d.Preemption == nil {
 		return ""
@@ -68,19 +68,19 @@ func preemptionText(d *v1alpha1.SchedulingDecisionStatus) string {
 	p := d.Preemption
 	switch p.Outcome {
 	case v1alpha1.PreemptionNoCandidates:
-		return "nobody's leaving would help"
+		return "no victims would make room"
 	case v1alpha1.PreemptionNotEligible:
-		return "the pod may not have others leave"
+		return "the pod is not eligible to preempt other pods"
 	case v1alpha1.PreemptionVictimsChosen:
-		return fmt.Sprintf("%s told to leave, on one of %s where that would do", show.Count(int(p.Victims), "pod"), show.Count(int(p.Candidates), "node"))
+		return fmt.Sprintf("%s chosen on one of %s", show.Count(int(p.Victims), "victim"), show.Count(int(p.Candidates), "candidate node"))
 	case v1alpha1.PreemptionUnderWay:
-		return "pods that were told to leave have not left yet"
+		return "waiting for victims to terminate"
 	}
-	return "the search for pods that could leave failed"
+	return "the search for victims failed"
 }
 
-// reasons are the rest of a decision: who refuses, what is missing where least
-// is, and what wakes the pod.
+// rejectionText returns the other parts of a decision: which plugins reject the pod, the
+// closest nodes, and the events that requeue it.
 func rejectionText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil {
 		return ""
@@ -90,7 +90,7 @@ func rejectionText(d *v1alpha1.SchedulingDecisionStatus) string {
 		text += "\n" + rejectionTable(d.Rejections)
 	}
 	if len(d.ClosestNodes) > 0 {
-		text += "\nWhere least is missing:\n"
+		text += "\nClosest nodes:\n"
 	}
 	for _, near := range d.ClosestNodes {
 		var missing []string
@@ -104,7 +104,7 @@ func rejectionText(d *v1alpha1.SchedulingDecisionStatus) string {
 		text += show.Wrap("- "+name+strings.Join(missing, "; "), "  ", "  ") + "\n"
 	}
 	if len(d.RequeueEvents) > 0 {
-		text += "\nIt is tried again upon:\n"
+		text += "\nRequeued by:\n"
 	}
 	for _, w := range d.RequeueEvents {
 		text += show.Wrap("- "+strings.Join(w.Events, ", ")+" ("+w.Plugin+")", "  ", "  ") + "\n"
@@ -120,7 +120,7 @@ func rejectionTable(rejections []v1alpha1.Rejection) string {
 
 func missingText(m v1alpha1.Missing) string {
 	if m.Resource != "" {
-		return fmt.Sprintf("%s: %s asked for, %s free", m.Resource, m.Requested, m.Free)
+		return fmt.Sprintf("%s: %s requested, %s free", m.Resource, m.Requested, m.Free)
 	}
 	return fmt.Sprintf("%s (%s)", m.Reason, m.Plugin)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// said is the SchedulingDecision of a pod called web that fits nowhere.
+// testDecision is the SchedulingDecision of a pod named web that fits on no node.
 func testDecision(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionStatus)) *v1alpha1.SchedulingDecision {
 	d := &v1alpha1.SchedulingDecision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: uid}}},
@@ -52,12 +52,12 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 			s.Result, s.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionResult{Candidates: 12, Victims: 3, Outcome: outcome}
 		}
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		decision  *v1alpha1.SchedulingDecision
 		forbidden bool
 	}{
-		"a refusal with nodes named": {decision: testDecision("web-uid")},
-		"a refusal without nodes' names": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+		"rejections with names of nodes": {decision: testDecision("web-uid")},
+		"rejections without names of nodes": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
 			for i := range s.Rejections {
 				s.Rejections[i].ExampleNode = ""
 			}
@@ -71,26 +71,26 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 				Queue: &v1alpha1.DecisionQueue{Where: "Gated", Since: s.LastChange, Gate: "SchedulingGates"},
 			}
 		})},
-		"a pod for which others leave":             {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
-		"a pod for which others are leaving":       {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
-		"a pod that may not have others leave":     {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
-		"a pod for which no room could be sought":  {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionFailed))},
-		"what was said of another pod of its name": {decision: testDecision("another")},
-		"what may not be read":                     {decision: testDecision("web-uid"), forbidden: true},
+		"preemption with victims":                     {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
+		"preemption under way":                        {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
+		"a pod that may not preempt":                  {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
+		"preemption failed":                           {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionFailed))},
+		"a decision about another pod of that name":   {decision: testDecision("another")},
+		"no permission to get the SchedulingDecision": {decision: testDecision("web-uid"), forbidden: true},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
 			pod.UID = "web-uid"
-			stage := plugin.New(t, pod, p.DeepCopy(), c.decision)
+			env := plugin.New(t, pod, p.DeepCopy(), c.decision)
 			if c.forbidden {
-				stage.Fail = func(_ string, object any) error {
+				env.Fail = func(_ string, object any) error {
 					if _, ok := object.(*v1alpha1.SchedulingDecision); ok {
 						return errors.New("schedulingdecisions.berth.dev is forbidden")
 					}
 					return nil
 				}
 			}
-			plugin.Golden(t, sentence, stage.Run(New, "pod/web"), false)
+			plugin.Golden(t, name, env.Run(New, "pod/web"), false)
 		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package explain is `kubectl berth explain`: why is this pod where it is, or why
-// does it wait?
+// Package explain is `kubectl berth explain`: it says why a pod is on its node, or why it is
+// pending.
 package explain
 
 import (
@@ -21,31 +21,32 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "explain", Arguments: "pod/NAME | KIND/NAME [-n NAMESPACE] [-o json|yaml] | pod/NAME --matrix [--limit N] [-o wide|json|yaml]",
-	Short: "Say why a pod is where it is, or why it waits; or why the pods of a workload do",
-	Long: `Of a pod that Berth bound: what decided, from the annotation berth.dev/decision, and,
-where the profile says decisions.detail: Nodes, how many nodes were asked and fitted, and
-what each plugin gave the best nodes, weighted. Whoever may patch the pod may have changed
-that annotation: it is information, not evidence.
-Of one that waits: its SchedulingDecision, which says who refuses it, what is missing
-where least is, and what wakes it. Of one that is not Berth's: whose it is.
+	Short: "Explain why a pod is on its node or pending; or why the pods of a workload are",
+	Long: `For a pod that Berth bound, explain prints the decision from the annotation
+berth.dev/decision and, if the profile sets decisions.detail: Nodes, how many nodes were
+evaluated and feasible, and the weighted scores of the best nodes by plugin. Users who may
+patch the pod may have changed that annotation: it is information, not evidence. For a
+pending pod, it prints the SchedulingDecision: which plugins reject the pod, the closest
+nodes and what they lack, and the events that requeue the pod. For a pod of another
+scheduler, it prints the name of that scheduler.
 
-KIND is deploy, rs, sts, ds, job, cronjob or rc, too: then where its pods are, and of
-those that wait each group with one reason, explained by the pod that waits longest.
-Pods that it could not create are no pods that wait: why is said, too.
+KIND may also be deploy, rs, sts, ds, job, cronjob or rc. explain then prints where the
+pods of the workload are, and the pending pods grouped by reason, with details of the
+oldest pod of each group. It also prints why pods could not be created.
 
---matrix asks now: every plugin about every node, on a copy of what you may read, as
-the scheduler itself would ask, but not only as far as the first that refuses. A pod
-that has a node is asked about as if it were not there. Plugins that refuse no node,
-or give every node the same, are named in a sentence; -o wide has a column for each.
-Past --limit, nodes of which the same is said share a row: "n7 +41" is n7 and 41 more.
--o yaml and -o json have every node. Nothing is written.`,
+--matrix runs every plugin on every node now, on a copy of what you may read. Unlike the
+scheduler, it does not stop at the first plugin that rejects a node. A pod that is bound
+is evaluated as if it were pending. Plugins that reject no node, or score all nodes alike,
+are listed below the tables; -o wide has a column for each. If there are more nodes than
+--limit, nodes with equal results share a row: "n7 +41" is n7 and 41 more. -o yaml and
+-o json have every node. Nothing is written.`,
 	Permissions: append([]verb.Permission{
 		{Verbs: []string{"get"}, Resource: "pods", Scope: verb.InNamespace},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", Scope: verb.InNamespace, Purpose: "for why it waits"},
-		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for whether that runs still, and whose a pod is"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", Scope: verb.InNamespace, Purpose: "for pending pods"},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for what is running now, and pods of other schedulers"},
 		{Verbs: []string{"list"}, Resource: "pods", Scope: verb.InNamespace, Purpose: "for a workload"},
 		{Verbs: []string{"get"}, Group: "apps", Resource: "deployments", Scope: verb.InNamespace, Purpose: "for deploy/NAME"},
 		{Verbs: []string{"get", "list"}, Group: "apps", Resource: "replicasets", Scope: verb.InNamespace, Purpose: "for deploy/NAME and rs/NAME"},
@@ -56,20 +57,20 @@ Past --limit, nodes of which the same is said share a row: "n7 +41" is n7 and 41
 		{Verbs: []string{"get"}, Resource: "replicationcontrollers", Scope: verb.InNamespace, Purpose: "for rc/NAME"},
 		{Verbs: []string{"list"}, Resource: "nodes", Purpose: "for --matrix"},
 		{Verbs: []string{"list"}, Resource: "pods", Purpose: "for --matrix"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for --matrix by what runs, rather than what is written"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for --matrix where no revision says the arguments"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for --matrix with the running revision"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for --matrix without a stored revision"},
 		{Verbs: []string{"list"}, Resource: "namespaces", Purpose: "for --matrix: namespaceSelectors and allowedNamespaces"},
 		{Verbs: []string{"list"}, Resource: "services", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Resource: "replicationcontrollers", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for --matrix: resources that devices back"},
+		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for --matrix: resources that are backed by devices"},
 	}, state.StoragePermissions("for --matrix: pods with volumes", "list")...),
 	Examples: []verb.Example{
-		{Description: "Why is it there?", Command: "kubectl berth explain pod/web-1"},
-		{Description: "And in another namespace?", Command: "kubectl berth explain web-1 -n shop"},
-		{Description: "Why do some pods of a Deployment wait?", Command: "kubectl berth explain deploy/web -n shop"},
-		{Description: "What would each plugin say of each node now?", Command: "kubectl berth explain pod/web-1 --matrix"},
+		{Description: "Why is a pod on its node?", Command: "kubectl berth explain pod/web-1"},
+		{Description: "Why is a pod in another namespace pending?", Command: "kubectl berth explain web-1 -n shop"},
+		{Description: "Why are some pods of a Deployment pending?", Command: "kubectl berth explain deploy/web -n shop"},
+		{Description: "What does each plugin say about each node now?", Command: "kubectl berth explain pod/web-1 --matrix"},
 	},
 }
 
@@ -78,7 +79,7 @@ type options struct {
 	matrix bool
 	limit  int
 	output *show.Format
-	// notes are what is to be known of the matrix.
+	// notes are printed below the matrix.
 	notes []string
 }
 
@@ -87,8 +88,8 @@ func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env, output: show.NewFormat("wide")}
 	cmd := Verb.Command(cobra.RangeArgs(1, 2), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
 	flags := cmd.Flags()
-	flags.BoolVar(&o.matrix, "matrix", false, "ask every plugin about every node, now")
-	flags.IntVar(&o.limit, "limit", 20, "with --matrix, the most rows of a table; 0: all")
+	flags.BoolVar(&o.matrix, "matrix", false, "run every plugin on every node, now")
+	flags.IntVar(&o.limit, "limit", 20, "with --matrix, the maximum number of rows; 0 for all")
 	o.output.AddFlag(cmd, "")
 	cmd.ValidArgsFunction = completeObject(env)
 	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
@@ -105,11 +106,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	switch {
 	case o.output.Is("wide") && !o.matrix:
-		return errors.New("-o wide: goes with --matrix")
+		return errors.New("-o wide: requires --matrix")
 	case o.limit < 0:
-		return fmt.Errorf("--limit: must be at least 0, is %d", o.limit)
+		return fmt.Errorf("--limit: Invalid value: %d: must be greater than or equal to 0", o.limit)
 	case o.matrix && kind.name != "Pod":
-		return fmt.Errorf("--matrix: is about one pod, as pod/NAME: `kubectl berth explain %s/%s` names those that wait", kind.aliases[0], name)
+		return fmt.Errorf("--matrix: takes one pod, as pod/NAME; `kubectl berth explain %s/%s` lists the pending ones", kind.aliases[0], name)
 	}
 	c, err := o.Open()
 	if err != nil {
@@ -121,7 +122,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	pod := &corev1.Pod{}
 	err = c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no pod %q in namespace %q; -n names another", name, c.Namespace)
+		return fmt.Errorf("pod %q not found in namespace %q; use -n for another namespace", name, c.Namespace)
 	}
 	if err != nil {
 		return cluster.UserError(err)
@@ -132,7 +133,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return o.explainPod(ctx, c, pod)
 }
 
-// pod explains one pod.
+// explainPod explains one pod.
 func (o *options) explainPod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
 	w := o.readProfiles(ctx, c)
 	var d *v1alpha1.SchedulingDecisionStatus
@@ -155,7 +156,7 @@ func (o *options) explainPod(ctx context.Context, c *cluster.Cluster, pod *corev
 	return err
 }
 
-// object reads "KIND/NAME", "KIND NAME" or the "NAME" of a pod.
+// parseObject parses "KIND/NAME", "KIND NAME" or the "NAME" of a pod.
 func parseObject(args []string) (*kind, string, error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	switch {
@@ -164,25 +165,25 @@ func parseObject(args []string) (*kind, string, error) {
 	case !slash:
 		name = args[1]
 	case len(args) == 2:
-		return nil, "", fmt.Errorf("one object is explained at a time: %q is one too many", args[1])
+		return nil, "", fmt.Errorf("only one object can be explained at a time: unexpected argument %q", args[1])
 	}
 	k := kindOf(word)
 	if k == nil {
-		return nil, "", fmt.Errorf("%q: only pods are explained, and what makes them, as pod/NAME, deploy/NAME, rs/NAME, sts/NAME, ds/NAME, job/NAME, "+
+		return nil, "", fmt.Errorf("%q: unsupported kind: must be one of pod/NAME, deploy/NAME, rs/NAME, sts/NAME, ds/NAME, job/NAME, "+
 			"cronjob/NAME or rc/NAME", args[0])
 	}
 	return k, name, nil
 }
 
-// owner is what is known of the scheduler that a pod asks for.
+// profileInfo is what is known of the profile that a pod asks for.
 type profileInfo struct {
-	// known says that the profiles could be read; without it, nothing else is.
+	// known: the profiles could be read. Without that, nothing else is known.
 	known   bool
 	profile *v1alpha1.SchedulingProfile
 	names   []string
 }
 
-// of is what is known of the scheduler that a pod asks for.
+// find returns what is known of the pod's profile.
 func (w profileLookup) find(pod *corev1.Pod) profileInfo {
 	found := profileInfo{known: w.known}
 	for i := range w.profiles {
@@ -194,32 +195,32 @@ func (w profileLookup) find(pod *corev1.Pod) profileInfo {
 	return found
 }
 
-// owners are the profiles, where they could be read.
+// profileLookup are the profiles, if they could be read.
 type profileLookup struct {
 	known    bool
 	profiles []v1alpha1.SchedulingProfile
 }
 
-// whose reads the profiles. Who may read a pod may not be allowed to read profiles, so
-// that is no error.
+// readProfiles reads the profiles. A user who may read a pod may have no permission to read
+// profiles, so that is not an error.
 func (o *options) readProfiles(ctx context.Context, c *cluster.Cluster) profileLookup {
 	profiles, err := c.Profiles(ctx)
 	if err != nil {
-		fmt.Fprintln(o.ErrOut, show.Wrap("Left out is what the profiles say: "+err.Error(), "", "  "))
+		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot read the SchedulingProfiles: "+err.Error(), "", "  "))
 		return profileLookup{}
 	}
 	return profileLookup{known: true, profiles: profiles}
 }
 
-// facts are pairs of a name and what is said about it, aligned; what is empty is
-// left out.
+// formatFields formats pairs of a label and a text as aligned lines. Empty texts are left
+// out.
 func formatFields(pairs ...string) string {
 	const column = "           "
-	text := ""
+	lines := ""
 	for i := 0; i < len(pairs); i += 2 {
-		if said := pairs[i+1]; said != "" {
-			text += pairs[i] + column[len(pairs[i]):] + strings.TrimPrefix(show.Wrap(said, column, ""), column) + "\n"
+		if text := pairs[i+1]; text != "" {
+			lines += pairs[i] + column[len(pairs[i]):] + strings.TrimPrefix(show.Wrap(text, column, ""), column) + "\n"
 		}
 	}
-	return text
+	return lines
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// batch is a profile that runs, and its hash.
+// runningBatch is a profile that is running, and its hash.
 func runningBatch() (*v1alpha1.SchedulingProfile, string) {
 	p := plugin.Profile("batch", 6)
 	p = plugin.Running(p, plugin.Revision(p, 1), 6)
@@ -23,7 +23,7 @@ func runningBatch() (*v1alpha1.SchedulingProfile, string) {
 	return p, p.Status.Programmed.Hash
 }
 
-// placed is a pod on n17 whose annotation says d.
+// boundPod is a pod on n17 with the decision in its annotation.
 func boundPod(d decision.Decision) *corev1.Pod {
 	pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
 	pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
@@ -42,7 +42,7 @@ func boundDecision(hash string) decision.Decision {
 	}
 }
 
-// with is a decision that differs from why's.
+// changedDecision is boundDecision after a change.
 func changedDecision(hash string, change func(*decision.Decision)) decision.Decision {
 	d := boundDecision(hash)
 	change(&d)
@@ -65,67 +65,67 @@ func TestExplain(t *testing.T) {
 		}
 		d.Top[0].Node = "n17"
 	})
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		tenant bool
 	}{
-		"a bound pod":                        {pod: boundPod(boundDecision(hash))},
-		"a bound pod, of what runs no more":  {pod: boundPod(boundDecision("0123456789"))},
-		"a bound pod, to a tenant":           {pod: boundPod(boundDecision(hash)), tenant: true},
-		"a bound pod with six best nodes":    {pod: boundPod(many)},
-		"a bound pod without shares":         {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = []decision.NodeScore{{Node: "n17", Score: 587}} }))},
-		"a bound pod with one node to go to": {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top, d.Feasible = nil, 1 }))},
-		"a bound pod of topScores 0":         {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = nil }))},
-		"a bound pod of detail Reasons":      {pod: boundPod(boundDecision(hash).WithoutNodes())},
-		"a bound pod with a forged reason":   {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Node = "n1" }))},
-		"a bound pod that is not annotated":  {pod: plugin.Pod("web", "batch", "n17")},
-		"a bound pod of kube-scheduler":      {pod: plugin.Pod("web", "default-scheduler", "n17")},
-		"a bound pod of somebody else":       {pod: plugin.Pod("web", "volcano", "n17")},
-		"a pod that fits nowhere":            {pod: waits("Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s). preemption: 0/500 nodes are available: 500 Preemption is not helpful for scheduling.")},
-		"a pod whose profile is paused":      {pod: waits("ProfilePaused", "SchedulingProfile batch is paused")},
-		"a pod that waits for its victims":   {pod: preempting},
-		"a pod that nobody has looked at":    {pod: plugin.Pod("web", "batch", "")},
-		"a pod that is being deleted":        {pod: leaving},
-		"a pod of a misspelled profile":      {pod: plugin.Pod("web", "bacth", "")},
-		"a pod of a deleted profile":         {pod: plugin.WithPodScheduled(plugin.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
-		"a pod of kube-scheduler that waits": {pod: plugin.WithPodScheduled(plugin.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
-		"a pod of somebody else that waits":  {pod: plugin.WithPodScheduled(plugin.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
+		"a bound pod": {pod: boundPod(boundDecision(hash))},
+		"a bound pod, another generation is running":  {pod: boundPod(boundDecision("0123456789"))},
+		"a bound pod, no permission to list profiles": {pod: boundPod(boundDecision(hash)), tenant: true},
+		"a bound pod with six best nodes":             {pod: boundPod(many)},
+		"a bound pod without scores by plugin":        {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = []decision.NodeScore{{Node: "n17", Score: 587}} }))},
+		"a bound pod with one feasible node":          {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top, d.Feasible = nil, 1 }))},
+		"a bound pod of topScores 0":                  {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = nil }))},
+		"a bound pod of detail Reasons":               {pod: boundPod(boundDecision(hash).WithoutNodes())},
+		"a bound pod with a forged annotation":        {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Node = "n1" }))},
+		"a bound pod without an annotation":           {pod: plugin.Pod("web", "batch", "n17")},
+		"a bound pod of kube-scheduler":               {pod: plugin.Pod("web", "default-scheduler", "n17")},
+		"a bound pod of another scheduler":            {pod: plugin.Pod("web", "volcano", "n17")},
+		"a pod that fits nowhere":                     {pod: waits("Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s). preemption: 0/500 nodes are available: 500 Preemption is not helpful for scheduling.")},
+		"a pod whose profile is paused":               {pod: waits("ProfilePaused", "SchedulingProfile batch is paused")},
+		"a nominated pod":                             {pod: preempting},
+		"a pod without a condition":                   {pod: plugin.Pod("web", "batch", "")},
+		"a pod that is being deleted":                 {pod: leaving},
+		"a pod of a misspelled profile":               {pod: plugin.Pod("web", "bacth", "")},
+		"a pod of a deleted profile":                  {pod: plugin.WithPodScheduled(plugin.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
+		"a pending pod of kube-scheduler":             {pod: plugin.WithPodScheduled(plugin.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
+		"a pending pod of another scheduler":          {pod: plugin.WithPodScheduled(plugin.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, c.pod, p.DeepCopy())
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, c.pod, p.DeepCopy())
 			if c.tenant {
-				stage.Fail = func(_ string, object any) error {
+				env.Fail = func(_ string, object any) error {
 					if _, ok := object.(*v1alpha1.SchedulingProfileList); ok {
 						return errors.New("schedulingprofiles.berth.dev is forbidden")
 					}
 					return nil
 				}
 			}
-			plugin.Golden(t, sentence, stage.Run(New, "pod/web"), false)
+			plugin.Golden(t, name, env.Run(New, "pod/web"), false)
 		})
 	}
 }
 
 func TestAPodIsNamedAsForKubectl(t *testing.T) {
 	p, hash := runningBatch()
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"by kind and name":         {[]string{"pod/web"}, "Pod default/web is on node n17."},
-		"by a short kind":          {[]string{"po/web"}, "Pod default/web is on node n17."},
-		"by kind, space, name":     {[]string{"pod", "web"}, "Pod default/web is on node n17."},
-		"by name":                  {[]string{"web"}, "Pod default/web is on node n17."},
-		"another kind":             {[]string{"node/web"}, `"node/web": only pods are explained, and what makes them`},
-		"two of them":              {[]string{"pod/web", "pod/db"}, `"pod/db" is one too many`},
-		"a Deployment that is not": {[]string{"deploy/web"}, `there is no Deployment "web" in namespace "default"; -n names another`},
-		"a matrix of many":         {[]string{"deploy/web", "--matrix"}, "--matrix: is about one pod, as pod/NAME"},
-		"one that is not there":    {[]string{"db"}, `there is no pod "db" in namespace "default"; -n names another`},
-		"another kind and a space": {[]string{"node", "web"}, "only pods are explained"},
+		"by kind and name":         {[]string{"pod/web"}, "default/web: bound to node n17"},
+		"by a short kind":          {[]string{"po/web"}, "default/web: bound to node n17"},
+		"by kind, space, name":     {[]string{"pod", "web"}, "default/web: bound to node n17"},
+		"by name":                  {[]string{"web"}, "default/web: bound to node n17"},
+		"another kind":             {[]string{"node/web"}, `"node/web": unsupported kind`},
+		"two of them":              {[]string{"pod/web", "pod/db"}, `unexpected argument "pod/db"`},
+		"a Deployment that is not": {[]string{"deploy/web"}, `Deployment "web" not found in namespace "default"; use -n for another namespace`},
+		"a matrix of many":         {[]string{"deploy/web", "--matrix"}, "--matrix: takes one pod, as pod/NAME"},
+		"one that is not there":    {[]string{"db"}, `pod "db" not found in namespace "default"; use -n for another namespace`},
+		"another kind and a space": {[]string{"node", "web"}, "unsupported kind"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, []client.Object{boundPod(boundDecision(hash)), p.DeepCopy()}...)
-			if got := stage.Run(New, c.args...); !strings.Contains(got, c.want) {
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, []client.Object{boundPod(boundDecision(hash)), p.DeepCopy()}...)
+			if got := env.Run(New, c.args...); !strings.Contains(got, c.want) {
 				t.Errorf("not %q: %s", c.want, got)
 			}
 		})

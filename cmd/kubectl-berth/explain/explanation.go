@@ -7,43 +7,42 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// Explanation is what is known of one pod, as -o json has it.
+// Explanation is the output of -o json for a pod.
 type Explanation struct {
-	// Pod is its namespace and name.
+	// Pod is namespace/name.
 	Pod string `json:"pod"`
-	// SchedulerName is the pod's own.
+	// SchedulerName is spec.schedulerName.
 	SchedulerName string `json:"schedulerName"`
-	// Node is empty for one that waits.
+	// Node is empty for a pending pod.
 	Node string `json:"node,omitempty"`
-	// Condition is the pod's PodScheduled.
+	// Condition is the pod's condition PodScheduled.
 	Condition *corev1.PodCondition `json:"condition,omitempty"`
-	// Decision is what bound it, from its annotation berth.dev/decision.
+	// Decision is the decision that bound the pod, from the annotation berth.dev/decision.
 	Decision *decision.Decision `json:"decision,omitempty"`
-	// SchedulingDecision is the status of the object of that kind; a pod that waits has
-	// one.
+	// SchedulingDecision is the status of the pod's SchedulingDecision, which a pending pod has.
 	SchedulingDecision *v1alpha1.SchedulingDecisionStatus `json:"schedulingDecision,omitempty"`
-	// Programmed is what the pod's profile runs now.
+	// Programmed is what is running of the pod's profile.
 	Programmed *v1alpha1.DecidedBy `json:"programmed,omitempty"`
-	// Notes say why something is not there.
+	// Notes say why a field is empty.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// explanationOf puts together what is known of a pod; d may be nil.
+// explanationOf returns what is known of a pod; d may be nil.
 func explanationOf(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) Explanation {
 	e := Explanation{
 		Pod: pod.Namespace + "/" + pod.Name, SchedulerName: pod.Spec.SchedulerName, Node: pod.Spec.NodeName,
 		Condition: podScheduled(pod), SchedulingDecision: d,
 	}
 	if w.profile != nil && w.profile.Status.Programmed != nil {
-		runs := w.profile.Status.Programmed
-		e.Programmed = &v1alpha1.DecidedBy{Name: w.profile.Name, Generation: runs.Generation, Hash: runs.Hash}
+		running := w.profile.Status.Programmed
+		e.Programmed = &v1alpha1.DecidedBy{Name: w.profile.Name, Generation: running.Generation, Hash: running.Hash}
 	}
 	_, annotated := pod.Annotations[decision.AnnotationKey]
 	switch {
 	case w.known && w.profile == nil && !profileDeleted(pod):
 		e.Notes = append(e.Notes, otherSchedulerMessage(pod, w.names))
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		e.Notes = append(e.Notes, "It is being deleted, so nobody schedules it.")
+		e.Notes = append(e.Notes, "The pod is being deleted and is not scheduled.")
 	}
 	if pod.Spec.NodeName == "" || !annotated {
 		return e

@@ -17,10 +17,10 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
-// leastSample is the fewest nodes of which a walk may leave some out.
+// minSampledNodes is the fewest nodes of which scheduling may leave some out.
 const minSampledNodes = 100
 
-// everywhere asks every plugin about every node, and prints what they say.
+// explainMatrix runs every plugin on every node and prints the results.
 func (o *options) explainMatrix(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
 	reader := state.Reader{Cluster: c, In: o.In, Note: o.note}
 	profile, err := reader.Running(ctx, pod.Spec.SchedulerName, "spec.schedulerName")
@@ -31,12 +31,12 @@ func (o *options) explainMatrix(ctx context.Context, c *cluster.Cluster, pod *co
 	if err != nil {
 		return err
 	}
-	// It is asked about as the queue would hold it.
+	// The pod is evaluated as a pending one.
 	live.Pods = slices.DeleteFunc(live.Pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
-	waits := pod.DeepCopy()
-	waits.Spec.NodeName = ""
+	pending := pod.DeepCopy()
+	pending.Spec.NodeName = ""
 	profile.CheckNamespace(pod.Namespace, live, o.note)
-	m, err := o.evaluateMatrix(ctx, profile, live, waits)
+	m, err := o.evaluateMatrix(ctx, profile, live, pending)
 	if err != nil {
 		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -48,7 +48,7 @@ func (o *options) note(format string, args ...any) {
 	o.notes = append(o.notes, fmt.Sprintf(format, args...))
 }
 
-// ask lets the scheduler's plugins look at every node.
+// evaluateMatrix runs the plugins of the profile on every node.
 func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *state.State, pod *corev1.Pod) (*Matrix, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -56,24 +56,24 @@ func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *st
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}
-	waiting, err := live.Fill(scheduler, p)
+	others, err := live.Fill(scheduler, p)
 	if err != nil {
 		return nil, err
 	}
-	if waiting > 0 {
-		o.note("besides it, %s of profile %s without a node; those that come first may take the room", show.Count(waiting, "pod"), p.Name)
+	if others > 0 {
+		o.note("%s of profile %s also pending: pods that are scheduled first may take the resources", show.Count(others, "pod"), p.Name)
 	}
 	if p.HeldMessage != "" {
-		o.note("it is not tried at all: %s", p.HeldMessage)
+		o.note("the pod is not scheduled now: %s", p.HeldMessage)
 	} else if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
-		o.note("it is not tried at all: %s says: %s", plugin, status.Message())
+		o.note("the pod is gated by plugin %s: %s", plugin, status.Message())
 	}
 	found, err := scheduler.EvaluateAllNodes(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
 	if len(found.Rows) == 0 {
-		return nil, errors.New("there is no node to ask about")
+		return nil, errors.New("the cluster has no nodes")
 	}
 	m := &Matrix{Profile: p.Name, Title: p.Title, Filters: pluginNames(p, "filter"), Scores: pluginNames(p, "score")}
 	m.addRows(found)
@@ -88,20 +88,20 @@ func pluginNames(p *state.Profile, point framework.Point) (names []string) {
 	return names
 }
 
-// explainChoice notes what else decides which node is taken.
+// noteSelection adds notes about what else the choice of a node depends on.
 func (o *options) noteSelection(m *Matrix, pod *corev1.Pod) {
-	if promised := pod.Status.NominatedNodeName; promised != "" {
-		o.note("room is promised to it on node %s, which is asked first, and taken where it fits", promised)
+	if nominated := pod.Status.NominatedNodeName; nominated != "" {
+		o.note("the pod is nominated to node %s, which is evaluated first and chosen if it is feasible", nominated)
 	}
 	if len(m.Nodes) >= minSampledNodes && m.Feasible > 0 {
-		o.note("every node was asked here; with %d nodes, a walk may stop once enough of them fit (percentageOfNodesToScore), and scores are beside those that it met",
+		o.note("all nodes were evaluated here; with %d nodes, the scheduler may stop once enough are feasible (percentageOfNodesToScore), and scores depend on the nodes that it evaluates",
 			len(m.Nodes))
 	}
 	m.Notes = o.notes
 }
 
-// take puts the nodes that fit first, the best of them at the head, and then
-// those that the fewest plugins refuse.
+// addRows adds the nodes: the feasible ones first, the best at the head, then those that the
+// fewest plugins reject.
 func (m *Matrix) addRows(found *cycle.Matrix) {
 	if found.PreFilterStatus != nil {
 		m.Rejected = &PodRejection{Plugin: found.PreFilterStatus.Plugin(), Reason: found.PreFilterStatus.Message()}

@@ -21,30 +21,26 @@ func (o *options) printMatrix(m *Matrix) error {
 	return err
 }
 
-// title says what was asked, and what came of it.
+// summary says what was evaluated, and the result.
 func (m *Matrix) summary() string {
-	text := fmt.Sprintf("Pod %s waits", m.Pod)
+	text := fmt.Sprintf("%s: Pending; evaluated with %s", m.Pod, m.Title)
 	if m.CurrentNode != "" {
-		text = fmt.Sprintf("Pod %s is on node %s; this is how it would be decided now, were it not there", m.Pod, m.CurrentNode)
+		text = fmt.Sprintf("%s: bound to node %s; evaluated as if it were Pending, with %s", m.Pod, m.CurrentNode, m.Title)
 	}
-	text = show.Wrap(text+"; "+m.Title+".", "", "  ") + "\n"
-	fit := "fit"
-	if m.Feasible == 1 {
-		fit = "fits"
-	}
-	found := fmt.Sprintf("%d of %s %s", m.Feasible, show.Count(len(m.Nodes), "node"), fit)
+	text = show.Wrap(text, "", "  ") + "\n"
+	found := fmt.Sprintf("%d of %s feasible", m.Feasible, show.Count(len(m.Nodes), "node"))
 	switch best := m.bestNodes(); {
 	case m.Rejected != nil:
-		found = fmt.Sprintf("%s refuses the pod itself, before any node is asked about: %s", m.Rejected.Plugin, m.Rejected.Reason)
+		found = fmt.Sprintf("plugin %s rejects the pod before any node is filtered: %s", m.Rejected.Plugin, m.Rejected.Reason)
 	case len(best) == 1:
-		found += ": it would go to " + best[0]
+		found += ": the pod would be scheduled to " + best[0]
 	case len(best) > 1:
-		found += fmt.Sprintf(": it would go to one of %s, which score the same; where the walk over the nodes begins decides", joinNames(best))
+		found += fmt.Sprintf(": the pod would be scheduled to one of %s, which have the same score; the choice depends on where the scheduler starts to iterate over the nodes", joinNames(best))
 	}
-	return text + show.Wrap(strings.TrimSuffix(found, ".")+".", "", "  ") + "\n"
+	return text + show.Wrap(found, "", "  ") + "\n"
 }
 
-// some names the first of many.
+// joinNames joins the first names, and says how many more there are.
 func joinNames(names []string) string {
 	const named = 10
 	if len(names) <= named {
@@ -53,7 +49,7 @@ func joinNames(names []string) string {
 	return fmt.Sprintf("%s and %d more nodes", strings.Join(names[:named], ", "), len(names)-named)
 }
 
-// filters is the table of who refuses what.
+// filterTable returns the table of the plugins that reject nodes.
 func (o *options) filterTable(m *Matrix) string {
 	shown, silent := m.Filters, []string(nil)
 	if !o.output.Is("wide") {
@@ -67,7 +63,7 @@ func (o *options) filterTable(m *Matrix) string {
 			}
 		}
 	}
-	for _, n := range m.Nodes { // what narrowed the search stands in no chain under its name
+	for _, n := range m.Nodes { // what narrowed the set of nodes is not a Filter plugin
 		for _, r := range n.Rejections {
 			if !slices.Contains(shown, r.Plugin) {
 				shown = append(shown, r.Plugin)
@@ -77,20 +73,20 @@ func (o *options) filterTable(m *Matrix) string {
 	text := "\n"
 	if len(shown) > 0 {
 		rows, left := m.filterRows(shown, o.limit, o.output.Is("wide"))
-		text += show.SplitTable(append([]string{"NODE", "FITS"}, shown...), rows, 2, o.output.Is("wide")) + omittedText(left)
+		text += show.SplitTable(append([]string{"NODE", "FEASIBLE"}, shown...), rows, 2, o.output.Is("wide")) + omittedText(left)
 	}
 	if len(silent) > 0 {
-		said := "Refuse no node: "
+		label := "Plugins that reject no node: "
 		if m.Rejected != nil {
-			said = "Not asked: "
+			label = "Plugins that did not run: "
 		}
-		text += show.Wrap(said+strings.Join(silent, ", ")+".", "", "  ") + "\n"
+		text += show.Wrap(label+strings.Join(silent, ", ")+".", "", "  ") + "\n"
 	}
 	return text
 }
 
-// verdicts are the rows of the table, at most limit; where there are more nodes,
-// those of which the same is said share one. It returns how many nodes are in none.
+// filterRows returns the rows of the table, at most limit. If there are more nodes than
+// that, nodes with equal results share a row. left is the number of nodes in no row.
 func (m *Matrix) filterRows(plugins []string, limit int, wide bool) (rows [][]string, left int) {
 	together := limit > 0 && len(m.Nodes) > limit && !wide
 	at, alike := map[string]int{}, []int(nil)
@@ -123,7 +119,7 @@ func (m *Matrix) filterRows(plugins []string, limit int, wide bool) (rows [][]st
 	return rows, left
 }
 
-// scores is the table of what the nodes that fit are given.
+// scoreTable returns the table of the scores of the feasible nodes.
 func (o *options) scoreTable(m *Matrix) string {
 	fit := m.Nodes[:m.Feasible]
 	if len(fit) == 0 {
@@ -135,7 +131,7 @@ func (o *options) scoreTable(m *Matrix) string {
 		differs := func(n Node) bool { return n.Scores[plugin] != first }
 		switch {
 		case !scored:
-			same = append(same, plugin+" nothing")
+			same = append(same, plugin+" none")
 		case o.output.Is("wide") || len(fit) == 1 || slices.ContainsFunc(fit, differs):
 			shown = append(shown, plugin)
 		default:
@@ -155,15 +151,15 @@ func (o *options) scoreTable(m *Matrix) string {
 	}
 	text := "\n" + show.SplitTable(append([]string{"NODE", "TOTAL"}, shown...), rows, 2, o.output.Is("wide")) + omittedText(len(fit)-len(rows))
 	if len(same) > 0 {
-		text += show.Wrap("Give every node the same: "+strings.Join(same, ", ")+".", "", "  ") + "\n"
+		text += show.Wrap("Same score for every node: "+strings.Join(same, ", ")+".", "", "  ") + "\n"
 	}
 	return text
 }
 
-// more says what a table leaves out.
+// omittedText says how many nodes a table leaves out.
 func omittedText(left int) string {
 	if left <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("… and %s; --limit 0 shows all, -o yaml says all of them.\n", show.Count(left, "more node"))
+	return fmt.Sprintf("… and %s (--limit 0 shows all rows, -o yaml all nodes)\n", show.Count(left, "more node"))
 }

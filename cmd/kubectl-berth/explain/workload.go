@@ -17,66 +17,65 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 )
 
-// page is how many objects are asked for at a time.
+// pageSize is how many objects are listed at a time.
 const pageSize = 500
 
-// Workload is what makes pods, and how its pods fare, as -o json has it.
+// Workload is the output of -o json for a workload.
 type Workload struct {
-	// Kind, Namespace and Name are its own.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Wanted is how many pods it asks for; left out where it does not say.
-	Desired *int64 `json:"wanted,omitempty"`
-	// Pods is how many it has that have not ended, Bound how many of them have a node.
+	// Desired is how many pods the workload should have; nil if it does not have that field.
+	Desired *int64 `json:"desired,omitempty"`
+	// Pods is how many pods it has that have not ended, Bound how many of them are bound.
 	Pods  int `json:"pods"`
 	Bound int `json:"bound"`
-	// Nodes are where they are, the most pods first.
+	// Nodes are the nodes of the bound pods, those with the most pods first.
 	Nodes []NodePods `json:"nodes,omitempty"`
-	// Waiting are the pods without a node, by reason, the largest group first.
-	Pending []Group `json:"waiting,omitempty"`
-	// NotCreated says why pods that it asks for are not there.
+	// Pending are the pending pods by reason, the largest group first.
+	Pending []Group `json:"pending,omitempty"`
+	// NotCreated are the reasons why pods could not be created.
 	NotCreated []string `json:"notCreated,omitempty"`
 }
 
-// NodePods is how many pods are on a node.
+// NodePods is the number of pods on a node.
 type NodePods struct {
 	Node string `json:"node"`
 	Pods int    `json:"pods"`
 }
 
-// Group are pods that wait for one reason.
+// Group is the pending pods with one reason.
 type Group struct {
-	// Pods are their names, the one that waits longest first.
+	// Pods are the names of the pods, the oldest first.
 	Pods []string `json:"pods"`
-	// First is what is known of that one.
+	// First explains the oldest pod.
 	First Explanation `json:"first"`
-	// first is that pod, owner what is known of its scheduler.
+	// firstPod is the oldest pod, info what is known of its profile.
 	firstPod *corev1.Pod
 	info     profileInfo
 }
 
-// workload explains the pods that an object makes.
+// explainWorkload explains the pods of a workload.
 func (o *options) explainWorkload(ctx context.Context, c *cluster.Cluster, k *kind, name string) error {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(k.apiVersion)
 	object.SetKind(k.name)
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no %s %q in namespace %q; -n names another", k.name, name, c.Namespace)
+		return fmt.Errorf("%s %q not found in namespace %q; use -n for another namespace", k.name, name, c.Namespace)
 	}
 	if err != nil {
 		return cluster.UserError(err)
 	}
-	made := &podOwners{objects: []*unstructured.Unstructured{object}, uids: map[types.UID]bool{object.GetUID(): true}}
-	if err := made.addIntermediate(ctx, c, k); err != nil {
+	owners := &podOwners{objects: []*unstructured.Unstructured{object}, uids: map[types.UID]bool{object.GetUID(): true}}
+	if err := owners.addIntermediate(ctx, c, k); err != nil {
 		return err
 	}
-	pods, err := made.pods(ctx, c)
+	pods, err := owners.pods(ctx, c)
 	if err != nil {
 		return err
 	}
-	w := Workload{Kind: k.name, Namespace: c.Namespace, Name: name, Desired: desiredPods(object), NotCreated: made.createFailures()}
+	w := Workload{Kind: k.name, Namespace: c.Namespace, Name: name, Desired: desiredPods(object), NotCreated: owners.createFailures()}
 	w.countNodes(pods)
 	if err := o.groupPending(ctx, c, &w, pods); err != nil {
 		return err
@@ -87,14 +86,14 @@ func (o *options) explainWorkload(ctx context.Context, c *cluster.Cluster, k *ki
 	return o.printWorkload(&w)
 }
 
-// makers are an object and those that it makes pods by: a Deployment's ReplicaSets, a
-// CronJob's Jobs.
+// podOwners are a workload and the objects that own its pods on its behalf: the ReplicaSets
+// of a Deployment, the Jobs of a CronJob.
 type podOwners struct {
 	objects []*unstructured.Unstructured
 	uids    map[types.UID]bool
 }
 
-// between adds those that stand between the object and its pods.
+// addIntermediate adds the objects between the workload and its pods.
 func (m *podOwners) addIntermediate(ctx context.Context, c *cluster.Cluster, k *kind) error {
 	list := &unstructured.UnstructuredList{}
 	switch k.name {
@@ -108,8 +107,8 @@ func (m *podOwners) addIntermediate(ctx context.Context, c *cluster.Cluster, k *
 		return nil
 	}
 	owner := m.objects[0].GetUID()
-	for more := ""; ; {
-		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+	for token := ""; ; {
+		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(token)); err != nil {
 			return cluster.UserError(err)
 		}
 		for i := range list.Items {
@@ -118,18 +117,18 @@ func (m *podOwners) addIntermediate(ctx context.Context, c *cluster.Cluster, k *
 				m.uids[list.Items[i].GetUID()] = true
 			}
 		}
-		if more = list.GetContinue(); more == "" {
+		if token = list.GetContinue(); token == "" {
 			return nil
 		}
 	}
 }
 
-// pods are those that were made and have not ended, the oldest first.
+// pods returns the pods that have not ended, the oldest first.
 func (m *podOwners) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	list := &corev1.PodList{}
-	for more := ""; ; {
-		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+	for token := ""; ; {
+		if err := c.Client.List(ctx, list, client.InNamespace(c.Namespace), client.Limit(pageSize), client.Continue(token)); err != nil {
 			return nil, cluster.UserError(err)
 		}
 		for i := range list.Items {
@@ -139,7 +138,7 @@ func (m *podOwners) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod
 				pods = append(pods, pod.DeepCopy())
 			}
 		}
-		if more = list.Continue; more == "" {
+		if token = list.Continue; token == "" {
 			break
 		}
 	}
@@ -149,9 +148,9 @@ func (m *podOwners) pods(ctx context.Context, c *cluster.Cluster) ([]*corev1.Pod
 	return pods, nil
 }
 
-// failures say why pods could not be created, such as a quota.
+// createFailures returns why pods could not be created, such as a quota.
 func (m *podOwners) createFailures() []string {
-	var says []string
+	var messages []string
 	for _, object := range m.objects {
 		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 		for _, c := range conditions {
@@ -159,15 +158,16 @@ func (m *podOwners) createFailures() []string {
 			if !ok || condition["type"] != "ReplicaFailure" || condition["status"] != "True" {
 				continue
 			}
-			if text := fmt.Sprint(condition["message"]); !slices.Contains(says, text) {
-				says = append(says, text)
+			if text := fmt.Sprint(condition["message"]); !slices.Contains(messages, text) {
+				messages = append(messages, text)
 			}
 		}
 	}
-	return says
+	return messages
 }
 
-// wanted is how many pods an object asks for; nil where it does not say.
+// desiredPods returns how many pods an object should have; nil if it does not have that
+// field.
 func desiredPods(object *unstructured.Unstructured) *int64 {
 	for _, path := range [][]string{{"spec", "replicas"}, {"status", "desiredNumberScheduled"}} {
 		if n, there, err := unstructured.NestedInt64(object.Object, path...); there && err == nil {
@@ -177,7 +177,7 @@ func desiredPods(object *unstructured.Unstructured) *int64 {
 	return nil
 }
 
-// place counts pods by node.
+// countNodes counts pods by node.
 func (w *Workload) countNodes(pods []*corev1.Pod) {
 	w.Pods = len(pods)
 	by := map[string]int{}
@@ -193,11 +193,11 @@ func (w *Workload) countNodes(pods []*corev1.Pod) {
 	slices.SortFunc(w.Nodes, func(a, b NodePods) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Node, b.Node)) })
 }
 
-// numbers differ between pods that wait for one reason: nodes came and went between
-// their attempts.
+// digits match the numbers in messages, which differ between pods with the same reason: the
+// number of nodes changes between their attempts.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// reasonOf is what pods have in common that wait for one reason.
+// reasonKey returns a key that pods with the same reason have in common.
 func reasonKey(pod *corev1.Pod) string {
 	key := pod.Spec.SchedulerName + "\n"
 	if pod.DeletionTimestamp != nil {
@@ -209,7 +209,7 @@ func reasonKey(pod *corev1.Pod) string {
 	return key
 }
 
-// group puts the pods that wait together by reason, and asks about the first of each.
+// groupPending groups the pending pods by reason, and explains the oldest of each group.
 func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) error {
 	at := map[string]int{}
 	for _, pod := range pods {

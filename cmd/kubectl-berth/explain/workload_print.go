@@ -6,21 +6,21 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// nodesShown and podsShown are how many are named.
+// maxNodes and maxPods are how many names are printed.
 const maxNodes, maxPods = 20, 3
 
-// printWorkload says where pods are, and why others wait.
+// printWorkload prints where the pods are, and why others are pending.
 func (o *options) printWorkload(w *Workload) error {
 	title := fmt.Sprintf("%s %s/%s: %s", w.Kind, w.Namespace, w.Name, show.Count(w.Pods, "pod"))
 	if w.Desired != nil {
-		title += fmt.Sprintf(" of %d", *w.Desired)
+		title += fmt.Sprintf(" of %d desired", *w.Desired)
 	}
 	if w.Pods > 0 {
-		title += fmt.Sprintf(", %d bound, %d waiting", w.Bound, w.Pods-w.Bound)
+		title += fmt.Sprintf(", %d bound, %d pending", w.Bound, w.Pods-w.Bound)
 	}
-	fmt.Fprintln(o.Out, show.Wrap(title+".", "", "  "))
-	for _, why := range w.NotCreated {
-		fmt.Fprintln(o.Out, show.Wrap("Pods could not be created: "+why, "", "  "))
+	fmt.Fprintln(o.Out, show.Wrap(title, "", "  "))
+	for _, message := range w.NotCreated {
+		fmt.Fprintln(o.Out, show.Wrap("Pods could not be created: "+message, "", "  "))
 	}
 	if err := o.printNodes(w.Nodes); err != nil {
 		return err
@@ -45,12 +45,12 @@ func (o *options) printNodes(nodes []NodePods) error {
 		return err
 	}
 	if left := len(nodes) - len(rows); left > 0 {
-		fmt.Fprintf(o.Out, "… and %s; -o yaml has all of them.\n", show.Count(left, "more node"))
+		fmt.Fprintf(o.Out, "… and %s (-o yaml lists all)\n", show.Count(left, "more node"))
 	}
 	return nil
 }
 
-// groupTitle names the pods of a group.
+// groupTitle returns the title of a group.
 func (o *options) groupTitle(w *Workload, g *Group) string {
 	names := ""
 	for i, name := range g.Pods[:min(len(g.Pods), maxPods)] {
@@ -64,7 +64,7 @@ func (o *options) groupTitle(w *Workload, g *Group) string {
 	}
 	age := show.Age(g.firstPod.CreationTimestamp, o.Now())
 	if len(g.Pods) == 1 {
-		return fmt.Sprintf("1 pod has waited for %s: %s.", age, names)
+		return fmt.Sprintf("1 pod pending for %s: %s", age, names)
 	}
-	return fmt.Sprintf("%d pods wait for one reason, the first for %s: %s. Of the first:", len(g.Pods), age, names)
+	return fmt.Sprintf("%d pods pending for the same reason, the oldest for %s: %s; details of the oldest:", len(g.Pods), age, names)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// ownedBy makes an object one that another made.
+// ownedBy sets the controller of an object.
 func ownedBy[O client.Object](object O, kind string, owner client.Object) O {
 	yes := true
 	object.SetOwnerReferences([]metav1.OwnerReference{{Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}})
@@ -26,19 +26,19 @@ func objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}
 }
 
-// refused is a pod that waits, of the given age in minutes.
+// unschedulablePod is a pending pod that is age minutes old.
 func unschedulablePod(name, profile string, age int, reason, message string) *corev1.Pod {
 	pod := plugin.WithPodScheduled(plugin.Pod(name, profile, ""), corev1.ConditionFalse, reason, message)
 	pod.CreationTimestamp = plugin.Ago(time.Duration(age) * time.Minute)
 	return pod
 }
 
-// shop is a Deployment whose newest ReplicaSet has pods on nodes, pods that wait for
-// three reasons, and pods that a quota forbids; an older one has a pod that ended.
+// shopObjects are a Deployment whose newest ReplicaSet has bound pods, pods that are pending
+// for three reasons, and pods that a quota forbids; an older one has a pod that ended.
 func shopObjects() []client.Object {
 	p, _ := runningBatch()
-	six := int32(9)
-	deployment := &appsv1.Deployment{ObjectMeta: objectMeta("shop"), Spec: appsv1.DeploymentSpec{Replicas: &six}}
+	nine := int32(9)
+	deployment := &appsv1.Deployment{ObjectMeta: objectMeta("shop"), Spec: appsv1.DeploymentSpec{Replicas: &nine}}
 	old := ownedBy(&appsv1.ReplicaSet{ObjectMeta: objectMeta("shop-1")}, "Deployment", deployment)
 	set := ownedBy(&appsv1.ReplicaSet{ObjectMeta: objectMeta("shop-2")}, "Deployment", deployment)
 	set.Status.Conditions = []appsv1.ReplicaSetCondition{{
@@ -72,38 +72,38 @@ func TestExplainAWorkload(t *testing.T) {
 		ownedBy(unschedulablePod("logs-1", "batch", 5, "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), "DaemonSet", logs),
 		ownedBy(unschedulablePod("nightly-7-a", "default-scheduler", 5, "Unschedulable", "0/1 nodes are available."), "Job", run),
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"a Deployment with pods that wait for several reasons": {shopObjects(), []string{"deploy/shop"}},
-		"a Deployment as YAML":                                 {shopObjects(), []string{"deployment", "shop", "-o", "yaml"}},
-		"its ReplicaSet":                                       {shopObjects(), []string{"rs/shop-2", "-o", "json"}},
-		"a StatefulSet all of whose pods are bound":            {objects, []string{"sts/db"}},
-		"a DaemonSet":                                          {objects, []string{"ds/logs"}},
-		"a CronJob whose pods are kube-scheduler's":            {objects, []string{"cronjob/nightly"}},
-		"a Job":                                 {objects, []string{"job/nightly-7"}},
-		"a ReplicationController without a pod": {objects, []string{"rc/none"}},
+		"a Deployment with pods pending for several reasons": {shopObjects(), []string{"deploy/shop"}},
+		"a Deployment as YAML":                               {shopObjects(), []string{"deployment", "shop", "-o", "yaml"}},
+		"its ReplicaSet":                                     {shopObjects(), []string{"rs/shop-2", "-o", "json"}},
+		"a StatefulSet all of whose pods are bound":          {objects, []string{"sts/db"}},
+		"a DaemonSet":                                        {objects, []string{"ds/logs"}},
+		"a CronJob with pods of kube-scheduler":              {objects, []string{"cronjob/nightly"}},
+		"a Job":                                              {objects, []string{"job/nightly-7"}},
+		"a ReplicationController without a pod":              {objects, []string{"rc/none"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var own []client.Object
 			for _, object := range c.objects {
 				own = append(own, object.DeepCopyObject().(client.Object))
 			}
-			plugin.Golden(t, sentence, plugin.New(t, own...).Run(New, c.args...), len(c.args) > 1)
+			plugin.Golden(t, name, plugin.New(t, own...).Run(New, c.args...), len(c.args) > 1)
 		})
 	}
 }
 
 func TestAPodIsExplainedAsJSON(t *testing.T) {
 	p, hash := runningBatch()
-	for sentence, c := range map[string]struct{ objects []client.Object }{
-		"a bound pod as JSON":                      {[]client.Object{p, boundPod(boundDecision(hash))}},
-		"a pod that fits nowhere as JSON":          {[]client.Object{p, testDecision("web"), unschedulablePod("web", "batch", 3, "Unschedulable", "0/500 nodes are available.")}},
-		"a bound pod with a forged reason as JSON": {[]client.Object{p, plugin.Pod("db", "batch", ""), boundPod(boundDecision("0"))}},
+	for name, c := range map[string]struct{ objects []client.Object }{
+		"a bound pod as JSON":                          {[]client.Object{p, boundPod(boundDecision(hash))}},
+		"a pod that fits nowhere as JSON":              {[]client.Object{p, testDecision("web"), unschedulablePod("web", "batch", 3, "Unschedulable", "0/500 nodes are available.")}},
+		"a bound pod with a forged annotation as JSON": {[]client.Object{p, plugin.Pod("db", "batch", ""), boundPod(boundDecision("0"))}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, "pod/web", "-o", "json"), true)
+		t.Run(name, func(t *testing.T) {
+			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, "pod/web", "-o", "json"), true)
 		})
 	}
 }

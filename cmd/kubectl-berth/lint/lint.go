@@ -1,5 +1,6 @@
-// Package lint is `kubectl berth lint`: what would be said of these files, were
-// they applied? The cluster is asked for nothing but who serves the profiles' names.
+// Package lint is `kubectl berth lint`: it validates files as the API server and Berth
+// would, before they are applied. It asks the cluster only which scheduler serves the names
+// of the profiles.
 package lint
 
 import (
@@ -17,45 +18,46 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "lint", Arguments: "-f FILE... [--offline] [--other-schedulers NAMES] [--other-scheduler-lease LEASE] [--warnings-as-errors]",
-	Short: "Say what is wrong with profiles and PluginConfigs, before they are applied",
-	Long: `What the API server would refuse is told by its own validation of Berth's CRDs;
-the rest is what the operator's conditions would say, fault by fault: the same
-compiler judges. PluginConfigs that a profile names are looked for among the files.
+	Short: "Validate profiles and PluginConfigs before they are applied",
+	Long: `Validates the files as the API server does with the CRDs of Berth, and then as Berth
+does: errors are those that the conditions of the object would have. PluginConfigs that a
+profile references are looked up in the files.
 
-A name that another scheduler serves is a warning on standard error. Without a cluster
-that is default-scheduler, the names of --other-schedulers, and those of a
-KubeSchedulerConfiguration among the files, also in a ConfigMap. Where the cluster
-answers, it is also asked what Berth's own flags there say, whether kube-scheduler
-holds its Lease, and who bound pods of the name. --offline asks no cluster.
+A name that another scheduler serves is a warning on standard error. Without a cluster,
+these names are default-scheduler, those of --other-schedulers, and those of a
+KubeSchedulerConfiguration in the files, also in a ConfigMap. With a cluster, lint also
+reads the flags of Berth's Deployment, kube-scheduler's Lease, and which scheduler bound
+pods with the name. --offline does not contact a cluster.
 
-How the trial on live pods ends is known to the cluster alone. A Berth that was built
-with plugins of its own knows names that this plugin does not.`,
+lint does not run the trial that Berth runs on pods of the cluster, and knows only the
+built-in plugins.`,
 	Permissions: []verb.Permission{
-		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for who serves the names"},
-		{Verbs: []string{"list"}, Resource: "pods", Purpose: "for who bound pods"},
-		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for Berth's flags"},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for which names are served"},
+		{Verbs: []string{"list"}, Resource: "pods", Purpose: "for which scheduler bound pods"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for the flags of Berth"},
 		{Verbs: []string{"get"}, Group: "coordination.k8s.io", Resource: "leases", Purpose: "for kube-scheduler's Lease"},
 	},
 	Examples: []verb.Example{
-		{Description: "A folder, as CI would", Command: "kubectl berth lint --offline -f config/samples/"},
-		{Description: "What kustomize makes", Command: "kubectl kustomize . | kubectl berth lint -f -"},
-		{Description: "With the schedulers that the cluster has beside Berth", Command: "kubectl berth lint -f batch.yaml --other-schedulers=volcano,kai-scheduler"},
+		{Description: "Validate a directory in CI", Command: "kubectl berth lint --offline -f config/samples/"},
+		{Description: "Validate the output of kustomize", Command: "kubectl kustomize . | kubectl berth lint -f -"},
+		{Description: "Validate with the names of other schedulers in the cluster", Command: "kubectl berth lint -f batch.yaml --other-schedulers=volcano,kai-scheduler"},
 	},
-	OnSuccess: "nothing is refused", OnFindings: "something is refused; with --warnings-as-errors: or warned about",
+	OnSuccess: "all objects are valid", OnFindings: "an object is invalid; with --warnings-as-errors: or there is a warning",
 }
 
 type options struct {
 	verb.Env
-	// others and lease are as the flags of the manager.
+	// others and lease are the values of the flags --other-schedulers and
+	// --other-scheduler-lease.
 	others []string
 	lease  string
-	// offline says that no cluster is asked.
+	// offline: do not contact a cluster.
 	offline          bool
 	warningsAsErrors bool
-	// othersGiven says that others is not the flag's default.
+	// othersGiven: --other-schedulers was given.
 	othersGiven bool
 }
 
@@ -68,10 +70,10 @@ func New(env verb.Env) *cobra.Command {
 		return o.run(ctx, names)
 	})
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.others, "other-schedulers", nil, "names that other schedulers serve, as the manager's flag; those of Berth's Deployment if not given")
-	flags.StringVar(&o.lease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, or none, as the manager's flag; that of Berth's Deployment if not given")
-	flags.BoolVar(&o.offline, "offline", false, "ask no cluster who serves the names")
-	flags.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "end with exit code 1 upon a warning")
+	flags.StringSliceVar(&o.others, "other-schedulers", nil, "names that other schedulers serve, as for the manager (default: the flag in Berth's Deployment)")
+	flags.StringVar(&o.lease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, or none, as for the manager (default: the flag in Berth's Deployment)")
+	flags.BoolVar(&o.offline, "offline", false, "do not contact a cluster")
+	flags.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with code 1 if there is a warning")
 	complete.RegisterFlag(cmd, "other-scheduler-lease", complete.Values(leaseNone, defaultLease))
 	return cmd
 }
@@ -84,53 +86,54 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	refused, unresolved := 0, false
+	invalid, unresolved := 0, false
 	for _, object := range files.Objects {
-		verdict := Validate(object, files.Configs())
-		if !verdict.Valid() {
-			refused++
+		result := Validate(object, files.Configs())
+		if !result.Valid() {
+			invalid++
 		}
-		unresolved = unresolved || verdict.rejection.For(v1alpha1.ConditionResolvedRefs) != nil
-		fmt.Fprint(o.Out, verdict)
+		unresolved = unresolved || result.rejection.For(v1alpha1.ConditionResolvedRefs) != nil
+		fmt.Fprint(o.Out, result)
 	}
 	warned, err := o.printWarnings(ctx, files)
 	if err != nil {
 		return err
 	}
-	err = o.summarize(files, refused, unresolved)
+	err = o.summarize(files, invalid, unresolved)
 	if err == nil && warned > 0 && o.warningsAsErrors {
-		fmt.Fprintf(o.ErrOut, "%s, which --warnings-as-errors forbids.\n", show.Count(warned, "warning"))
+		fmt.Fprintf(o.ErrOut, "%s treated as errors (--warnings-as-errors).\n", show.Count(warned, "warning"))
 		return verb.ErrFindings
 	}
 	return err
 }
 
-// sum says how it went with all of them.
-func (o *options) summarize(files *manifest.Files, refused int, unresolved bool) error {
+// summarize prints a summary and returns the error that the command ends with.
+func (o *options) summarize(files *manifest.Files, invalid int, unresolved bool) error {
 	if len(files.Objects) == 0 {
-		return fmt.Errorf("-f: nothing to look at: no document is of %s, %d are of other kinds", v1alpha1.GroupVersion, len(files.Others))
+		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s, %d have others", v1alpha1.GroupVersion, len(files.Others))
 	}
 	if unresolved {
-		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked for among the files only: give theirs, too, with another -f.")
+		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked up in the files only: add them with -f.")
 	}
 	if others := len(files.Others) - len(configurationsOf(files)); others > 0 {
-		fmt.Fprintf(o.ErrOut, "%s of other kinds not looked at.\n", show.Count(others, "document"))
+		fmt.Fprintf(o.ErrOut, "%s of other kinds ignored.\n", show.Count(others, "document"))
 	}
-	if refused > 0 {
-		fmt.Fprintf(o.ErrOut, "%d of %s refused.\n", refused, show.Count(len(files.Objects), "object"))
+	if invalid > 0 {
+		fmt.Fprintf(o.ErrOut, "%d of %s invalid.\n", invalid, show.Count(len(files.Objects), "object"))
 		return verb.ErrFindings
 	}
 	return nil
 }
 
-// Verdict is what would be said of one object.
+// Result is the result for one object.
 type Result struct {
 	object *manifest.Object
-	// rejection is the compiler's; nil where it has none, or was not asked.
+	// rejection is the compiler's; nil if it accepts the object, or if the API server would
+	// reject it.
 	rejection *compile.Rejection
 }
 
-// Judge compiles an object that the API server would store.
+// Validate compiles an object, unless the API server would reject it.
 func Validate(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig) Result {
 	v := Result{object: object}
 	switch {
@@ -142,18 +145,18 @@ func Validate(object *manifest.Object, configs map[string]*v1alpha1.PluginConfig
 	return v
 }
 
-// Fine says that nothing is wrong.
+// Valid reports whether the object has no error.
 func (v Result) Valid() bool { return v.object.Errors == nil && v.rejection == nil }
 
-// String has a line for the object, or for each of its conditions that is False,
-// and one for each fault.
+// String returns a line for the object, or for each of its conditions that would be False,
+// and a line for each error.
 func (v Result) String() string {
 	title := v.object.Source + ": " + v.object.Title
 	if v.Valid() {
-		return show.Wrap(title+" is fine", "", "    ") + "\n"
+		return show.Wrap(title+" is valid", "", "    ") + "\n"
 	}
 	if v.object.Errors != nil {
-		text := show.Wrap(title+" would be refused by the API server:", "", "    ") + "\n"
+		text := show.Wrap(title+" would be rejected by the API server:", "", "    ") + "\n"
 		for _, fault := range v.object.Errors {
 			text += show.Wrap(fault, "  ", "  ") + "\n"
 		}
@@ -166,7 +169,7 @@ func (v Result) String() string {
 			continue
 		}
 		_, reason := own.Condition()
-		text += show.Wrap(fmt.Sprintf("%s would be %s=False, %s:", title, condition, reason), "", "    ") + "\n"
+		text += show.Wrap(fmt.Sprintf("%s would get the condition %s=False (%s):", title, condition, reason), "", "    ") + "\n"
 		for _, fault := range own.Errors {
 			text += show.Wrap(fault.Path+": "+fault.Detail, "  ", "  ") + "\n"
 		}

@@ -27,9 +27,9 @@ func TestEveryBadInputIsRejectedWithTheMessageOfTheCluster(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			printed := plugin.New(t).Run(New, "-f", badInputFolder+c.Name+".yaml")
-			want := fmt.Sprintf("%s/%s would be %s=False, %s:", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
+			want := fmt.Sprintf("%s/%s would get the condition %s=False (%s):", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
 			if c.Refused {
-				want = fmt.Sprintf("%s/%s would be refused by the API server:", c.Bad().GetKind(), c.Bad().GetName())
+				want = fmt.Sprintf("%s/%s would be rejected by the API server:", c.Bad().GetKind(), c.Bad().GetName())
 			}
 			if !strings.Contains(strings.Join(strings.Fields(printed), " "), want) || !strings.HasSuffix(printed, "exit 1\n") {
 				t.Errorf("not %q and exit 1:\n%s", want, printed)
@@ -41,12 +41,12 @@ func TestEveryBadInputIsRejectedWithTheMessageOfTheCluster(t *testing.T) {
 	}
 }
 
-// joined are the faults that were printed, as a condition's message has them.
+// joinedFaults joins the errors that were printed, as the message of a condition does.
 func joinedFaults(printed string) string {
 	var faults []string
 	for line := range strings.Lines(printed) {
 		switch text := strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "    ") && faults != nil: // else the title goes on
+		case strings.HasPrefix(line, "    ") && faults != nil: // otherwise the title continues
 			faults[len(faults)-1] += " " + text
 		case strings.HasPrefix(line, "    "):
 		case strings.HasPrefix(line, "  "):
@@ -58,42 +58,42 @@ func joinedFaults(printed string) string {
 
 func TestLint(t *testing.T) {
 	const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		in   string
 		args []string
 	}{
-		"samples are fine":                           {args: []string{"-f", samplesFolder}},
-		"a file with many faults":                    {args: []string{"-f", badInputFolder + "many-faults.yaml"}},
+		"the samples are valid":                      {args: []string{"-f", samplesFolder}},
+		"a file with many errors":                    {args: []string{"-f", badInputFolder + "many-faults.yaml"}},
 		"a PluginConfig from another file":           {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samplesFolder + "/binpack.yaml"}},
-		"a PluginConfig that is in no file":          {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
+		"a PluginConfig in no file":                  {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
 		"both conditions at once":                    {in: profile + "spec: {percentageOfNodesToScore: 5, plugins: {score: {enabled: [{name: Nope}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
-		"a field that there is not":                  {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
-		"a key that is there twice":                  {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
-		"no YAML at all":                             {in: "what: is: this\n", args: []string{"-f", "-"}},
-		"a list, and kinds that are not ours":        {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},
+		"an unknown field":                           {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
+		"a duplicate key":                            {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
+		"a file that is not YAML":                    {in: "what: is: this\n", args: []string{"-f", "-"}},
+		"a List, and other kinds":                    {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},
 		"a kind that is misspelled":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
-		"a version that there is not":                {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
+		"an unsupported version":                     {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
 		"a document without a name":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\n", args: []string{"-f", "-"}},
-		"nothing of ours":                            {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
+		"only other kinds":                           {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
 		"no file":                                    {},
-		"a file that is not there":                   {args: []string{"-f", "nowhere.yaml"}},
+		"a file that does not exist":                 {args: []string{"-f", "nowhere.yaml"}},
 		"a PluginConfig changed by a later document": {args: []string{"-f", badInputFolder + "pluginconfig-plugin-changed.yaml"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t)
-			stage.In = c.in
-			plugin.Golden(t, sentence, stage.Run(New, c.args...), false)
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t)
+			env.In = c.in
+			plugin.Golden(t, name, env.Run(New, c.args...), false)
 		})
 	}
 }
 
 func TestAFolderWithoutManifestsIsAnError(t *testing.T) {
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "README.md"), []byte("# none"), 0o644); err != nil {
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, "README.md"), []byte("# none"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	printed := plugin.New(t).Run(New, "-f", folder)
-	if !strings.Contains(printed, "holds no .yaml, .yml or .json file") || !strings.HasSuffix(printed, "exit 2\n") {
+	printed := plugin.New(t).Run(New, "-f", directory)
+	if !strings.Contains(printed, "contains no .yaml, .yml or .json file") || !strings.HasSuffix(printed, "exit 2\n") {
 		t.Error(printed)
 	}
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// kind is what the API server knows of one of our kinds.
+// crdKind is what the API server knows of a kind of Berth.
 type crdKind struct {
-	// definition names the CustomResourceDefinition.
+	// definition is the name of the CustomResourceDefinition.
 	definition string
 	namespaced bool
 	schema     *structuralschema.Structural
@@ -36,8 +36,8 @@ type crdKind struct {
 	rules      *cel.Validator
 }
 
-// kinds are those of the CustomResourceDefinitions that this plugin was built
-// with, by name.
+// crdKinds are the kinds of the CustomResourceDefinitions that this plugin was built with,
+// by name.
 var crdKinds = sync.OnceValues(func() (map[string]crdKind, error) {
 	files, err := crd.Bases.ReadDir("bases")
 	if err != nil {
@@ -63,8 +63,8 @@ var crdKinds = sync.OnceValues(func() (map[string]crdKind, error) {
 	return all, nil
 })
 
-// Definitions are the names of the CustomResourceDefinitions that this plugin
-// was built with.
+// Definitions returns the names of the CustomResourceDefinitions that this plugin was built
+// with.
 func Definitions() ([]string, error) {
 	known, err := crdKinds()
 	var names []string
@@ -91,57 +91,56 @@ func newCRDKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (crdKind, err
 	}, err
 }
 
-// admit does to an object what the API server does before it stores it: fills in
-// defaults, and says what it would refuse. old is the object that it replaces;
-// nil where it is new.
+// admit does what the API server does before it stores an object: it sets defaults and
+// validates. It returns the errors. old is the object that is replaced; nil for a new one.
 func (k crdKind) admit(ctx context.Context, object, old *unstructured.Unstructured) []string {
-	delete(object.Object, "status") // which is not the user's to write
-	faults := k.pruneUnknown(object)
+	delete(object.Object, "status") // users cannot write the status
+	messages := k.pruneUnknown(object)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, k.schema)
 	defaulting.Default(object.Object, k.schema)
 
 	errs := metavalidation.ValidateObjectMetaAccessor(object, k.namespaced, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.values)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.schema, object.Object)...)
-	// Rules may trip over what is no such value at all, so they wait.
+	// CEL rules may fail on values of the wrong type, so the API server evaluates them later.
 	if k.rules != nil && !slices.ContainsFunc(errs, preventsRules) {
 		var before any
 		if old != nil {
 			before = old.Object
 		}
-		broken, _ := k.rules.Validate(ctx, nil, k.schema, object.Object, before, math.MaxInt64)
-		errs = append(errs, broken...)
+		violations, _ := k.rules.Validate(ctx, nil, k.schema, object.Object, before, math.MaxInt64)
+		errs = append(errs, violations...)
 	}
 	for _, err := range errs {
-		faults = append(faults, strings.TrimPrefix(err.Error(), "<nil>: ")) // which is the object itself
+		messages = append(messages, strings.TrimPrefix(err.Error(), "<nil>: ")) // the path of the object itself
 	}
-	return faults
+	return messages
 }
 
-// blocks says whether a fault keeps the API server from asking the rules.
+// preventsRules reports whether the API server does not evaluate CEL rules after this error.
 func preventsRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{
 		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
 	}, err.Type)
 }
 
-// unknown names the fields that the kind does not have, which kubectl refuses,
-// and takes them away.
+// pruneUnknown removes the fields that the kind does not have, and returns an error for
+// each: kubectl rejects them.
 func (k crdKind) pruneUnknown(object *unstructured.Unstructured) []string {
 	paths := pruning.PruneWithOptions(object.Object, k.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	var faults []string
+	var messages []string
 	for _, path := range paths {
-		fault := path + ": unknown field"
+		message := path + ": unknown field"
 		above, name := path[:strings.LastIndex(path, ".")+1], path[strings.LastIndex(path, ".")+1:]
 		if near := compile.Suggest(name, fieldNamesAt(k.schema, above)); near != "" {
-			fault += fmt.Sprintf(", did you mean %q?", near)
+			message += fmt.Sprintf(", did you mean %q?", near)
 		}
-		faults = append(faults, fault)
+		messages = append(messages, message)
 	}
-	return faults
+	return messages
 }
 
-// fieldsAt are the fields that an object may have whose path is above.
+// fieldNamesAt returns the names of the fields that an object at the path above may have.
 func fieldNamesAt(s *structuralschema.Structural, above string) []string {
 	for name := range strings.SplitSeq(strings.Trim(above, "."), ".") {
 		name, _, list := strings.Cut(name, "[")

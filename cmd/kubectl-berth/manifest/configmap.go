@@ -13,13 +13,13 @@ import (
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
 
-// ConfigMap is the kind in which a kube-scheduler that runs in a pod has its file.
+// ConfigMap is the kind in which a kube-scheduler that runs as a pod has its configuration.
 const ConfigMap = "ConfigMap"
 
-// KeyOf ends the source of a document that is in a ConfigMap.
+// KeySuffix is the end of the source of a document in a ConfigMap.
 func KeySuffix(key string) string { return fmt.Sprintf(", key %q", key) }
 
-// Configurations are those of kube-scheduler that a ConfigMap holds.
+// Configurations returns the configurations of kube-scheduler in a ConfigMap.
 func Configurations(d Document) ([]Document, error) {
 	texts, err := ConfigMapData(d.Object)
 	if err != nil {
@@ -31,7 +31,7 @@ func Configurations(d Document) ([]Document, error) {
 		inside, err := ParseText(source, texts[key])
 		if err != nil {
 			if strings.Contains(texts[key], upstreamconfig.Kind) {
-				return nil, err // it was meant to be one
+				return nil, err // it should be a configuration
 			}
 			continue
 		}
@@ -45,7 +45,7 @@ func Configurations(d Document) ([]Document, error) {
 	return found, nil
 }
 
-// Data are the texts in a ConfigMap by key.
+// ConfigMapData returns the texts of a ConfigMap by key.
 func ConfigMapData(object *unstructured.Unstructured) (map[string]string, error) {
 	texts, _, err := unstructured.NestedStringMap(object.Object, "data")
 	if err != nil {

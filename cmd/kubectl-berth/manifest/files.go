@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,20 +18,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxDocument bounds one file, in bytes: the API server takes 3 MiB.
+// maxFileBytes is the most bytes of standard input that are read. The API server accepts 3
+// MiB.
 const maxFileBytes = 16 << 20
 
-// document is one YAML document of a file.
+// rawDocument is one YAML document of a file.
 type rawDocument struct {
-	// source is the file and, where it has several, which document.
+	// source is the file, and the number of the document if the file has several.
 	source string
 	object *unstructured.Unstructured
 	err    error
 }
 
-// documents reads files, the .yaml, .yml and .json files of folders, and
-// standard input for "-". The error is of a file that cannot be read; what is in
-// it is each document's.
+// readDocuments reads files, the .yaml, .yml and .json files of directories, and standard
+// input for "-". It returns an error for a file that cannot be read; errors of a document
+// are in the document.
 func readDocuments(names []string, in io.Reader) ([]rawDocument, error) {
 	var all []rawDocument
 	for _, name := range names {
@@ -57,11 +59,11 @@ func readDocuments(names []string, in io.Reader) ([]rawDocument, error) {
 	return all, nil
 }
 
-// filesOf is a file itself, or what a folder holds, by name.
+// manifestFiles returns a file itself, or the files in a directory, sorted by name.
 func manifestFiles(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("-f: there is no file or folder %s", name)
+		return nil, fmt.Errorf("-f: the path %q does not exist", name)
 	}
 	if err != nil || !info.IsDir() {
 		return []string{name}, err
@@ -74,12 +76,12 @@ func manifestFiles(name string) ([]string, error) {
 		}
 	}
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("-f: folder %s holds no .yaml, .yml or .json file", name)
+		err = fmt.Errorf("-f: directory %s contains no .yaml, .yml or .json file", name)
 	}
 	return files, err
 }
 
-// split reads the documents of a file; lists are taken apart.
+// splitDocuments reads the documents of a file. A List is replaced by its items.
 func splitDocuments(file string, text []byte) []rawDocument {
 	var found []rawDocument
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -96,7 +98,7 @@ func splitDocuments(file string, text []byte) []rawDocument {
 		switch {
 		case err != nil:
 			found = append(found, rawDocument{err: err})
-		case object == nil: // comments alone
+		case object == nil: // only comments
 		case object.IsList():
 			err := object.EachListItem(func(item runtime.Object) error {
 				found = append(found, rawDocument{object: item.(*unstructured.Unstructured)})
@@ -118,8 +120,8 @@ func splitDocuments(file string, text []byte) []rawDocument {
 	return found
 }
 
-// decode reads one document; nil for an empty one. A key that is there twice is
-// an error, as it is for kubectl.
+// decodeDocument reads one document; nil for an empty one. A duplicate key is an error, as
+// it is for kubectl.
 func decodeDocument(part []byte) (*unstructured.Unstructured, error) {
 	text, err := yaml.YAMLToJSONStrict(part)
 	if err != nil {
@@ -129,12 +131,48 @@ func decodeDocument(part []byte) (*unstructured.Unstructured, error) {
 		return nil, nil
 	}
 	if text[0] != '{' {
-		return nil, errors.New("is not an object: apiVersion, kind, metadata and spec are expected")
+		return nil, errors.New("must be an object with apiVersion, kind, metadata and spec")
 	}
 	object := &unstructured.Unstructured{}
-	// Numbers become int64 where they are whole, as in the API server.
+	// UnmarshalJSON makes whole numbers int64, as the API server does.
 	if err := object.UnmarshalJSON(text); err != nil {
 		return nil, err
 	}
 	return object, nil
+}
+
+// Document is a document of any kind.
+type Document struct {
+	// Source is the file, and the number of the document if the file has several.
+	Source string
+	Object *unstructured.Unstructured
+}
+
+// ReadAny reads the documents of files, directories and, for "-", in. They may have any
+// kind. The error begins with flag and names the document.
+func ReadAny(flag string, names []string, in io.Reader) ([]Document, error) {
+	found, err := readDocuments(names, in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "-f: "))
+	}
+	return asDocuments(flag+": ", found)
+}
+
+// ParseText reads the documents of a text. Errors name it source.
+func ParseText(source, text string) ([]Document, error) {
+	return asDocuments("", splitDocuments(source, []byte(text)))
+}
+
+func asDocuments(prefix string, found []rawDocument) ([]Document, error) {
+	var all []Document
+	for _, d := range found {
+		if d.err != nil {
+			return nil, fmt.Errorf("%s%s: %w", prefix, d.source, d.err)
+		}
+		if d.object.GetKind() == "" || d.object.GetAPIVersion() == "" {
+			return nil, fmt.Errorf("%s%s: apiVersion and kind: Required value", prefix, d.source)
+		}
+		all = append(all, Document{Source: d.source, Object: d.object})
+	}
+	return all, nil
 }

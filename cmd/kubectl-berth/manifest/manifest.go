@@ -1,6 +1,6 @@
-// Package manifest reads files of our kinds, and says of each document what the
-// API server would refuse: by the CustomResourceDefinitions that this plugin was
-// built with, and by the code that the API server runs.
+// Package manifest reads files with objects of Berth and validates them as the API server
+// would: with the CustomResourceDefinitions that this plugin was built with, and with the
+// API server's own code.
 package manifest
 
 import (
@@ -19,31 +19,30 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// Object is one document of our kinds.
+// Object is a document with a kind of Berth.
 type Object struct {
-	// Source is the file, and where it has several documents, which.
+	// Source is the file, and the number of the document if the file has several.
 	Source string
-	// Title is its kind and name.
+	// Title is kind/name.
 	Title string
-	// Refused is what the API server would refuse; empty: it stores the object.
+	// Errors are why the API server would reject the object; empty if it would store it.
 	Errors []string
-	// Profile or Config is the object as it would be stored. Both are nil where
-	// it is refused, or of another kind.
+	// Profile or Config is the object as the API server would store it. Both are nil if it would
+	// be rejected, or has another kind.
 	Profile *v1alpha1.SchedulingProfile
 	Config  *v1alpha1.PluginConfig
 }
 
-// Files is what files hold.
+// Files are the documents of files.
 type Files struct {
-	// Objects are those of our kinds, in order.
+	// Objects are the documents with a kind of Berth, in order.
 	Objects []*Object
-	// Others are the documents of kinds that are not ours.
+	// Others are the documents of other kinds.
 	Others []Document
 }
 
-// Read reads files, folders and, for "-", in. The documents are applied in order,
-// so that one may change what came before it. The error is of a file that cannot
-// be read.
+// Read reads files, directories and, for "-", in. Documents are applied in order: a document
+// may update the object of an earlier one. The error is about a file that cannot be read.
 func Read(ctx context.Context, names []string, in io.Reader) (*Files, error) {
 	known, err := crdKinds()
 	if err != nil {
@@ -93,7 +92,7 @@ func (o *Object) set(from *unstructured.Unstructured) error {
 	return nil
 }
 
-// noSuchKind says what is wrong with a document's apiVersion and kind.
+// checkKind returns errors for the apiVersion and kind of a document.
 func checkKind(gvk schema.GroupVersionKind, known map[string]crdKind) []string {
 	names := slices.Sorted(maps.Keys(known))
 	_, there := known[gvk.Kind]
@@ -101,18 +100,18 @@ func checkKind(gvk schema.GroupVersionKind, known map[string]crdKind) []string {
 	case gvk.Kind == "":
 		return []string{"kind: Required value"}
 	case gvk.GroupVersion() != v1alpha1.GroupVersion:
-		return []string{fmt.Sprintf("apiVersion: must be %s, is %s", v1alpha1.GroupVersion, gvk.GroupVersion())}
+		return []string{fmt.Sprintf("apiVersion: Unsupported value: %q: supported values: %q", gvk.GroupVersion(), v1alpha1.GroupVersion)}
 	case !there:
-		fault := fmt.Sprintf("kind: no kind %q in %s", gvk.Kind, v1alpha1.GroupVersion)
+		message := fmt.Sprintf("kind: unknown kind %q in %s", gvk.Kind, v1alpha1.GroupVersion)
 		if near := compile.Suggest(gvk.Kind, names); near != "" {
-			return []string{fmt.Sprintf("%s, did you mean %q?", fault, near)}
+			return []string{fmt.Sprintf("%s, did you mean %q?", message, near)}
 		}
-		return []string{fault + ": there are " + strings.Join(names, ", ")}
+		return []string{message + ": supported kinds: " + strings.Join(names, ", ")}
 	}
 	return nil
 }
 
-// Configs are the PluginConfigs that would be stored in the end, by name.
+// Configs returns the PluginConfigs as they are after all documents are applied, by name.
 func (f *Files) Configs() map[string]*v1alpha1.PluginConfig {
 	configs := map[string]*v1alpha1.PluginConfig{}
 	for _, o := range f.Objects {
@@ -123,8 +122,8 @@ func (f *Files) Configs() map[string]*v1alpha1.PluginConfig {
 	return configs
 }
 
-// Profiles are the profiles that would be stored in the end, in the order in
-// which their names came.
+// Profiles returns the profiles as they are after all documents are applied, in the order in
+// which their names first appear.
 func (f *Files) Profiles() []*v1alpha1.SchedulingProfile {
 	var profiles []*v1alpha1.SchedulingProfile
 	for _, o := range f.Objects {

@@ -1,5 +1,5 @@
-// Package profiles is `kubectl berth profiles`: what runs under each name, and
-// why what is written does not.
+// Package profiles is `kubectl berth profiles`: it lists what is running under each name,
+// and why a spec is not running.
 package profiles
 
 import (
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
@@ -17,21 +18,21 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "profiles", Arguments: "[NAME...] [-w] [-o FORMAT]",
-	Short: "List the SchedulingProfiles: what runs, and why what is written does not",
-	Long: `GEN is the generation as written, RUNS the generation that runs, and HASH names
-all that decides: a PluginConfig that is edited changes the hash alone. A profile
-that is not ready is told in a sentence below the table; while watching, in the
-column REASON.`,
+	Short: "List SchedulingProfiles: what is running, and why a spec is not",
+	Long: `GEN is metadata.generation and RUNNING the generation that is running. HASH identifies
+the profile with its arguments: an edit of a PluginConfig changes the hash and not the
+generation. Below the table, a sentence says why a profile is not Ready; with --watch,
+only the column REASON does.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"watch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for --watch"},
 	},
 	Examples: []verb.Example{
-		{Description: "What runs, and what does not?", Command: "kubectl berth profiles"},
-		{Description: "What became of an edit?", Command: "kubectl berth profiles batch --watch"},
+		{Description: "What is running?", Command: "kubectl berth profiles"},
+		{Description: "Watch an edit take effect", Command: "kubectl berth profiles batch --watch"},
 	},
 }
 
@@ -53,7 +54,7 @@ func New(env verb.Env) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, names []string) error {
-	object, err := o.output.Printer()
+	print, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
@@ -68,12 +69,12 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if object == nil {
+	if print == nil {
 		return o.printTable(profiles)
 	}
 	if len(names) == 1 || o.output.Name() {
 		for i := range profiles {
-			if err := object(withKind(&profiles[i]), o.Out); err != nil {
+			if err := print(withKind(&profiles[i]), o.Out); err != nil {
 				return err
 			}
 		}
@@ -84,40 +85,40 @@ func (o *options) run(ctx context.Context, names []string) error {
 	for i := range list.Items {
 		withKind(&list.Items[i])
 	}
-	return object(list, o.Out)
+	return print(list, o.Out)
 }
 
-// typed is the profile with the kind that clients leave out.
+// withKind sets apiVersion and kind, which clients leave empty.
 func withKind(p *v1alpha1.SchedulingProfile) *v1alpha1.SchedulingProfile {
 	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	return p
 }
 
-// follow prints the profiles, and each again that changes in what is shown.
+// watchProfiles prints the profiles, and each again when a printed field of it changes.
 func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names []string) error {
-	object, err := o.output.Printer()
+	print, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
 	table := show.NewTable(o.Out, o.output.Wide(), columns)
 	last := map[string]string{}
-	change := func(p *v1alpha1.SchedulingProfile, gone bool) error {
-		if object != nil {
-			return object(withKind(p), o.Out)
+	change := func(p *v1alpha1.SchedulingProfile, deleted bool) error {
+		if print != nil {
+			return print(withKind(p), o.Out)
 		}
 		row := o.row(p)
-		if gone {
+		if deleted {
 			row[1], row[2] = "Deleted", "False"
 		}
-		seen := fmt.Sprint(row[:len(row)-agingCells])
-		if last[p.Name] == seen {
+		shown := fmt.Sprint(row[:len(row)-agingCells])
+		if last[p.Name] == shown {
 			return nil
 		}
-		last[p.Name] = seen
+		last[p.Name] = shown
 		return table.Print(row)
 	}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
-		if object == nil {
+		if print == nil {
 			var rows [][]any
 			for i := range profiles {
 				row := o.row(&profiles[i])
@@ -138,7 +139,7 @@ func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names [
 
 func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 	if len(profiles) == 0 {
-		_, err := fmt.Fprintln(o.ErrOut, "There is no SchedulingProfile.")
+		_, err := fmt.Fprintln(o.ErrOut, "No SchedulingProfiles found.")
 		return err
 	}
 	var rows [][]any
@@ -158,16 +159,52 @@ func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 	return nil
 }
 
-// trouble is a sentence on a profile that is not ready, or not judged yet.
+// notReadyMessage says why a profile is not Ready, or that its generation is not observed
+// yet; empty otherwise.
 func notReadyMessage(p *v1alpha1.SchedulingProfile) string {
 	ready := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil:
-		return p.Name + ": nobody has looked at it yet; is Berth running? `kubectl berth check` says so"
+		return p.Name + ": Berth has not observed it yet; `kubectl berth check` tells whether Berth is running"
 	case ready.ObservedGeneration < p.Generation:
-		return fmt.Sprintf("%s: generation %d has not been looked at yet", p.Name, p.Generation)
+		return fmt.Sprintf("%s: Berth has not observed generation %d yet", p.Name, p.Generation)
 	case ready.Status == metav1.ConditionTrue:
 		return ""
 	}
-	return fmt.Sprintf("%s is not ready, %s: %s", p.Name, ready.Reason, ready.Message)
+	return fmt.Sprintf("%s: not Ready (%s): %s", p.Name, ready.Reason, ready.Message)
+}
+
+var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Running", "Hash", "Pending", "Bound"),
+	show.Column{Name: "Revision", Wide: true}, show.Column{Name: "Configs", Wide: true},
+	show.Column{Name: "Last"}, show.Column{Name: "Age"})
+
+// agingCells is the number of cells at the end of a row that change with time.
+const agingCells = 2
+
+func (o *options) row(p *v1alpha1.SchedulingProfile) []any {
+	status, reason := "Unknown", "NotObserved"
+	ready := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionReady))
+	if ready != nil && ready.ObservedGeneration == p.Generation {
+		status, reason = string(ready.Status), ready.Reason
+	}
+	running, revision, configs := any(show.None), "", ""
+	programmed := ptr.Deref(p.Status.Programmed, v1alpha1.ProgrammedProfile{})
+	if p.Status.Programmed != nil {
+		running, revision = programmed.Generation, programmed.Revision
+	}
+	for i, c := range programmed.Configs {
+		if i > 0 {
+			configs += ","
+		}
+		configs += c.Name
+	}
+	row := []any{
+		p.Name, p.Spec.State, status, reason, p.Generation, running, show.OrNone(programmed.Hash),
+		ptr.Deref(p.Status.Queue, v1alpha1.QueueStatus{}).Pending, ptr.Deref(p.Status.Totals, v1alpha1.DecisionTotals{}).Bound,
+	}
+	if o.output.Wide() {
+		row = append(row, show.OrNone(revision), show.OrNone(configs))
+	}
+	return append(row,
+		show.Age(ptr.Deref(p.Status.LastDecisionTime, metav1.Time{}), o.Now()), show.Age(p.CreationTimestamp, o.Now()))
 }

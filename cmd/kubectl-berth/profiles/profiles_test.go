@@ -14,12 +14,12 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// house are three profiles: one that is well, one whose edit was refused, and
-// one that nobody has looked at.
+// testProfiles are a profile that is Ready, one whose edit was rejected, and one that Berth
+// has not observed.
 func testProfiles() []client.Object {
 	batch := plugin.Profile("batch", 6)
-	runs := plugin.Revision(batch, 1)
-	batch = plugin.Running(batch, runs, 6)
+	running := plugin.Revision(batch, 1)
+	batch = plugin.Running(batch, running, 6)
 	batch.Status.Programmed.Configs = []v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 4}}
 	batch.Status.Queue.Pending, batch.Status.Totals.Bound = 12, 84120
 	last := plugin.Ago(3 * time.Second)
@@ -30,43 +30,43 @@ func testProfiles() []client.Object {
 }
 
 func TestProfiles(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 		fail    func(string, any) error
 	}{
-		"one is well, one is refused and one is new": {objects: testProfiles()},
-		"in wide columns":       {objects: testProfiles(), args: []string{"-o", "wide"}},
-		"one alone as YAML":     {objects: testProfiles(), args: []string{"fresh", "-o", "yaml"}},
-		"two by name":           {objects: testProfiles(), args: []string{"web", "batch", "-o", "name"}},
-		"a misspelled name":     {objects: testProfiles(), args: []string{"bacth"}},
-		"a name like no other":  {objects: testProfiles(), args: []string{"kubernetes"}},
-		"a format that is none": {objects: testProfiles(), args: []string{"-o", "xml"}},
-		"there is none":         {},
+		"one Ready, one rejected and one new": {objects: testProfiles()},
+		"in wide columns":                     {objects: testProfiles(), args: []string{"-o", "wide"}},
+		"one alone as YAML":                   {objects: testProfiles(), args: []string{"fresh", "-o", "yaml"}},
+		"two by name":                         {objects: testProfiles(), args: []string{"web", "batch", "-o", "name"}},
+		"a misspelled name":                   {objects: testProfiles(), args: []string{"bacth"}},
+		"a name without a similar one":        {objects: testProfiles(), args: []string{"kubernetes"}},
+		"an unsupported format":               {objects: testProfiles(), args: []string{"-o", "xml"}},
+		"no profiles":                         {},
 		"the CRDs are not installed": {fail: func(string, any) error {
 			return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "berth.dev", Kind: "SchedulingProfile"}, SearchedVersions: []string{"v1alpha1"}}
 		}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, c.objects...)
-			stage.Fail = c.fail
-			plugin.Golden(t, sentence, stage.Run(New, c.args...), strings.Contains(sentence, "wide"))
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, c.objects...)
+			env.Fail = c.fail
+			plugin.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "wide"))
 		})
 	}
 }
 
 func TestAWatchPrintsOnlyWhatChanges(t *testing.T) {
-	stage := plugin.New(t, testProfiles()...)
-	await := stage.Watch(New, "--watch")
+	env := plugin.New(t, testProfiles()...)
+	await := env.Watch(New, "--watch")
 	await("fresh")
 	edit := func(name string, change func(*v1alpha1.SchedulingProfile)) {
 		t.Helper()
 		p := &v1alpha1.SchedulingProfile{}
-		if err := stage.Client.Get(t.Context(), client.ObjectKey{Name: name}, p); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: name}, p); err != nil {
 			t.Fatal(err)
 		}
 		change(p)
-		if err := stage.Client.Update(t.Context(), p); err != nil {
+		if err := env.Client.Update(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}

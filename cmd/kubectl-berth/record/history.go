@@ -8,45 +8,45 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// history is what the API server told of a cluster: its state, and the changes
-// since, those of one kind in their order.
+// history is what the API server reported about a cluster: its initial state, and the
+// changes since. The changes of one kind are in order.
 type history struct {
-	// profile and hash are of the decisions that are to be decided again.
+	// profile and hash are those of the decisions to replay.
 	profile, hash string
 
 	nodes []*v1.Node
-	// nodeOrder is the order of the nodes as --node-order has it; nil: not given.
+	// nodeOrder is the order of --node-order; nil if it was not given.
 	nodeOrder []string
 	pods      []*v1.Pod
 	others    []state.Object
-	// podsAt is the resource version of the list of pods.
+	// podsVersion is the resource version of the list of pods.
 	podsVersion uint64
 
 	changes []change
-	// nodesTo is how far the changes of nodes are known.
+	// nodesVersion is the resource version up to which the changes of nodes are known.
 	nodesVersion uint64
 
-	// known are pods by their newest version, born is when those came that did so
-	// since the list.
+	// known are the newest versions of the pods, createdAt the resource versions of those that
+	// were created after the list.
 	known     map[types.UID]*v1.Pod
 	createdAt map[types.UID]uint64
 	decisions []recordedDecision
 }
 
-// change is one thing that happened to one object.
+// change is a change of one object.
 type change struct {
 	version uint64
 	object  state.Object
 	deleted bool
 }
 
-// decided is a decision of Berth's that was read off a pod.
+// recordedDecision is a decision of Berth that was read from the annotation of a pod.
 type recordedDecision struct {
 	decision.Decision
-	// pod is as it was before it had a node.
+	// pod is the pod before it was bound.
 	pod *v1.Pod
-	// heard is how far whoever decided had come in the changes of pods, for all
-	// that is known: it had heard of the pod itself.
+	// podsObserved is the resource version up to which the leader had observed pods, at least:
+	// it had observed the pod itself.
 	podsObserved uint64
 }
 
@@ -54,7 +54,7 @@ func newHistory(profile, hash string) *history {
 	return &history{profile: profile, hash: hash, known: map[types.UID]*v1.Pod{}, createdAt: map[types.UID]uint64{}}
 }
 
-// begin takes the state that the changes start from.
+// addInitial adds an object of the initial state.
 func (h *history) addInitial(object state.Object) {
 	switch o := object.(type) {
 	case *v1.Node:
@@ -68,15 +68,15 @@ func (h *history) addInitial(object state.Object) {
 	}
 }
 
-// add takes a change. It reports whether it tells of a decision of the profile.
-func (h *history) addChange(object state.Object, gone bool) (ours bool) {
-	c := change{version: resourceVersion(object), object: object, deleted: gone}
+// addChange adds a change. It reports whether the change is a decision of the profile.
+func (h *history) addChange(object state.Object, deleted bool) (isDecision bool) {
+	c := change{version: resourceVersion(object), object: object, deleted: deleted}
 	switch o := object.(type) {
 	case *v1.Node:
 		h.nodesVersion = max(h.nodesVersion, c.version)
 	case *v1.Pod:
 		before, known := h.known[o.UID]
-		if gone {
+		if deleted {
 			delete(h.known, o.UID)
 			delete(h.createdAt, o.UID)
 			break
@@ -86,24 +86,24 @@ func (h *history) addChange(object state.Object, gone bool) (ours bool) {
 		case !known && o.Spec.NodeName == "":
 			h.createdAt[o.UID] = c.version
 		case known && before.Spec.NodeName == "" && o.Spec.NodeName != "":
-			ours = h.addDecision(before, o)
+			isDecision = h.addDecision(before, o)
 		}
 	}
 	h.changes = append(h.changes, c)
-	return ours
+	return isDecision
 }
 
-// placed reads a decision off a pod that has a node since it was last heard of.
-func (h *history) addDecision(before, after *v1.Pod) (ours bool) {
+// addDecision reads the decision from a pod that was bound by this change.
+func (h *history) addDecision(before, after *v1.Pod) (isDecision bool) {
 	d, err := decision.ParseAnnotation(after.Annotations[decision.AnnotationKey])
 	if err != nil || d.Walk.Seq == 0 || d.Profile != after.Spec.SchedulerName || d.Node != after.Spec.NodeName {
-		return false // somebody else's
+		return false // of another scheduler
 	}
 	h.decisions = append(h.decisions, recordedDecision{Decision: d, pod: before, podsObserved: max(d.Walk.Pods, h.createdAt[after.UID])})
 	return d.Profile == h.profile && d.Hash == h.hash
 }
 
-// complete says whether all is known that the decisions had heard of.
+// complete reports whether everything is known that the decisions had observed.
 func (h *history) complete() bool {
 	for i := range h.decisions {
 		if h.decisions[i].Walk.Nodes > h.nodesVersion {

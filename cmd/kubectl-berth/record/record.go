@@ -1,12 +1,14 @@
-// Package record is `kubectl berth record`: what a profile decides on a live
-// cluster, written down so that it can be decided again without one.
+// Package record is `kubectl berth record`: it writes a log of the decisions that a profile
+// makes on a live cluster, so that they can be replayed without the cluster.
 package record
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,16 +16,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-// After the end, what was decided before it may still come: binds that are under
-// way, and changes that Berth had heard of.
+// minDrain and maxDrain bound how long changes are received after the end. Earlier decisions
+// may still arrive: bindings in progress, and changes that Berth had observed.
 const (
 	minDrain = 2 * time.Second
 	maxDrain = 10 * time.Second
@@ -37,7 +43,7 @@ type options struct {
 	duration                  time.Duration
 	pods                      int
 	cluster                   *cluster.Cluster
-	// notes are what is to be known of the log, faults what it lacks that decides.
+	// notes are printed at the end; gaps are what the log lacks that decisions depend on.
 	notes, gaps []string
 }
 
@@ -49,11 +55,11 @@ func New(env verb.Env) *cobra.Command {
 		return o.run(cmd.Context())
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&o.profile, "profile", "", "the SchedulingProfile whose decisions are recorded; may be left out where there is one")
-	flags.StringVar(&o.profileOut, "profile-out", "", "where the profile is written; LOG.jsonl.profile.yaml if left out")
-	flags.StringVar(&o.orderFile, "node-order", "", "file with the order of the nodes, as /debug/berth/order of the manager says it; guessed, and checked, if left out")
-	flags.DurationVar(&o.duration, "for", 0, "how long to record; 0: until --pods, or ^C")
-	flags.IntVar(&o.pods, "pods", 0, "end after so many decisions of the profile; 0: do not count")
+	flags.StringVar(&o.profile, "profile", "", "the SchedulingProfile whose decisions are recorded; optional if only one exists")
+	flags.StringVar(&o.profileOut, "profile-out", "", "the file that the profile is written to (default: LOG.jsonl.profile.yaml)")
+	flags.StringVar(&o.orderFile, "node-order", "", "file with the order of the nodes, the output of /debug/berth/order of the manager (default: inferred and verified)")
+	flags.DurationVar(&o.duration, "for", 0, "how long to record; 0: until --pods or ^C")
+	flags.IntVar(&o.pods, "pods", 0, "end after this many decisions of the profile; 0 for no limit")
 	cmd.ValidArgsFunction = complete.FirstArgument(complete.Files)
 	complete.RegisterFlag(cmd, "profile", complete.Profiles(env, ""))
 	return cmd
@@ -62,9 +68,9 @@ func New(env verb.Env) *cobra.Command {
 func (o *options) run(ctx context.Context) (err error) {
 	switch {
 	case o.duration < 0:
-		return fmt.Errorf("--for: must be at least 0, is %v", o.duration)
+		return fmt.Errorf("--for: Invalid value: %v: must be greater than or equal to 0", o.duration)
 	case o.pods < 0:
-		return fmt.Errorf("--pods: must be at least 0, is %d", o.pods)
+		return fmt.Errorf("--pods: Invalid value: %d: must be greater than or equal to 0", o.pods)
 	}
 	if o.profileOut == "" {
 		o.profileOut = o.file + ".profile.yaml"
@@ -81,14 +87,14 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(o.file) // that it may be written is known before the span
+	out, err := os.Create(o.file) // before recording, so that an error is not reported at the end
 	if err != nil {
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, out.Close())
 		if err != nil && !errors.Is(err, verb.ErrFindings) {
-			_ = os.Remove(o.file) // half a log, or none, would be taken for one
+			_ = os.Remove(o.file) // an incomplete log could be mistaken for a log
 		}
 	}()
 	if err := o.writeProfile(profile); err != nil {
@@ -105,7 +111,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	return o.writeLog(out, profile, h, r)
 }
 
-// which is the profile that is recorded.
+// selectProfile returns the profile to record.
 func (o *options) selectProfile(ctx context.Context) (*state.Profile, error) {
 	if o.profile == "" {
 		all, err := o.cluster.Profiles(ctx)
@@ -113,7 +119,7 @@ func (o *options) selectProfile(ctx context.Context) (*state.Profile, error) {
 		case err != nil:
 			return nil, err
 		case len(all) != 1:
-			return nil, fmt.Errorf("--profile: say which, there are %d SchedulingProfiles", len(all))
+			return nil, fmt.Errorf("--profile: Required value: there are %d SchedulingProfiles", len(all))
 		}
 		o.profile = all[0].Name
 	}
@@ -124,8 +130,8 @@ func (o *options) note(format string, args ...any) {
 	o.notes = append(o.notes, fmt.Sprintf(format, args...))
 }
 
-// sources are what is listed and watched: nodes and pods first, without which there
-// is no log.
+// sources returns the kinds that are listed and watched, nodes and pods first: the log needs
+// both.
 func (o *options) sources() []*source {
 	all := []*source{
 		{ReadableKind: state.ReadableKind{List: &v1.NodeList{}, Name: "nodes"}},
@@ -140,14 +146,14 @@ func (o *options) sources() []*source {
 	return all
 }
 
-// watch gathers what happens until the span is over.
+// watch collects changes until the recording ends.
 func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error) {
 	h := newHistory(p.Name, p.Hash)
 	h.nodeOrder = o.nodeOrder
-	// What comes after ^C belongs to what came before.
+	// Changes that arrive after ^C belong to decisions made before.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	news := make(chan watchEvent, 1000)
+	events := make(chan watchEvent, 1000)
 	for _, s := range o.sources() {
 		err := s.list(ctx, h.addInitial)
 		switch {
@@ -156,66 +162,161 @@ func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error)
 			o.gaps = append(o.gaps, s.Name)
 			continue
 		case err != nil && s.IfUnreadable != "" && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
-			continue // an older API server has none
+			continue // an older API server does not serve it
 		case err != nil:
-			return nil, fmt.Errorf("%s: without them there is no log: %w", s.Name, cluster.UserError(err))
+			return nil, fmt.Errorf("%s: the log needs them: %w", s.Name, cluster.UserError(err))
 		}
 		switch s.List.(type) {
 		case *v1.PodList:
 			h.podsVersion = s.listVersion()
-		case *v1.NodeList: // Berth may have heard of one that is gone
+		case *v1.NodeList: // Berth may have observed one that is deleted
 			h.nodesVersion = max(h.nodesVersion, s.listVersion())
 		}
-		go s.watchAll(watching, news)
+		go s.watchAll(watching, events)
 	}
 	fmt.Fprintf(o.ErrOut, "Recording profile %s: %s, %s.\n", p.Name, show.Count(len(h.nodes), "node"), show.Count(len(h.pods), "pod"))
-	return h, o.collect(ctx, h, news)
+	return h, o.collect(ctx, h, events)
 }
 
-// gather takes news until the span is over, and then what was decided before.
-func (o *options) collect(ctx context.Context, h *history, news <-chan watchEvent) error {
-	var over <-chan time.Time
+// collect takes changes until the recording ends, and then those that earlier decisions had
+// observed.
+func (o *options) collect(ctx context.Context, h *history, events <-chan watchEvent) error {
+	var end <-chan time.Time
 	if o.duration > 0 {
-		over = time.After(o.duration)
+		end = time.After(o.duration)
 	}
 	for decisions := 0; o.pods == 0 || decisions < o.pods; {
 		select {
-		case t := <-news:
-			if t.err != nil {
-				return o.endEarly(t.err)
+		case e := <-events:
+			if e.err != nil {
+				return o.endEarly(e.err)
 			}
-			if h.addChange(t.object, t.deleted) {
+			if h.addChange(e.object, e.deleted) {
 				decisions++
 			}
 			continue
-		case <-over:
+		case <-end:
 		case <-ctx.Done():
 		}
 		break
 	}
-	quiet, late := time.After(minDrain), time.After(maxDrain)
-	for settled := false; !settled || !h.complete(); {
+	minimum, maximum := time.After(minDrain), time.After(maxDrain)
+	for drained := false; !drained || !h.complete(); {
 		select {
-		case t := <-news:
-			if t.err != nil {
-				return o.endEarly(t.err)
+		case e := <-events:
+			if e.err != nil {
+				return o.endEarly(e.err)
 			}
-			h.addChange(t.object, t.deleted)
-		case <-quiet:
-			settled = true
-		case <-late:
+			h.addChange(e.object, e.deleted)
+		case <-minimum:
+			drained = true
+		case <-maximum:
 			return nil
 		}
 	}
 	return nil
 }
 
-// broken ends the record early, unless there is none without what is lost.
+// endEarly ends the recording after the error of a watch.
 func (o *options) endEarly(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	o.gaps = append(o.gaps, "watch")
-	o.note("the record ends early: %v", err)
+	o.note("the recording ended early: %v", err)
 	return nil
+}
+
+// Verb describes the verb.
+var Verb = verb.Verb{
+	Name: "record", Arguments: "LOG.jsonl [--profile NAME] [--for DURATION] [--pods N] [--node-order FILE] [--profile-out FILE]",
+	Short: "Record decisions so that they can be replayed",
+	Long: `Lists and then watches the objects that schedulers read, and writes a log: the initial
+state, and then each change and each decision of the profile, in the order in which Berth
+observed them. It also writes the running profile, with its arguments inline. A replay
+needs these two files and no cluster:
+
+  go run ./test/replay --profile LOG.jsonl.profile.yaml LOG.jsonl
+
+The order is read from the annotation berth.dev/decision. It has the number of the
+attempt, the node at which the iteration over nodes started, and the resource versions of
+nodes and pods that Berth had observed. Only the placement is recorded, and not replayed,
+of pods that another profile, generation or scheduler bound, that have no annotation, or
+whose decision was made before the first one of the log.
+
+The log does not contain what is not visible from outside: failed attempts (except for the
+node at which the next one starts), resources that were reserved for a pod that was not
+bound in the end, and a nomination before it is in the status of the pod. The order in
+which Berth iterates over nodes is inferred with the help of a checksum. If no likely order
+has that checksum, nothing is recorded: set --node-order to the output of
+/debug/berth/order of the leader. A note names each kind that may not be read, and what
+that means. Commands, arguments, environment variables and probes of containers are left
+out, since no decision depends on them.
+
+record ends after --for, after --pods, or with ^C, and then writes the log. It is an error
+if no decision can be replayed; then there is no log. When another leader takes over, the
+log ends with the last decision of the previous one.`,
+	Permissions: append([]verb.Permission{
+		{Verbs: []string{"list", "watch"}, Resource: "nodes"},
+		{Verbs: []string{"list", "watch"}, Resource: "pods"},
+		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace, Purpose: "for the running revision"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "without a stored revision"},
+		{Verbs: []string{"list", "watch"}, Resource: "namespaces", Purpose: "for namespaceSelectors"},
+		{Verbs: []string{"list", "watch"}, Resource: "services", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Resource: "replicationcontrollers", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "replicasets", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "statefulsets", Purpose: "for default spreading"},
+		{Verbs: []string{"list", "watch"}, Group: "policy", Resource: "poddisruptionbudgets", Purpose: "for preemption"},
+		{Verbs: []string{"list", "watch"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for resources that are backed by devices"},
+	}, state.StoragePermissions("for pods with volumes", "list", "watch")...),
+	Examples: []verb.Example{
+		{Description: "Record ten minutes", Command: "kubectl berth record day.jsonl --for 10m"},
+		{Description: "Record 500 decisions of one profile", Command: "kubectl berth record batch.jsonl --profile batch --pods 500"},
+	},
+	OnSuccess: "the log is written", OnFindings: "the log is written, but ends early or lacks something that decisions depend on, as the notes say",
+}
+
+// writeProfile writes the running profile with its arguments inline.
+func (o *options) writeProfile(p *state.Profile) error {
+	whole, err := compile.SelfContained(p.Source, p.Configs)
+	if err != nil {
+		return fmt.Errorf("SchedulingProfile %s: %w", p.Name, err)
+	}
+	text, err := yaml.JSONToYAML(whole)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.profileOut, text, 0o644)
+}
+
+// writeLog writes the log and prints a summary.
+func (o *options) writeLog(out io.Writer, p *state.Profile, h *history, r *recording) error {
+	if r.replayed == 0 {
+		return fmt.Errorf("profile %s made no decision that can be replayed: no log is written%s", p.Name, gapsSuffix(r.gaps))
+	}
+	if err := log.WriteAll(out, r.ops); err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	if r.notReplayed > 0 {
+		o.note("%s not replayed, only the placement is recorded: of another profile or generation, or in progress when recording started", show.Count(r.notReplayed, "decision"))
+	}
+	o.notes = append(o.notes, r.gaps...)
+	for _, note := range o.notes {
+		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
+	}
+	_, err := fmt.Fprintf(o.Out, "%s of profile %s, hash %s, in %s.\nReplay with: go run ./test/replay --profile %s %s\n",
+		show.Count(r.replayed, "decision"), p.Name, h.hash, show.Count(len(r.ops), "line"), o.profileOut, o.file)
+	if err == nil && len(o.gaps)+len(r.gaps) > 0 {
+		return verb.ErrFindings
+	}
+	return err
+}
+
+// gapsSuffix formats what the log lacks for the end of a message.
+func gapsSuffix(faults []string) string {
+	if len(faults) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(faults, "; ")
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 )
 
-// pause is how long an API server is left alone that ended a watch, page how many
-// objects it is asked for at once.
+// rewatchDelay is the time between the end of a watch and the next one, pageSize how many
+// objects are listed at a time.
 const (
 	rewatchDelay = time.Second
 	pageSize     = 500
 )
 
-// told is one thing that a watch told, or why it cannot go on.
+// watchEvent is an event of a watch, or the error that ended it.
 type watchEvent struct {
 	object  state.Object
 	deleted bool
 	err     error
 }
 
-// source is one kind that is listed and then watched.
+// source lists and then watches one kind.
 type source struct {
 	state.ReadableKind
 	client  client.WithWatch
@@ -42,7 +42,7 @@ type source struct {
 
 var trim = eventhandlers.Trim(false)
 
-// trimmed leaves out what nobody reads to decide.
+// trimObject removes the fields that no decision depends on.
 func trimObject(o runtime.Object) state.Object {
 	if _, err := trim(o); err != nil {
 		return nil
@@ -51,7 +51,7 @@ func trimObject(o runtime.Object) state.Object {
 	return object
 }
 
-// list hands over what there is, and remembers its version.
+// list calls use with every object, and stores the resource version of the list.
 func (s *source) list(ctx context.Context, use func(state.Object)) error {
 	options := s.options
 	options.Limit = pageSize
@@ -70,23 +70,23 @@ func (s *source) list(ctx context.Context, use func(state.Object)) error {
 	}
 }
 
-// at is the version of the list.
+// listVersion returns the resource version of the list.
 func (s *source) listVersion() uint64 {
 	n, _ := strconv.ParseUint(s.version, 10, 64)
 	return n
 }
 
-// follow tells of all changes from the list on, until ctx ends.
+// watchAll sends all changes after the list, until ctx ends.
 func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
-	tell := func(t watchEvent) {
+	send := func(e watchEvent) {
 		select {
-		case to <- t:
+		case to <- e:
 		case <-ctx.Done():
 		}
 	}
 	for ctx.Err() == nil {
-		if err := s.watch(ctx, tell); err != nil && ctx.Err() == nil {
-			tell(watchEvent{err: fmt.Errorf("watching %s: %w", s.Name, cluster.UserError(err))})
+		if err := s.watch(ctx, send); err != nil && ctx.Err() == nil {
+			send(watchEvent{err: fmt.Errorf("watching %s: %w", s.Name, cluster.UserError(err))})
 			return
 		}
 		select {
@@ -96,9 +96,8 @@ func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
 	}
 }
 
-// watch tells of changes until the API server ends that. The error is one after
-// which changes are lost.
-func (s *source) watch(ctx context.Context, tell func(watchEvent)) error {
+// watch sends changes until the API server ends the watch. After an error, changes are lost.
+func (s *source) watch(ctx context.Context, send func(watchEvent)) error {
 	options := s.options
 	options.Raw = &metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true}
 	w, err := s.client.Watch(ctx, s.List.DeepCopyObject().(client.ObjectList), &options)
@@ -116,7 +115,7 @@ func (s *source) watch(ctx context.Context, tell func(watchEvent)) error {
 		}
 		s.version = object.GetResourceVersion()
 		if e.Type != watch.Bookmark {
-			tell(watchEvent{object: object, deleted: e.Type == watch.Deleted})
+			send(watchEvent{object: object, deleted: e.Type == watch.Deleted})
 		}
 	}
 	return nil

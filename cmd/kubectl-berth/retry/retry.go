@@ -1,5 +1,5 @@
-// Package retry is `kubectl berth retry`: it has the spec of a profile tried again
-// that does not run.
+// Package retry is `kubectl berth retry`: it makes Berth build the spec of a profile again
+// that is not running.
 package retry
 
 import (
@@ -21,25 +21,25 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// fieldManager owns the annotation.
+// fieldManager is the owner of the annotation.
 const fieldManager = "kubectl-berth"
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "retry", Arguments: "PROFILE",
-	Short: "Try the spec of a profile again that does not run",
-	Long: `Sets the annotation berth.dev/retry on the profile. Berth then builds its spec at
-once, also where it is blamed for crashes of the scheduler (CrashedOnProbation): what
-speaks against the spec is cleared, and counted anew. A spec that is refused, or waits
-for approval, has to be changed or approved instead.`,
+	Short: "Build the spec of a profile again that is not running",
+	Long: `Sets the annotation berth.dev/retry on the profile. Berth then builds its spec at once,
+also if it is blamed for crashes of the scheduler (CrashedOnProbation): the recorded
+crashes are cleared and counted from zero. A spec that is rejected must be changed
+instead, and one that waits for approval must be approved.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 	},
 	Examples: []verb.Example{
-		{Description: "Build a profile at once that could not be built", Command: "kubectl berth retry batch"},
-		{Description: "The node that killed the scheduler is mended: try the profile again, and wait", Command: "kubectl berth retry batch && kubectl wait --for=condition=Programmed sprof/batch"},
+		{Description: "Retry a profile that could not be built", Command: "kubectl berth retry batch"},
+		{Description: "Retry after the cause of a crash is fixed, and wait", Command: "kubectl berth retry batch && kubectl wait --for=condition=Programmed sprof/batch"},
 	},
-	OnSuccess: "it is tried again, or runs as written",
+	OnSuccess: "a retry is requested, or the spec is running",
 }
 
 type options struct{ verb.Env }
@@ -61,8 +61,8 @@ func (o *options) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if runs := p.Status.Programmed; runs != nil && currentCondition(p, v1alpha1.ConditionProgrammed, metav1.ConditionTrue) != nil {
-		return o.printLine(fmt.Sprintf("SchedulingProfile %s runs as it is written, generation %d with hash %s; there is nothing to try again", name, runs.Generation, runs.Hash))
+	if programmed := p.Status.Programmed; programmed != nil && currentCondition(p, v1alpha1.ConditionProgrammed, metav1.ConditionTrue) != nil {
+		return o.printLine(fmt.Sprintf("SchedulingProfile %s is running its spec, generation %d, hash %s: nothing to retry", name, programmed.Generation, programmed.Hash))
 	}
 	if err := retryCannotHelp(p); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (o *options) run(ctx context.Context, name string) error {
 	if err := c.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
 		return fmt.Errorf("SchedulingProfile %s: %w", name, cluster.UserError(err))
 	}
-	return o.printLine(fmt.Sprintf("SchedulingProfile %s, generation %d, is tried again. To wait until it runs: kubectl wait --for=condition=Programmed sprof/%s", name, p.Generation, name))
+	return o.printLine(fmt.Sprintf("SchedulingProfile %s: retry of generation %d requested. Wait for it with: kubectl wait --for=condition=Programmed sprof/%s", name, p.Generation, name))
 }
 
 func (o *options) printLine(text string) error {
@@ -85,21 +85,21 @@ func (o *options) printLine(text string) error {
 	return err
 }
 
-// hopeless says why trying again changes nothing; nil where it may.
+// retryCannotHelp returns why a retry would change nothing; nil if it may help.
 func retryCannotHelp(p *v1alpha1.SchedulingProfile) error {
 	for _, t := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionResolvedRefs} {
 		if c := currentCondition(p, t, metav1.ConditionFalse); c != nil {
-			return fmt.Errorf("SchedulingProfile %s: trying again cannot help, change what is wrong: %s", p.Name, c.Message)
+			return fmt.Errorf("SchedulingProfile %s: a retry would not help, fix the spec: %s", p.Name, c.Message)
 		}
 	}
 	if c := currentCondition(p, v1alpha1.ConditionProgrammed, metav1.ConditionFalse); c != nil && c.Reason == string(v1alpha1.ReasonAwaitingApproval) {
-		return fmt.Errorf("SchedulingProfile %s: trying again cannot help, it waits for approval: %s", p.Name, c.Message)
+		return fmt.Errorf("SchedulingProfile %s: a retry would not help, approve the spec: %s", p.Name, c.Message)
 	}
 	return nil
 }
 
-// is returns a condition that has a status and speaks of the profile as it is
-// written; nil where there is none.
+// currentCondition returns the condition of a type if it has this status and is about the
+// current generation; nil otherwise.
 func currentCondition(p *v1alpha1.SchedulingProfile, t v1alpha1.ConditionType, status metav1.ConditionStatus) *metav1.Condition {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(t))
 	if c == nil || c.Status != status || c.ObservedGeneration != p.Generation {

@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// batch is a profile with one condition; its generation 3 runs where runs says so.
+// profileWithCondition is batch with one condition.
 func profileWithCondition(t v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) *v1alpha1.SchedulingProfile {
 	p := plugin.Profile("batch", 3)
 	p.Status.Conditions = []metav1.Condition{{
@@ -29,36 +29,36 @@ func crashedProfile() *v1alpha1.SchedulingProfile {
 }
 
 func TestRetry(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		profile *v1alpha1.SchedulingProfile
 		name    string
 	}{
-		"a profile that crashed":                 {crashedProfile(), "batch"},
-		"a profile that could not be built":      {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed, "nothing runs"), "batch"},
-		"a profile that runs":                    {runningProfile(), "batch"},
-		"a profile that is refused":              {profileWithCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonUnknownPlugin, `nothing runs; generation 3 refused: no plugin "NoSuch"`), "batch"},
-		"a profile that waits for approval":      {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonAwaitingApproval, "nothing runs; generation 3 waits for approval"), "batch"},
-		"a profile that there is not":            {crashedProfile(), "bacth"},
-		"a profile that Berth has not looked at": {plugin.Profile("batch", 3), "batch"},
+		"a profile that crashed":                {crashedProfile(), "batch"},
+		"a profile that could not be built":     {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed, "nothing runs"), "batch"},
+		"a profile that is running":             {runningProfile(), "batch"},
+		"a profile that is rejected":            {profileWithCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonUnknownPlugin, `nothing runs; generation 3 refused: no plugin "NoSuch"`), "batch"},
+		"a profile that waits for approval":     {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonAwaitingApproval, "nothing runs; generation 3 waits for approval"), "batch"},
+		"a profile that does not exist":         {crashedProfile(), "bacth"},
+		"a profile that Berth has not observed": {plugin.Profile("batch", 3), "batch"},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, c.profile).Run(New, c.name), false)
+		t.Run(name, func(t *testing.T) {
+			plugin.Golden(t, name, plugin.New(t, c.profile).Run(New, c.name), false)
 		})
 	}
 }
 
 func TestRetryAnnotatesOnlyAProfileThatDoesNotRun(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		profile *v1alpha1.SchedulingProfile
 		want    string
 	}{
-		"a profile that crashed": {crashedProfile(), "2026-03-01T12:00:00Z"},
-		"a profile that runs":    {runningProfile(), ""},
+		"a profile that crashed":    {crashedProfile(), "2026-03-01T12:00:00Z"},
+		"a profile that is running": {runningProfile(), ""},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			stage := plugin.New(t, c.profile)
-			stage.Run(New, "batch")
-			p, err := stage.Profile(t.Context(), "batch")
+		t.Run(name, func(t *testing.T) {
+			env := plugin.New(t, c.profile)
+			env.Run(New, "batch")
+			p, err := env.Profile(t.Context(), "batch")
 			if err != nil {
 				t.Fatal(err)
 			}

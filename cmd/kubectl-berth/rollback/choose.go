@@ -13,38 +13,37 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 )
 
-// choice is the revision to go back to.
+// choice is the revision to roll back to.
 type choice struct {
 	*cluster.Revision
-	// undone are the revisions after it that are left behind, what runs among them,
-	// the newest first.
+	// undone are the later revisions, the running one among them, the newest first.
 	undone []*cluster.Revision
 }
 
-// choose returns the revision that was asked for, among those of a profile, the
-// newest first; there is the profile, nil for a deleted one. Without a wish it is the
-// last that served, or, where none did, the last that ran: what runs is chosen only
-// where the profile as it is written does not run.
+// choose returns the revision that to selects among the revisions of a profile, the newest
+// first; there is the profile, nil for a deleted one. If to is empty, it is the last
+// revision that served, or, if none did, the last one that ran. The running revision is
+// chosen only if the spec of the profile is not running.
 func choose(to string, revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) (choice, error) {
 	if to != "" {
 		at := slices.IndexFunc(revisions, func(r cluster.Revision) bool {
 			return to == r.Name || to == r.Hash || to == strconv.FormatInt(r.Number, 10)
 		})
 		if at < 0 {
-			return choice{}, fmt.Errorf("--to: SchedulingProfile %s has no revision %q; it has %s", revisions[0].Profile.Name, to, revisionList(revisions))
+			return choice{}, fmt.Errorf("--to: SchedulingProfile %s has no revision %q; existing revisions: %s", revisions[0].Profile.Name, to, revisionList(revisions))
 		}
 		return choiceAt(revisions, at), nil
 	}
-	runs := runningRevision(revisions, there)
+	current := runningRevision(revisions, there)
 	before := func(r cluster.Revision) bool {
-		return runs == nil || r.Number < runs.Number || r.Name == runs.Name && !runsAsWritten(there)
+		return current == nil || r.Number < current.Number || r.Name == current.Name && !runsAsWritten(there)
 	}
 	for _, fit := range []func(*cluster.Revision) bool{(*cluster.Revision).HasServed, (*cluster.Revision).HasRun} {
 		if at := slices.IndexFunc(revisions, func(r cluster.Revision) bool { return before(r) && fit(&r) }); at >= 0 {
 			return choiceAt(revisions, at), nil
 		}
 	}
-	return choice{}, noChoiceError(revisions, runs)
+	return choice{}, noChoiceError(revisions, current)
 }
 
 func choiceAt(revisions []cluster.Revision, at int) choice {
@@ -55,17 +54,17 @@ func choiceAt(revisions []cluster.Revision, at int) choice {
 	return c
 }
 
-// nothing says why no revision is chosen without having been asked for.
-func noChoiceError(revisions []cluster.Revision, runs *cluster.Revision) error {
+// noChoiceError returns the error if no revision can be chosen without --to.
+func noChoiceError(revisions []cluster.Revision, current *cluster.Revision) error {
 	profile := revisions[0].Profile.Name
-	if len(revisions) == 1 && runs != nil {
-		return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: what runs, %s, is its only revision", profile, revisionList(revisions))
+	if len(revisions) == 1 && current != nil {
+		return fmt.Errorf("no revision to roll SchedulingProfile %s back to: the running one, %s, is the only one", profile, revisionList(revisions))
 	}
-	return fmt.Errorf("there is nothing to roll SchedulingProfile %s back to: no other revision ran without being blamed for crashes; "+
-		"name one with --to: there are %s", profile, revisionList(revisions))
+	return fmt.Errorf("no revision to roll SchedulingProfile %s back to: no other revision ran without being blamed for crashes; "+
+		"select one with --to: %s", profile, revisionList(revisions))
 }
 
-// running is the revision that runs; nil where none is known to.
+// runningRevision returns the running revision; nil if it is not known.
 func runningRevision(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) *cluster.Revision {
 	if there == nil || there.Status.Programmed == nil {
 		return nil
@@ -77,7 +76,7 @@ func runningRevision(revisions []cluster.Revision, there *v1alpha1.SchedulingPro
 	return &revisions[at]
 }
 
-// asWritten says whether the profile as it is written runs.
+// runsAsWritten reports whether the spec of the profile is running.
 func runsAsWritten(p *v1alpha1.SchedulingProfile) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionProgrammed))
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.Generation

@@ -8,34 +8,35 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// Revisions are those of a profile, the newest first, as -o json has them.
+// Revisions is the output of --list -o json, the newest first.
 type Revisions struct {
 	Profile   string     `json:"profile"`
 	Revisions []Revision `json:"revisions"`
 }
 
-// Revision is one of them.
+// Revision is one revision.
 type Revision struct {
-	// Revision orders them; the highest ran last.
+	// Revision orders the revisions; the one with the highest number ran last.
 	Revision int64  `json:"revision"`
 	Name     string `json:"name"`
 	Hash     string `json:"hash"`
-	// Generation is the profile's that it was.
+	// Generation is the metadata.generation of the profile at that time.
 	Generation int64 `json:"generation"`
-	// Standing says in words what there is to know of it before it runs again.
-	Status string `json:"standing"`
-	// HasServed says that a rollback chooses it without --to.
+	// Status says in a few words what a user should know before the revision runs again.
+	Status string `json:"status"`
+	// HasServed: a rollback without --to may choose it.
 	HasServed bool `json:"hasServed"`
-	// Runs says that it runs now.
-	Running bool `json:"runs"`
-	// OfThisProfile is false for one of a profile of the same name that was deleted.
+	// Running: it is running now.
+	Running bool `json:"running"`
+	// OfThisProfile is false for a revision of a deleted profile of the same name.
 	OfThisProfile bool `json:"ofThisProfile"`
-	// PluginConfigs names by plugin those whose arguments are inline.
+	// PluginConfigs maps plugins to the PluginConfigs that their inline arguments are copied
+	// from.
 	PluginConfigs map[string]string `json:"pluginConfigs,omitempty"`
 	Created       metav1.Time       `json:"created"`
 }
 
-// print lists revisions, the newest first.
+// printRevisions prints the revisions, the newest first.
 func (o *options) printRevisions(revisions []cluster.Revision, there *v1alpha1.SchedulingProfile) error {
 	list := Revisions{Profile: revisions[0].Profile.Name}
 	for i := range revisions {
@@ -51,17 +52,17 @@ func (o *options) printRevisions(revisions []cluster.Revision, there *v1alpha1.S
 	}
 	var rows [][]any
 	for _, r := range list.Revisions {
-		of, runs := "this profile", ""
+		profile, running := "current", "no"
 		switch {
 		case there == nil:
-			of = "a deleted profile"
+			profile = "deleted"
 		case !r.OfThisProfile:
-			of = "one before it"
+			profile = "earlier"
 		}
 		if r.Running {
-			runs = "now"
+			running = "yes"
 		}
-		rows = append(rows, []any{r.Revision, r.Name, r.Generation, r.Status, of, runs, show.Age(r.Created, o.Now())})
+		rows = append(rows, []any{r.Revision, r.Name, r.Generation, r.Status, profile, running, show.Age(r.Created, o.Now())})
 	}
-	return show.NewTable(o.Out, false, show.Columns("Revision", "Name", "Generation", "Standing", "Of", "Runs", "Age")).Print(rows...)
+	return show.NewTable(o.Out, false, show.Columns("Revision", "Name", "Generation", "Status", "Profile", "Running", "Age")).Print(rows...)
 }

@@ -1,5 +1,5 @@
-// Package rollback is `kubectl berth rollback`: it writes the spec of a revision that
-// served before, from the ControllerRevisions that Berth keeps.
+// Package rollback is `kubectl berth rollback`: it writes the spec of an earlier revision,
+// from the ControllerRevisions that Berth stores.
 package rollback
 
 import (
@@ -16,33 +16,32 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "rollback", Arguments: "PROFILE [--to REVISION] [--dry-run] | PROFILE --list [-o json|yaml]",
-	Short: "Go back to the last revision that served, or to another one",
-	Long: `Writes the spec of a revision. Without --to that is the last revision that served: it
-ran for a minute or longer and is blamed for nothing. Where none did, it is the last
-one that ran. What runs is chosen only where the profile as it is written does not.
+	Short: "Roll back to the last revision that served, or to another one",
+	Long: `Writes the spec of a revision to the profile. Without --to, it is the last revision that
+served: it ran for at least a minute and is blamed for no crash. If none served, it is the
+last one that ran. The running revision is chosen only if the current spec is not running.
 
-The diff shows all that is changed. Which other revisions that undoes is said below
-it. spec.state and spec.activation stay as they are: they do not say how pods are
-scheduled. A revision holds all arguments inline; a PluginConfig that gave them is
-named again where it still holds the same ones. Where it does not, they stay inline
-in the profile, since an edit of the PluginConfig would change other profiles, too:
-this is said, with what differs. A profile that was deleted is created again; its
+The output is a diff of the spec and the revisions that are undone. spec.state and
+spec.activation do not change. A revision has all arguments inline. If the PluginConfig
+that they came from still has the same arguments, the profile references it again.
+Otherwise the arguments stay inline, since an edit of the PluginConfig would change other
+profiles as well, and the difference is printed. A deleted profile is created again; its
 revisions are kept for a day.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: "apps", Resource: "controllerrevisions", Scope: verb.InBerthNamespace},
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
-		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "but for --list"},
-		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for one that was deleted"},
-		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "to name them again"},
+		{Verbs: []string{"get", "patch"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "except with --list"},
+		{Verbs: []string{"create"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles", Purpose: "for a deleted profile"},
+		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "to reference them again"},
 	},
 	Examples: []verb.Example{
-		{Description: "What would going back change?", Command: "kubectl berth rollback batch --dry-run"},
-		{Description: "Which revisions are there? Back to the third", Command: "kubectl berth rollback batch --list && kubectl berth rollback batch --to 3"},
+		{Description: "Show what a rollback would change", Command: "kubectl berth rollback batch --dry-run"},
+		{Description: "List the revisions, and roll back to revision 3", Command: "kubectl berth rollback batch --list && kubectl berth rollback batch --to 3"},
 	},
-	OnSuccess: "it is written, or was so already",
+	OnSuccess: "the revision is written, or is the spec already",
 }
 
 type options struct {
@@ -57,9 +56,9 @@ type options struct {
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env, output: show.NewFormat()}
 	cmd := Verb.Command(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) })
-	cmd.Flags().StringVar(&o.to, "to", "", "the revision: its number, its hash or its name")
-	cmd.Flags().BoolVar(&o.list, "list", false, "list the revisions, and change nothing")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed; the API server judges it, and stores nothing")
+	cmd.Flags().StringVar(&o.to, "to", "", "the revision: its number, hash or name")
+	cmd.Flags().BoolVar(&o.list, "list", false, "only list the revisions")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would change, with a dry run by the API server")
 	o.output.AddFlag(cmd, "--list")
 	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	cmd.MarkFlagsMutuallyExclusive("list", "to")
@@ -74,7 +73,7 @@ func (o *options) run(ctx context.Context, name string) error {
 		return err
 	}
 	if o.output.Set() && !o.list {
-		return errors.New("-o: goes with --list")
+		return errors.New("-o: requires --list")
 	}
 	c, err := o.Open()
 	if err != nil {
@@ -95,9 +94,9 @@ func (o *options) run(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case len(revisions) == 0 && there == nil:
-		return fmt.Errorf("%s; no revision of one is stored either", cluster.ProfileNotFound(name, cluster.ProfileNames(profiles)))
+		return fmt.Errorf("%s; no revision is stored either", cluster.ProfileNotFound(name, cluster.ProfileNames(profiles)))
 	case len(revisions) == 0:
-		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s: --berth-namespace says where Berth runs", name, c.BerthNamespace)
+		return fmt.Errorf("no revision of SchedulingProfile %s is stored in namespace %s; set --berth-namespace if Berth runs in another one", name, c.BerthNamespace)
 	case o.list:
 		return o.printRevisions(revisions, there)
 	}

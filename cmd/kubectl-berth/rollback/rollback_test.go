@@ -14,8 +14,8 @@ import (
 	"github.com/berthdev/berth/test/plugin"
 )
 
-// history is batch as three generations of it ran, the last of them now; the
-// second was named by a PluginConfig, and processes died on the first.
+// testRevisions are three generations of batch that ran, the last of them now. The second
+// one has a PluginConfig, and processes ended while building the first.
 func testRevisions() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.ControllerRevision, config *v1alpha1.PluginConfig) {
 	config = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`)
 	profiles = []*v1alpha1.SchedulingProfile{
@@ -40,8 +40,8 @@ func testObjects(there *v1alpha1.SchedulingProfile) []client.Object {
 	return objects
 }
 
-// wellRunning is batch with its third generation at work, and brokenBy an edit
-// that was refused.
+// runningProfile is batch with its third generation running, and profileWithRejectedEdit the
+// same after an edit that was rejected.
 func runningProfile() *v1alpha1.SchedulingProfile {
 	profiles, revisions, _ := testRevisions()
 	return plugin.Running(profiles[2], revisions[2], 3)
@@ -52,8 +52,8 @@ func profileWithRejectedEdit() *v1alpha1.SchedulingProfile {
 	return plugin.Running(plugin.Profile("batch", 4, plugin.WithWeight("NodeResourceFit", 7)), revisions[2], 3)
 }
 
-// unproved are the revisions of batch where the second ran for seconds: what is between
-// two edits that belong together.
+// withShortRevision returns the objects where the second revision ran for seconds, as
+// between two related edits.
 func withShortRevision(marks map[string]string) []client.Object {
 	objects := testObjects(runningProfile())
 	for mark, value := range marks {
@@ -64,13 +64,13 @@ func withShortRevision(marks map[string]string) []client.Object {
 	return objects
 }
 
-// onProbation is the world where what runs has not served yet.
+// withRunningOnProbation returns the objects where the running revision has not served yet.
 func withRunningOnProbation(objects []client.Object) []client.Object {
 	objects[3].GetAnnotations()[v1alpha1.AnnotationProbation] = probationSince
 	return objects
 }
 
-// without is the world without some of its objects.
+// withoutObjects removes some of the objects.
 func withoutObjects(objects []client.Object, some ...int) (rest []client.Object) {
 	for i, object := range objects {
 		if !slices.Contains(some, i) {
@@ -80,7 +80,8 @@ func withoutObjects(objects []client.Object, some ...int) (rest []client.Object)
 	return rest
 }
 
-// edited is the world after an edit of its PluginConfig, and of what edit changes.
+// withEditedConfig returns the objects after an edit of the PluginConfig, and of the profile
+// by edit.
 func withEditedConfig(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
 	p := runningProfile()
 	edit(p)
@@ -89,8 +90,8 @@ func withEditedConfig(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
 	return objects
 }
 
-// referenceTaken is the world where the third generation has its arguments inline, and the
-// second revision says who gave them.
+// withReferenceRemoved returns the objects where the third generation has its arguments
+// inline, and the second revision has the PluginConfig that gave them.
 func withReferenceRemoved() []client.Object {
 	p := runningProfile()
 	p.Spec.PluginConfig[0] = v1alpha1.PluginArguments{Name: "NodeResourcesFit", Args: &runtime.RawExtension{Raw: []byte(`{"scoringStrategy":{"type":"LeastAllocated"}}`)}}
@@ -102,66 +103,66 @@ func withReferenceRemoved() []client.Object {
 const probationSince = "2026-03-01T11:00:00Z"
 
 func TestRollback(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"the revisions":                                      {testObjects(runningProfile()), []string{"batch", "--list"}},
-		"the revisions as JSON":                              {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationPluginConfigs: "NodeResourcesFit=binpack"}), []string{"batch", "--list", "-o", "json"}},
-		"a format without a list":                            {testObjects(runningProfile()), []string{"batch", "-o", "json"}},
-		"the revisions of a deleted profile":                 {testObjects(nil), []string{"batch", "--list"}},
-		"back to what ran before":                            {testObjects(runningProfile()), []string{"batch"}},
-		"back to what runs, after a refused edit":            {testObjects(profileWithRejectedEdit()), []string{"batch"}},
-		"a dry run":                                          {testObjects(runningProfile()), []string{"batch", "--dry-run"}},
-		"back to one by number that processes died on":       {testObjects(runningProfile()), []string{"batch", "--to", "1"}},
-		"a deleted profile comes back":                       {testObjects(nil), []string{"batch"}},
-		"a revision that there is not":                       {testObjects(runningProfile()), []string{"batch", "--to", "7"}},
-		"a name without a profile or revision":               {testObjects(runningProfile()), []string{"bacth"}},
-		"past a revision that ran for seconds":               {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), []string{"batch", "--dry-run"}},
-		"past a revision that was only tried":                {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationOnTrial: "true"}), []string{"batch", "--dry-run"}},
-		"to one on probation that served for a minute":       {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationServed: probationSince}), []string{"batch", "--dry-run"}},
-		"the one revision runs":                              {withoutObjects(testObjects(runningProfile()), 1, 2), []string{"batch"}},
-		"none before it served for a minute":                 {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), 1), []string{"batch", "--dry-run"}},
-		"what runs is on probation, and an edit was refused": {withRunningOnProbation(testObjects(profileWithRejectedEdit())), []string{"batch", "--dry-run"}},
-		"a process died while it built the one before":       {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationBuildBegun: probationSince}), 1), []string{"batch", "--dry-run"}},
-		"none before it ran":                                 {withoutObjects(testObjects(runningProfile()), 2), []string{"batch"}},
-		"its PluginConfig holds other arguments":             {withEditedConfig(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
-		"its PluginConfig is gone":                           {withoutObjects(testObjects(runningProfile()), 0), []string{"batch", "--dry-run"}},
+		"the revisions":                                                 {testObjects(runningProfile()), []string{"batch", "--list"}},
+		"the revisions as JSON":                                         {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationPluginConfigs: "NodeResourcesFit=binpack"}), []string{"batch", "--list", "-o", "json"}},
+		"a format without a list":                                       {testObjects(runningProfile()), []string{"batch", "-o", "json"}},
+		"the revisions of a deleted profile":                            {testObjects(nil), []string{"batch", "--list"}},
+		"the revision before":                                           {testObjects(runningProfile()), []string{"batch"}},
+		"the running revision after a rejected edit":                    {testObjects(profileWithRejectedEdit()), []string{"batch"}},
+		"a dry run":                                                     {testObjects(runningProfile()), []string{"batch", "--dry-run"}},
+		"a revision by number that processes ended on":                  {testObjects(runningProfile()), []string{"batch", "--to", "1"}},
+		"a deleted profile":                                             {testObjects(nil), []string{"batch"}},
+		"a revision that does not exist":                                {testObjects(runningProfile()), []string{"batch", "--to", "7"}},
+		"no profile and no revision":                                    {testObjects(runningProfile()), []string{"bacth"}},
+		"past a revision that ran for seconds":                          {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), []string{"batch", "--dry-run"}},
+		"past a revision that was only on trial":                        {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationOnTrial: "true"}), []string{"batch", "--dry-run"}},
+		"to one on probation that served for a minute":                  {withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationServed: probationSince}), []string{"batch", "--dry-run"}},
+		"the only revision is running":                                  {withoutObjects(testObjects(runningProfile()), 1, 2), []string{"batch"}},
+		"none before it served for a minute":                            {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince}), 1), []string{"batch", "--dry-run"}},
+		"the running revision is on probation and an edit was rejected": {withRunningOnProbation(testObjects(profileWithRejectedEdit())), []string{"batch", "--dry-run"}},
+		"a process ended while building the revision before":            {withoutObjects(withShortRevision(map[string]string{v1alpha1.AnnotationProbation: probationSince, v1alpha1.AnnotationBuildBegun: probationSince}), 1), []string{"batch", "--dry-run"}},
+		"none before it ran":                                            {withoutObjects(testObjects(runningProfile()), 2), []string{"batch"}},
+		"the PluginConfig has other arguments":                          {withEditedConfig(func(*v1alpha1.SchedulingProfile) {}), []string{"batch", "--dry-run"}},
+		"the PluginConfig was deleted":                                  {withoutObjects(testObjects(runningProfile()), 0), []string{"batch", "--dry-run"}},
 		"a paused profile stays paused": {withEditedConfig(func(p *v1alpha1.SchedulingProfile) {
 			p.Spec.State, p.Spec.Activation = v1alpha1.StatePaused, v1alpha1.ActivationManual
 		}), []string{"batch", "--dry-run"}},
-		"a reference that an edit took away comes back": {withReferenceRemoved(), []string{"batch", "--dry-run"}},
-		"a profile without a revision":                  {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
+		"a reference that an edit removed": {withReferenceRemoved(), []string{"batch", "--dry-run"}},
+		"a profile without a revision":     {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(sentence, "a revision that") || strings.HasPrefix(sentence, "none before"))
+		t.Run(name, func(t *testing.T) {
+			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(name, "a revision that") || strings.HasPrefix(name, "none before"))
 		})
 	}
 }
 
 func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
-	stage := plugin.New(t, testObjects(runningProfile())...)
+	env := plugin.New(t, testObjects(runningProfile())...)
 	read := func() *v1alpha1.SchedulingProfile {
 		t.Helper()
-		p, err := stage.Profile(t.Context(), "batch")
+		p, err := env.Profile(t.Context(), "batch")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	stage.Run(New, "batch", "--dry-run")
+	env.Run(New, "batch", "--dry-run")
 	if p := read(); *p.Spec.Plugins.Score.Enabled[0].Weight != 7 || p.Annotations != nil {
 		t.Errorf("a dry run changed the profile: %+v", p)
 	}
-	stage.Run(New, "batch")
+	env.Run(New, "batch")
 	p := read()
 	if *p.Spec.Plugins.Score.Enabled[0].Weight != 5 || p.Spec.PluginConfig[0].ConfigRef == nil {
-		t.Errorf("it is not the second revision: %+v", p.Spec)
+		t.Errorf("the spec is not that of the second revision: %+v", p.Spec)
 	}
 	if p.Annotations[corev1.LastAppliedConfigAnnotation] == "" {
-		t.Error("the next kubectl apply would not know what was applied")
+		t.Error("the annotation of kubectl apply is missing")
 	}
-	if again := stage.Run(New, "batch", "--to", "2"); !strings.Contains(again, "nothing is changed") {
+	if again := env.Run(New, "batch", "--to", "2"); !strings.Contains(again, "nothing to change") {
 		t.Error(again)
 	}
 }

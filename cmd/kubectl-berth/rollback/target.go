@@ -21,7 +21,7 @@ import (
 type target struct {
 	choice
 	object *unstructured.Unstructured
-	// notes say what it does beside the spec's own changes, and what it leaves.
+	// notes say what the rollback changes besides the spec, and what it does not change.
 	notes []note
 }
 
@@ -31,14 +31,14 @@ type note struct {
 	diff []string
 }
 
-// aim makes the object of a revision, given the profile as it is, which is empty for
-// one that was deleted. It carries kubectl's annotation of what was applied last.
+// newTarget returns the object for a revision. before is the profile as it is, empty for a
+// deleted one. The object has kubectl's annotation of what was applied last.
 func newTarget(ctx context.Context, c *cluster.Cluster, to choice, before *unstructured.Unstructured) (target, error) {
 	t := target{choice: to, object: &unstructured.Unstructured{}}
 	if err := t.object.UnmarshalJSON(to.Data); err != nil {
-		return t, fmt.Errorf("revision %s does not hold a profile: %w", to.Name, err)
+		return t, fmt.Errorf("revision %s does not contain a profile: %w", to.Name, err)
 	}
-	t.object.SetAPIVersion(v1alpha1.GroupVersion.String()) // it may have been stored under another
+	t.object.SetAPIVersion(v1alpha1.GroupVersion.String()) // it may be stored with another version
 	t.noteUndone()
 	if err := t.keepState(before); err != nil {
 		return t, err
@@ -51,13 +51,13 @@ func newTarget(ctx context.Context, c *cluster.Cluster, to choice, before *unstr
 		return t, err
 	}
 	note := strings.TrimSpace(string(applied)) + "\n"
-	if len(note) < validation.TotalAnnotationSizeLimitB { // else no kubectl apply has written one
+	if len(note) < validation.TotalAnnotationSizeLimitB { // otherwise kubectl apply would not have written it
 		t.object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: note})
 	}
 	return t, nil
 }
 
-// undoes notes the revisions between what is written and the one to go back to.
+// noteUndone adds a note about the revisions after the chosen one.
 func (t *target) noteUndone() {
 	var names []string
 	for _, r := range t.undone {
@@ -71,8 +71,8 @@ func (t *target) noteUndone() {
 	}
 }
 
-// keep leaves state and activation as they are: they say whether and when a profile
-// runs, and a pause that ended with a rollback would come as a surprise.
+// keepState leaves state and activation as they are: they say whether and when a profile
+// runs. Users would not expect a rollback to end a pause.
 func (t *target) keepState(before *unstructured.Unstructured) error {
 	for _, field := range []string{"state", "activation"} {
 		is, there, err := unstructured.NestedString(before.Object, "spec", field)
@@ -89,13 +89,13 @@ func (t *target) keepState(before *unstructured.Unstructured) error {
 		if err := unstructured.SetNestedField(t.object.Object, is, "spec", field); err != nil {
 			return err
 		}
-		t.notes = append(t.notes, note{text: fmt.Sprintf("spec.%s stays %s; it was %s when the revision ran.", field, is, was)})
+		t.notes = append(t.notes, note{text: fmt.Sprintf("spec.%s stays %s; it was %s in the revision.", field, is, was)})
 	}
 	return nil
 }
 
-// name puts references to PluginConfigs in the place of arguments that they gave and
-// still hold, and notes those that hold others.
+// restoreReferences replaces inline arguments by references to the PluginConfigs that they
+// came from, if these still have the same arguments; otherwise it adds a note.
 func (t *target) restoreReferences(ctx context.Context, c *cluster.Cluster, before *unstructured.Unstructured) error {
 	entries, _, err := unstructured.NestedSlice(t.object.Object, "spec", "pluginConfig")
 	if err != nil || len(entries) == 0 {
@@ -116,18 +116,18 @@ func (t *target) restoreReferences(ctx context.Context, c *cluster.Cluster, befo
 		if config == "" || !inline {
 			continue
 		}
-		same, says := t.compareArguments(ctx, c, config, plugin, args)
+		same, why := t.compareArguments(ctx, c, config, plugin, args)
 		if same {
 			delete(entry, "args")
 			entry["configRef"] = map[string]any{"name": config}
 			continue
 		}
-		t.notes = append(t.notes, says)
+		t.notes = append(t.notes, why)
 	}
 	return unstructured.SetNestedSlice(t.object.Object, entries, "spec", "pluginConfig")
 }
 
-// references are the PluginConfigs that a profile names, by plugin.
+// configReferences returns the PluginConfigs that a profile references, by plugin.
 func configReferences(profile *unstructured.Unstructured) map[string]string {
 	entries, _, _ := unstructured.NestedSlice(profile.Object, "spec", "pluginConfig")
 	by := map[string]string{}
@@ -140,27 +140,27 @@ func configReferences(profile *unstructured.Unstructured) map[string]string {
 	return by
 }
 
-// compare says whether a PluginConfig gives a plugin these arguments, and else what it
-// means that they are inline.
+// compareArguments reports whether a PluginConfig has these arguments for a plugin; if not,
+// why explains what it means that they are inline.
 func (t *target) compareArguments(ctx context.Context, c *cluster.Cluster, name, plugin string, args any) (same bool, why note) {
-	inline := fmt.Sprintf("The arguments of %s are inline, so that edits of PluginConfig %s do not reach this profile: ", plugin, name)
+	inline := fmt.Sprintf("The arguments of %s are inline, so edits of PluginConfig %s do not affect this profile: ", plugin, name)
 	config, err := c.PluginConfig(ctx, name)
 	switch {
 	case err != nil:
-		return false, note{text: inline + "whether it still holds them is unknown: " + err.Error()}
+		return false, note{text: inline + "cannot read it: " + err.Error()}
 	case config == nil:
-		return false, note{text: inline + "it was deleted."}
+		return false, note{text: inline + "the PluginConfig was deleted."}
 	case config.Spec.Plugin != plugin:
-		return false, note{text: inline + "it is for " + config.Spec.Plugin + " now."}
+		return false, note{text: inline + "the PluginConfig is for plugin " + config.Spec.Plugin + " now."}
 	}
 	var now any
 	if err := json.Unmarshal(config.Spec.Args.Raw, &now); err == nil && equalJSON(now, args) {
 		return true, note{}
 	}
-	return false, note{text: inline + "it holds other ones now. It is left as it is:", diff: argumentsDiff(config, t.choice, now, args)}
+	return false, note{text: inline + "the PluginConfig has other ones now, and does not change:", diff: argumentsDiff(config, t.choice, now, args)}
 }
 
-// equal compares values as JSON has them: an int64 and a float64 of one value are the same.
+// equalJSON compares values as JSON: an int64 and a float64 with the same value are equal.
 func equalJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -171,7 +171,8 @@ func equalJSON(a, b any) bool {
 	return json.Unmarshal(x, &left) == nil && json.Unmarshal(y, &right) == nil && apiequality.Semantic.DeepEqual(left, right)
 }
 
-// argumentsDiff is how the arguments in a PluginConfig differ from those of a revision.
+// argumentsDiff returns the difference between the arguments in a PluginConfig and those in
+// a revision.
 func argumentsDiff(config *v1alpha1.PluginConfig, to choice, now, args any) []string {
 	lines := func(value any) []string {
 		text, err := yaml.Marshal(value)

@@ -18,17 +18,17 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// fieldManager is that of kubectl apply, whose effect this has: a later apply
-// takes the fields over.
+// fieldManager is that of kubectl apply: a rollback has the same effect, and a later apply
+// takes over its fields.
 const fieldManager = "kubectl-client-side-apply"
 
-// write applies a revision, and says what that changed.
+// write applies a revision and prints what changed.
 func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) error {
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	err := c.Client.Get(ctx, client.ObjectKey{Name: to.Profile.Name}, before)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
+	deleted := apierrors.IsNotFound(err)
+	if err != nil && !deleted {
 		return cluster.UserError(err)
 	}
 	t, err := newTarget(ctx, c, to, before)
@@ -36,7 +36,7 @@ func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) erro
 		return err
 	}
 	after := before.DeepCopy()
-	if gone {
+	if deleted {
 		after, err = t.object, c.Client.Create(ctx, t.object, o.createOptions()...)
 	} else {
 		err = o.patch(ctx, c, after, t.object)
@@ -55,8 +55,8 @@ func (o *options) createOptions() []client.CreateOption {
 	return options
 }
 
-// patch makes an object what is wanted, as kubectl apply does: what it left out
-// and an earlier apply had put there is taken away.
+// patch applies the wanted object as kubectl apply does: fields of an earlier apply that it
+// does not have are removed.
 func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted *unstructured.Unstructured) error {
 	current, err := object.MarshalJSON()
 	if err != nil {
@@ -78,11 +78,11 @@ func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted 
 	return c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), options...)
 }
 
-// tell says what became of the profile.
+// printResult prints what changed.
 func (o *options) printResult(t target, before, after *unstructured.Unstructured) error {
-	would := ""
+	dryRun := ""
 	if o.dryRun {
-		would = " (dry run: nothing is stored)"
+		dryRun = " (server dry run)"
 	}
 	to := t.choice
 	what := fmt.Sprintf("revision %d, %s (generation %d, %s)", to.Number, to.Name, to.Generation, to.Status())
@@ -91,10 +91,10 @@ func (o *options) printResult(t target, before, after *unstructured.Unstructured
 		return err
 	}
 	if lines == nil {
-		_, err := fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s is as %s; nothing is changed", to.Profile.Name, what), "", "  "))
+		_, err := fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s: nothing to change: its spec is that of %s", to.Profile.Name, what), "", "  "))
 		return err
 	}
-	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s goes back to %s%s", to.Profile.Name, what, would), "", "  "))
+	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf("SchedulingProfile %s rolled back to %s%s", to.Profile.Name, what, dryRun), "", "  "))
 	fmt.Fprintln(o.Out, strings.Join(lines, "\n"))
 	for _, n := range append(t.notes, o.followUpNotes(to, after)...) {
 		fmt.Fprintln(o.Out, show.Wrap(n.text, "", "  "))
@@ -105,27 +105,27 @@ func (o *options) printResult(t target, before, after *unstructured.Unstructured
 	return nil
 }
 
-// notes are what the lines alone do not say of what comes next.
+// followUpNotes returns what a user should know next.
 func (o *options) followUpNotes(to choice, after *unstructured.Unstructured) []note {
 	var notes []note
 	if to.HasRun() && !to.HasServed() {
 		notes = append(notes, note{text: "This revision ran for less than a minute."})
 	}
 	if to.BlamedFor != "" {
-		notes = append(notes, note{text: "Berth may blame this revision for crashes, and run another one: `kubectl berth retry " + to.Profile.Name + "` has it tried again."})
+		notes = append(notes, note{text: "Berth may blame this revision for crashes and run another one: `kubectl berth retry " + to.Profile.Name + "` makes Berth build it again."})
 	}
 	activation, _, _ := unstructured.NestedString(after.Object, "spec", "activation")
 	switch name := to.Profile.Name; {
 	case o.dryRun:
 	case activation == string(v1alpha1.ActivationManual):
-		notes = append(notes, note{text: "Its activation is Manual: once it was tried, `kubectl berth profiles " + name + "` says how to approve it."})
+		notes = append(notes, note{text: "spec.activation is Manual: after the trial, `kubectl berth profiles " + name + "` says how to approve it."})
 	default:
-		notes = append(notes, note{text: "To wait until it runs: kubectl wait --for=condition=Ready sprof/" + name})
+		notes = append(notes, note{text: "Wait for it with: kubectl wait --for=condition=Ready sprof/" + name})
 	}
 	return notes
 }
 
-// changes are the lines in which two specs differ; nil for none.
+// specDiff returns the lines in which two specs differ; nil for none.
 func specDiff(before, after *unstructured.Unstructured) ([]string, error) {
 	was, err := specLines(before)
 	if err != nil {
@@ -138,8 +138,8 @@ func specDiff(before, after *unstructured.Unstructured) ([]string, error) {
 	return show.Diff(was, is), nil
 }
 
-// lines are the YAML of a spec, without what is empty: a revision spells out
-// every list.
+// specLines returns the YAML of a spec without empty values, since a revision has every
+// list.
 func specLines(object *unstructured.Unstructured) ([]string, error) {
 	spec, there := object.Object["spec"]
 	if !there {
@@ -149,20 +149,20 @@ func specLines(object *unstructured.Unstructured) ([]string, error) {
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
 }
 
-// filled is a value without the empty objects and lists in it.
+// withoutEmpty returns a value without empty objects and lists.
 func withoutEmpty(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
-		some := map[string]any{}
+		kept := map[string]any{}
 		for key, v := range value {
 			if v = withoutEmpty(v); v != nil {
-				some[key] = v
+				kept[key] = v
 			}
 		}
-		if len(some) == 0 {
+		if len(kept) == 0 {
 			return nil
 		}
-		return some
+		return kept
 	case []any:
 		if len(value) == 0 {
 			return nil

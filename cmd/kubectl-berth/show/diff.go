@@ -1,11 +1,11 @@
 package show
 
-// around is how many equal lines are shown before and after a difference.
+// diffContext is how many equal lines are shown before and after a difference.
 const diffContext = 3
 
-// Diff returns the lines of before and after with what became of each in front:
-// "- " gone, "+ " come, "  " stayed. Far from a difference, "  …" stands for
-// lines that stayed. It returns nothing for equal ones.
+// Diff compares two lists of lines. It prefixes removed lines with "- ", added ones with "+
+// " and equal ones with "  ". Equal lines farther than diffContext from a difference are
+// replaced by "  …". It returns nil for equal lists.
 func Diff(before, after []string) []string {
 	lines := diffLines(before, after)
 	shown, differs := make([]bool, len(lines)), false
@@ -33,9 +33,10 @@ func Diff(before, after []string) []string {
 	return out
 }
 
-// merge finds the longest lines that both have in common, in order.
+// diffLines compares two lists of lines by their longest common subsequence and returns all
+// lines with their prefixes.
 func diffLines(before, after []string) []string {
-	// common[i][j] is how many lines before[i:] and after[j:] share.
+	// common[i][j] is the length of the longest common subsequence of before[i:] and after[j:].
 	common := make([][]int, len(before)+1)
 	for i := range common {
 		common[i] = make([]int, len(after)+1)

@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// Plugins are those that scored nodes, by name.
+// ScoredPlugins returns the names of the plugins that scored the nodes, sorted.
 func ScoredPlugins(nodes []decision.NodeScore) []string {
 	plugins := map[string]bool{}
 	for _, node := range nodes {
@@ -23,9 +23,9 @@ func ScoredPlugins(nodes []decision.NodeScore) []string {
 	return slices.Sorted(maps.Keys(plugins))
 }
 
-// Scores are nodes, a column each, with what each plugin gave. Where they are too
-// many for a line, they go on below, an empty line in between. marks stand behind
-// the names of the nodes that have one.
+// ScoreTables formats the scores of nodes, with a column for each node and a row for each
+// plugin. Nodes that do not fit into Width follow in further tables below, separated by an
+// empty line. marks are appended to the names of nodes.
 func ScoreTables(nodes []decision.NodeScore, marks map[string]string) string {
 	plugins, text := ScoredPlugins(nodes), ""
 	for rest := nodes; len(rest) > 0; {
@@ -36,7 +36,7 @@ func ScoreTables(nodes []decision.NodeScore, marks map[string]string) string {
 	return text
 }
 
-// fitting is how many of the nodes have room in one line, at least one.
+// nodesPerTable returns how many of the nodes fit into one table, at least one.
 func nodesPerTable(plugins []string, nodes []decision.NodeScore, marks map[string]string) int {
 	left := Width - len("total") - padding
 	for _, name := range plugins {
@@ -65,11 +65,11 @@ func scoreTable(plugins []string, nodes []decision.NodeScore, marks map[string]s
 	row("PLUGIN", func(n decision.NodeScore) string { return n.Node + marks[n.Node] })
 	for _, name := range plugins {
 		row(name, func(n decision.NodeScore) string {
-			share, told := n.Plugins[name]
-			if !told && n.Plugins == nil {
+			score, scored := n.Plugins[name]
+			if !scored && n.Plugins == nil {
 				return "?"
 			}
-			return fmt.Sprint(share)
+			return fmt.Sprint(score)
 		})
 	}
 	row("total", func(n decision.NodeScore) string { return fmt.Sprint(n.Score) })

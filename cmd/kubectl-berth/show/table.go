@@ -1,5 +1,5 @@
-// Package show is how the plugin prints: tables, objects and sentences, in
-// lines of at most Width characters where that can be had.
+// Package show formats the output of the plugin: tables, objects and sentences, in lines of
+// at most Width characters where possible.
 package show
 
 import (
@@ -10,24 +10,26 @@ import (
 	"github.com/liggitt/tabwriter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// Width is the most characters that a line should have.
+// Width is the most characters that a line of output should have.
 const Width = 120
 
-// padding and least are what the table printer gives each column.
+// padding and minColumnWidth are the values that the table printer of cli-runtime uses.
 const (
 	padding        = 3
 	minColumnWidth = 6
 )
 
-// Column is one of a table. A Wide one is there with -o wide only.
+// Column is a column of a Table. A Wide one is shown with -o wide only.
 type Column struct {
 	Name string
 	Wide bool
 }
 
-// Columns are columns of these names.
+// Columns returns columns with these names.
 func Columns(names ...string) []Column {
 	columns := make([]Column, len(names))
 	for i, name := range names {
@@ -36,9 +38,8 @@ func Columns(names ...string) []Column {
 	return columns
 }
 
-// Table prints rows below each other, in columns that stay where they are as
-// more rows come. Its last column is cut so that a row keeps to Width, but for
-// -o wide.
+// Table prints rows in columns whose position does not change as more rows are added.
+// Without -o wide, the last column is truncated so that a row fits into Width.
 type Table struct {
 	columns []Column
 	wide    bool
@@ -62,7 +63,7 @@ func NewTable(out io.Writer, wide bool, columns []Column) *Table {
 	return t
 }
 
-// Print adds rows. Each has a cell for each column that is shown.
+// Print prints rows. Each must have a cell for each column that is shown.
 func (t *Table) Print(rows ...[]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -97,4 +98,26 @@ func (t *Table) truncateLast(row []any) []any {
 	cut := append([]any(nil), row...)
 	cut[last] = Truncate(fmt.Sprint(row[last]), max(left, len(t.columns[last].Name), 20))
 	return cut
+}
+
+// unresolvable is the code of a rejection that preemption cannot resolve.
+const unresolvable = "UnschedulableAndUnresolvable"
+
+// Rejections prints a table of the plugins that reject nodes: how many, and why.
+func Rejections(out io.Writer, rejections []decision.Rejection, wide bool) error {
+	var rows [][]any
+	for _, r := range rejections {
+		reason := r.Reason
+		if r.Code == unresolvable {
+			reason += " (not resolvable by preemption)"
+		}
+		if r.ExampleNode != "" {
+			reason += ": " + r.ExampleNode
+			if r.Nodes > 1 {
+				reason += ", …"
+			}
+		}
+		rows = append(rows, []any{OrNone(r.Plugin), r.Nodes, reason})
+	}
+	return NewTable(out, wide, Columns("Plugin", "Nodes", "Reason")).Print(rows...)
 }

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// None stands where there is nothing to show, as in kubectl.
+// None is printed for a missing value, as by kubectl.
 const None = "<none>"
 
-// Age is how long ago something was.
+// Age returns how long before now then was, as kubectl prints ages; None for the zero time.
 func Age(then metav1.Time, now time.Time) string {
 	if then.IsZero() {
 		return None
@@ -22,7 +22,7 @@ func Age(then metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(then.Time))
 }
 
-// OrNone is text, or None.
+// OrNone returns text, or None if it is empty.
 func OrNone(text string) string {
 	if text == "" {
 		return None
@@ -30,7 +30,7 @@ func OrNone(text string) string {
 	return text
 }
 
-// Count says how many there are of something whose plural has an s.
+// Count returns a number with a noun in singular or plural. The plural must end in s.
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -38,7 +38,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Cut cuts text to at most limit characters.
+// Truncate shortens text to at most limit characters and joins its lines.
 func Truncate(text string, limit int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= limit {
@@ -47,9 +47,9 @@ func Truncate(text string, limit int) string {
 	return strings.TrimRight(string([]rune(text)[:limit-1]), " ") + "…"
 }
 
-// Wrap breaks text between words into lines that keep to Width, and begins each
-// with indent, all but the first with more. A word that is longer has a line of
-// its own.
+// Wrap breaks text between words into lines of at most Width characters. Each line begins
+// with indent, each but the first with more in addition. A word that is longer than a line
+// gets a line of its own.
 func Wrap(text, indent, more string) string {
 	var lines []string
 	line, begun := indent, false
@@ -66,7 +66,7 @@ func Wrap(text, indent, more string) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-// Error prints why the plugin could not do what it was asked.
+// Error prints an error as the plugin reports it.
 func Error(to io.Writer, err error) {
 	fmt.Fprintln(to, Wrap("error: "+err.Error(), "", "  "))
 }

@@ -15,38 +15,37 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// ErrNoProfile is how the error begins that tells of a name without a profile.
-var ErrNoProfile = errors.New("there is no SchedulingProfile")
+// ErrNoProfile is how the error for a name without a profile begins.
+var ErrNoProfile = errors.New("no SchedulingProfile is named")
 
-// Profile is who is asked.
+// Profile is a profile to evaluate pods with.
 type Profile struct {
 	Name string
-	// Title says which, in words.
+	// Title says which generation of the profile it is.
 	Title string
-	// Hash is Berth's of what runs; empty for a profile of a file.
+	// Hash identifies what is running; empty for a profile from a file.
 	Hash      string
 	Blueprint *compile.Blueprint
-	// Source is the whole of it, as it was compiled, and Configs are the
-	// PluginConfigs that it names.
+	// Source is the profile that was compiled, Configs are the PluginConfigs that it references.
 	Source  *v1alpha1.SchedulingProfile
 	Configs map[string]*v1alpha1.PluginConfig
-	// Held is why its pods are not tried at all; empty where they are.
+	// HeldMessage says why pods of the profile are not scheduled; empty if they are.
 	HeldMessage string
-	// Serves says which schedulerNames Berth serves.
+	// Serves reports whether Berth serves a schedulerName.
 	Serves func(name string) bool
 }
 
-// Running finds what runs of the profile of this name. The error names asked, the
-// field or flag that it was asked for by, where there is none.
+// Running returns what is running of the profile with this name. asked is the field or flag
+// with the name, for the error if there is no such profile.
 func (r Reader) Running(ctx context.Context, name, asked string) (*Profile, error) {
 	all, err := r.Cluster.Profiles(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var written *v1alpha1.SchedulingProfile
-	runs := map[string]bool{}
+	running := map[string]bool{}
 	for i := range all {
-		runs[all[i].Name] = all[i].Status.Programmed != nil
+		running[all[i].Name] = all[i].Status.Programmed != nil
 		if all[i].Name == name {
 			written = &all[i]
 		}
@@ -58,23 +57,23 @@ func (r Reader) Running(ctx context.Context, name, asked string) (*Profile, erro
 	if err != nil {
 		return nil, err
 	}
-	p.Name, p.Hash, p.Serves = name, written.Status.Programmed.Hash, func(name string) bool { return runs[name] }
+	p.Name, p.Hash, p.Serves = name, written.Status.Programmed.Hash, func(name string) bool { return running[name] }
 	if written.Spec.State == v1alpha1.StatePaused {
-		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s is paused: the pod waits until its spec.state is Active", name)
+		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s is paused: the pod stays Pending until spec.state is Active", name)
 	}
 	return p, nil
 }
 
-// running is what runs of a profile: its revision, or where that cannot be read,
-// the profile as it is written.
+// compileRunning compiles the running revision of a profile, or, if that cannot be read, its
+// spec.
 func (r Reader) compileRunning(ctx context.Context, written *v1alpha1.SchedulingProfile) (*Profile, error) {
 	programmed := written.Status.Programmed
 	if programmed == nil {
-		why := "nobody has looked at it yet; `kubectl berth check` says whether Berth runs"
+		why := "Berth has not observed it yet; `kubectl berth check` tells whether Berth is running"
 		if ready := meta.FindStatusCondition(written.Status.Conditions, string(v1alpha1.ConditionReady)); ready != nil {
 			why = ready.Reason + ": " + ready.Message
 		}
-		return nil, fmt.Errorf("SchedulingProfile %s: nothing runs under that name, so its pods wait: %s", written.Name, why)
+		return nil, fmt.Errorf("SchedulingProfile %s is not running, so its pods stay Pending: %s", written.Name, why)
 	}
 	title := fmt.Sprintf("profile %s, generation %d, hash %s", written.Name, programmed.Generation, programmed.Hash)
 	revisions, err := r.Cluster.Revisions(ctx, written.Name)
@@ -84,18 +83,18 @@ func (r Reader) compileRunning(ctx context.Context, written *v1alpha1.Scheduling
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("there is no revision %q", programmed.Revision)
+		err = fmt.Errorf("revision %q not found", programmed.Revision)
 	}
 	if programmed.Generation != written.Generation {
-		return nil, fmt.Errorf("SchedulingProfile %s: generation %d runs, generation %d is written, and the revision that runs is not to be read; "+
-			"--profile-file tries what is written: %w", written.Name, programmed.Generation, written.Generation, err)
+		return nil, fmt.Errorf("SchedulingProfile %s: generation %d is running, the spec is generation %d, and the running revision cannot be read; "+
+			"use --profile-file for the spec: %w", written.Name, programmed.Generation, written.Generation, err)
 	}
-	r.Note("%s is taken as it is written, with its PluginConfigs as they are now: %v", written.Name, err)
+	r.Note("the spec of %s and its current PluginConfigs are used instead of the running revision: %v", written.Name, err)
 	return r.Compile(ctx, title, written, nil)
 }
 
-// Compile resolves a profile, with PluginConfigs of the cluster where none of
-// that name is given.
+// Compile compiles a profile with the given PluginConfigs, and those of the cluster for
+// other names.
 func (r Reader) Compile(ctx context.Context, title string, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (*Profile, error) {
 	all := map[string]*v1alpha1.PluginConfig{}
 	for _, entry := range p.Spec.PluginConfig {
@@ -115,14 +114,14 @@ func (r Reader) Compile(ctx context.Context, title string, p *v1alpha1.Schedulin
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: all, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
-		return nil, fmt.Errorf("SchedulingProfile %s, as this plugin understands it: %s", p.Name, rejection.Message())
+		return nil, fmt.Errorf("SchedulingProfile %s is rejected by this version of the plugin: %s", p.Name, rejection.Message())
 	}
 	return &Profile{
 		Name: p.Name, Title: title, Blueprint: blueprint, Source: p, Configs: all, Serves: func(string) bool { return true },
 	}, nil
 }
 
-// Holds finds out whether the profile takes pods of a namespace.
+// CheckNamespace sets HeldMessage if the profile does not allow pods of a namespace.
 func (p *Profile) CheckNamespace(namespace string, in *State, note func(string, ...any)) {
 	allowed := p.Blueprint.Namespaces
 	if p.HeldMessage != "" || allowed == nil {
@@ -131,9 +130,9 @@ func (p *Profile) CheckNamespace(namespace string, in *State, note func(string, 
 	has, known := in.Namespaces[namespace]
 	switch {
 	case in.Namespaces == nil:
-		note("whether profile %s takes pods of namespace %s is not known: spec.allowedNamespaces asks for %s", p.Name, namespace, allowed)
+		note("cannot tell whether profile %s allows namespace %s: spec.allowedNamespaces selects %s", p.Name, namespace, allowed)
 	case !known || !allowed.Matches(labels.Set(has)):
-		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s takes no pods of namespace %s: the pod waits until spec.allowedNamespaces (%s) matches the namespace's labels",
+		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s does not allow namespace %s: the pod stays Pending until spec.allowedNamespaces (%s) matches the labels of the namespace",
 			p.Name, namespace, allowed)
 	}
 }

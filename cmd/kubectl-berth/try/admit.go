@@ -14,8 +14,8 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
-// admit makes the pod what it would be once it is created: by a dry run, or
-// where that may not be, by the defaults that are known here.
+// admit makes the pod what it would be after its creation: with a dry run, or, if that is
+// not allowed, with the defaults that are known here.
 func (o *options) admit(ctx context.Context, s *subject, live *state.State) error {
 	s.replacePending(live)
 	why := "you may not create pods in namespace " + s.pod.Namespace
@@ -36,11 +36,11 @@ func (o *options) admit(ctx context.Context, s *subject, live *state.State) erro
 	if err != nil {
 		return err
 	}
-	o.note("%s, so no dry run says what the API server makes of the pod: its defaults are filled in here; what webhooks, LimitRanges and RuntimeClasses add is not%s", why, left)
+	o.note("%s, so there is no dry run: the defaults of the API server are set here, but not what webhooks, LimitRanges and RuntimeClasses change%s", why, left)
 	return nil
 }
 
-// mayCreate asks whether the user may create pods.
+// mayCreate reports whether the user may create pods.
 func (o *options) mayCreate(ctx context.Context, namespace string) bool {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Version: "v1", Resource: "pods"},
@@ -48,11 +48,11 @@ func (o *options) mayCreate(ctx context.Context, namespace string) bool {
 	return o.cluster.Client.Create(ctx, review) == nil && review.Status.Allowed
 }
 
-// errNoDryRun says that something on the way refuses dry runs.
-var errNoDryRun = errors.New("a webhook takes no dry runs")
+// errNoDryRun means that a webhook does not support dry runs.
+var errNoDryRun = errors.New("a webhook does not support dry runs")
 
-// dryRun returns the pod as the API server would store it. It has a name of its
-// own there: one of that name may exist.
+// dryRun returns the pod as the API server would store it. The dry run uses another name,
+// since a pod of this name may exist.
 func (o *options) dryRun(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	admitted := pod.DeepCopy()
 	admitted.Name, admitted.GenerateName, admitted.UID, admitted.Status = "", pod.Name+"-", "", v1.PodStatus{}
@@ -63,11 +63,11 @@ func (o *options) dryRun(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	case apierrors.IsBadRequest(err) && mentionsDryRun(err):
 		return nil, fmt.Errorf("%w: %w", errNoDryRun, err)
 	}
-	return nil, fmt.Errorf("the API server would refuse the pod: %w", cluster.UserError(err))
+	return nil, fmt.Errorf("the API server would reject the pod: %w", cluster.UserError(err))
 }
 
-// waits takes the place of the pod of that name in the cluster, if it is there
-// and has no node: room that was promised to it is promised to this one.
+// replacePending replaces the pending pod of this name in the cluster, if there is one: a
+// nomination of it is taken over.
 func (s *subject) replacePending(live *state.State) {
 	if s.controller != nil || s.count > 1 {
 		return
@@ -77,10 +77,10 @@ func (s *subject) replacePending(live *state.State) {
 			continue
 		}
 		if pod.Spec.NodeName != "" {
-			s.notes = append(s.notes, fmt.Sprintf("%s is on node %s already, and stays there: this is about another one like it", pod.Name, pod.Spec.NodeName))
+			s.notes = append(s.notes, fmt.Sprintf("pod %s is bound to node %s already and stays there: the result is for another pod like it", pod.Name, pod.Spec.NodeName))
 			return
 		}
-		s.notes = append(s.notes, pod.Name+" waits already: the file's takes its place")
+		s.notes = append(s.notes, "pod "+pod.Name+" is pending already: the pod of the file replaces it")
 		s.pod.UID, s.pod.Status.NominatedNodeName = pod.UID, pod.Status.NominatedNodeName
 		live.Pods = append(live.Pods[:i:i], live.Pods[i+1:]...)
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
-// numbered takes what a StatefulSet gives each of its pods: a number, and claims
-// of its own, in place of the template's volumes of their names.
+// fromStatefulSet takes what a StatefulSet gives each of its pods: an ordinal, and claims of
+// its own instead of the volumes of the template with their names.
 func (s *subject) fromStatefulSet(set *appsv1.StatefulSet) {
 	if set.Spec.Ordinals != nil {
 		s.firstOrdinal = int(set.Spec.Ordinals.Start)
@@ -33,7 +33,7 @@ func (s *subject) fromStatefulSet(set *appsv1.StatefulSet) {
 	}
 }
 
-// holdsItsOwn has a pod use the claims of its own name.
+// useOwnClaims makes a pod use the claims with its own name.
 func (s *subject) useOwnClaims(pod *v1.Pod) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -43,40 +43,39 @@ func (s *subject) useOwnClaims(pod *v1.Pod) {
 	}
 }
 
-// makeClaims adds the claims that controllers would make for the pods to the
-// copy, so that what may be made for them, and where, is part of the answer. Those
-// that are there are taken as they are.
+// addClaims adds the claims that controllers would create for the pods to the copy, so that
+// the result accounts for provisioning. Existing claims are used as they are.
 func (s *subject) addClaims(live *state.State) {
-	known, waiting, usual := storageOf(live)
-	there, atOnce := 0, map[string]bool{}
+	known, waitForConsumer, defaultClass := storageOf(live)
+	existing, immediate := 0, map[string]bool{}
 	for _, pod := range s.pods() {
 		for _, claim := range s.claimsOf(pod) {
 			if known[claim.Namespace+"/"+claim.Name] {
-				there++
+				existing++
 				continue
 			}
-			if claim.Spec.StorageClassName == nil && claim.Annotations[v1.BetaStorageClassAnnotation] == "" && usual != nil {
-				claim.Spec.StorageClassName = &usual.Name
+			if claim.Spec.StorageClassName == nil && claim.Annotations[v1.BetaStorageClassAnnotation] == "" && defaultClass != nil {
+				claim.Spec.StorageClassName = &defaultClass.Name
 			}
 			live.Others = append(live.Others, claim)
-			// Of a class that is not there a plugin says so.
+			// A plugin reports a StorageClass that does not exist.
 			class := volume.GetPersistentVolumeClaimClass(claim)
-			if waits, is := waiting[class]; !waits && (is || class == "") {
-				atOnce[class] = true
+			if waits, known := waitForConsumer[class]; !waits && (known || class == "") {
+				immediate[class] = true
 			}
 		}
 	}
-	if there > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("claims of these pods that are there already are taken as they are, and their volumes where they are: %d", there))
+	if existing > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("existing claims of these pods are used as they are, with their volumes: %d", existing))
 	}
-	for _, class := range slices.Sorted(maps.Keys(atOnce)) {
-		s.notes = append(s.notes, fmt.Sprintf("claims of StorageClass %q are bound before their pods are tried, and not with a node in mind: "+
-			"where the pods may go is known when the volumes are there", class))
+	for _, class := range slices.Sorted(maps.Keys(immediate)) {
+		s.notes = append(s.notes, fmt.Sprintf("claims of StorageClass %q are bound immediately, without regard to pods: "+
+			"the nodes that the pods can run on are known once the volumes exist", class))
 	}
 }
 
-// claimsOf are the claims that a pod has to itself: those of a StatefulSet's
-// templates, and those that last as long as the pod.
+// claimsOf returns the claims of a pod: those of the templates of a StatefulSet, and those
+// of ephemeral volumes.
 func (s *subject) claimsOf(pod *v1.Pod) []*v1.PersistentVolumeClaim {
 	var claims []*v1.PersistentVolumeClaim
 	for _, t := range s.claimTemplates {
@@ -95,7 +94,7 @@ func (s *subject) claimsOf(pod *v1.Pod) []*v1.PersistentVolumeClaim {
 	return claims
 }
 
-// asMade is a claim as it is before anybody has looked at it.
+// newClaim returns a claim as a controller creates it.
 func newClaim(pod *v1.Pod, name string, metadata metav1.ObjectMeta, spec v1.PersistentVolumeClaimSpec) *v1.PersistentVolumeClaim {
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: *metadata.DeepCopy(), Spec: *spec.DeepCopy()}
 	claim.Namespace, claim.Name = pod.Namespace, name
@@ -104,23 +103,23 @@ func newClaim(pod *v1.Pod, name string, metadata metav1.ObjectMeta, spec v1.Pers
 	return claim
 }
 
-// storageOf is what there is of claims, by namespace/name; of classes, and whether
-// their claims wait for a first consumer; and the class of those that name none:
-// of several defaults the newest, and of one age the first by name.
-func storageOf(live *state.State) (claims, waiting map[string]bool, usual *storagev1.StorageClass) {
-	claims, waiting = map[string]bool{}, map[string]bool{}
+// storageOf returns the existing claims by namespace/name; the StorageClasses, and whether
+// their claims wait for the first consumer; and the default StorageClass: the newest of
+// several, and of those with the same age the first by name.
+func storageOf(live *state.State) (claims, waitForConsumer map[string]bool, defaultClass *storagev1.StorageClass) {
+	claims, waitForConsumer = map[string]bool{}, map[string]bool{}
 	for _, object := range live.Others {
 		switch o := object.(type) {
 		case *v1.PersistentVolumeClaim:
 			claims[o.Namespace+"/"+o.Name] = true
 		case *storagev1.StorageClass:
-			waiting[o.Name] = o.VolumeBindingMode != nil && *o.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-			if isDefault(o) && (usual == nil || isNewer(o, usual)) {
-				usual = o
+			waitForConsumer[o.Name] = o.VolumeBindingMode != nil && *o.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+			if isDefault(o) && (defaultClass == nil || isNewer(o, defaultClass)) {
+				defaultClass = o
 			}
 		}
 	}
-	return claims, waiting, usual
+	return claims, waitForConsumer, defaultClass
 }
 
 func isDefault(class *storagev1.StorageClass) bool {

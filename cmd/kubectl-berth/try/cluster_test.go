@@ -33,48 +33,48 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// world is a cluster that the verb is run on.
+// testCluster is a cluster that the verb runs on.
 type testCluster struct {
 	t       *testing.T
 	objects []client.Object
 	// forbidden are the list kinds that the user may not list.
 	forbidden []string
-	// creates says that the user may create pods; admits changes those that are
-	// tried.
+	// mayCreate: the user may create pods. admit changes the pods of a dry run.
 	mayCreate bool
 	admit     func(*v1.Pod) error
-	// written are the kinds of what was written for good.
+	// written are the kinds of objects that were written other than by a dry run.
 	written []string
 }
 
-// newWorld has three nodes, two of them alike, and the profile batch.
+// newTestCluster returns a cluster with three nodes, two of them alike, and the profile
+// batch.
 func newTestCluster(t *testing.T) *testCluster {
-	w := &testCluster{t: t, mayCreate: true}
-	w.add(
+	c := &testCluster{t: t, mayCreate: true}
+	c.add(
 		fixture.Node("n1").Capacity("cpu", "4", "memory", "8Gi").Obj(),
 		fixture.Node("n2").Capacity("cpu", "2", "memory", "8Gi").Obj(),
 		fixture.Node("n3").Capacity("cpu", "2", "memory", "8Gi").Obj(),
 		&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000},
 	)
-	w.profile("batch", v1alpha1.SchedulingProfileSpec{})
-	return w
+	c.profile("batch", v1alpha1.SchedulingProfileSpec{})
+	return c
 }
 
-func (w *testCluster) add(objects ...client.Object) { w.objects = append(w.objects, objects...) }
+func (c *testCluster) add(objects ...client.Object) { c.objects = append(c.objects, objects...) }
 
-// profile adds one that runs.
-func (w *testCluster) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alpha1.SchedulingProfile {
-	w.t.Helper()
+// profile adds a running profile.
+func (c *testCluster) profile(name string, spec v1alpha1.SchedulingProfileSpec) *v1alpha1.SchedulingProfile {
+	c.t.Helper()
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2}, Spec: spec}
 	p.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	text, err := json.Marshal(p)
 	if err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	revision := name + "-0123456789"
 	p.Status.Programmed = &v1alpha1.ProgrammedProfile{Generation: 2, Hash: "0123456789", Revision: revision}
-	w.add(p, &appsv1.ControllerRevision{
+	c.add(p, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: revision, Namespace: cluster.DefaultBerthNamespace, Labels: map[string]string{v1alpha1.LabelProfile: name},
 			Annotations: map[string]string{v1alpha1.AnnotationGeneration: "2"},
@@ -85,99 +85,97 @@ func (w *testCluster) profile(name string, spec v1alpha1.SchedulingProfileSpec) 
 }
 
 // file writes a file and returns its name.
-func (w *testCluster) file(text string) string {
-	w.t.Helper()
-	name := filepath.Join(w.t.TempDir(), "file.yaml")
+func (c *testCluster) file(text string) string {
+	c.t.Helper()
+	name := filepath.Join(c.t.TempDir(), "file.yaml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	return name
 }
 
-// try runs the verb on a file and returns all that it printed, its error's text
-// last, and the exit code.
-func (w *testCluster) run(text string, args ...string) (string, int) {
-	w.t.Helper()
+// run runs the verb on a file. It returns what was printed, with the text of the error at
+// the end, and the exit code.
+func (c *testCluster) run(text string, args ...string) (string, int) {
+	c.t.Helper()
 	var out bytes.Buffer
 	env := verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(text), Out: &out, ErrOut: &out},
 		Now:       func() time.Time { return time.Unix(0, 0) },
 		Open: func() (*cluster.Cluster, error) {
-			return &cluster.Cluster{Client: w.client(), Namespace: "shop", BerthNamespace: cluster.DefaultBerthNamespace}, nil
+			return &cluster.Cluster{Client: c.client(), Namespace: "shop", BerthNamespace: cluster.DefaultBerthNamespace}, nil
 		},
 	}
 	cmd := New(env)
 	cmd.SetArgs(append([]string{"-f", "-"}, args...))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
-	err := cmd.ExecuteContext(w.t.Context())
+	err := cmd.ExecuteContext(c.t.Context())
 	code := verb.ExitCode(err)
 	if code == verb.ExitError {
 		out.WriteString("error: " + err.Error() + "\n")
 	}
-	if len(w.written) > 0 {
-		w.t.Errorf("written: %s", w.written)
+	if len(c.written) > 0 {
+		c.t.Errorf("written: %s", c.written)
 	}
 	return out.String(), code
 }
 
-// client gives lists in pages of two, refuses what is forbidden, and notes
-// writes.
-func (w *testCluster) client() client.WithWatch {
-	base := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(w.objects...).Build()
-	return interceptor.NewClient(base, interceptor.Funcs{List: w.list, Create: w.create})
+// client lists in pages of two, rejects what is forbidden, and records writes.
+func (c *testCluster) client() client.WithWatch {
+	base := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(c.objects...).Build()
+	return interceptor.NewClient(base, interceptor.Funcs{List: c.list, Create: c.create})
 }
 
-func (w *testCluster) list(ctx context.Context, base client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+func (c *testCluster) list(ctx context.Context, base client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	kind, err := base.GroupVersionKindFor(list)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(w.forbidden, kind.Kind) {
+	if slices.Contains(c.forbidden, kind.Kind) {
 		return apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, "", errors.New("you may not"))
 	}
-	asked := &client.ListOptions{}
-	asked.ApplyOptions(opts)
-	page := *asked
-	asked.FieldSelector, asked.Limit, asked.Continue = nil, 0, ""
-	if err := base.List(ctx, list, asked); err != nil || page.Limit == 0 {
+	options := &client.ListOptions{}
+	options.ApplyOptions(opts)
+	page := *options
+	options.FieldSelector, options.Limit, options.Continue = nil, 0, ""
+	if err := base.List(ctx, list, options); err != nil || page.Limit == 0 {
 		return err
 	}
 	all, err := meta.ExtractList(list)
 	if err != nil {
 		return err
 	}
-	const few = 2
+	const pageSize = 2
 	from, _ := strconv.Atoi(page.Continue)
-	to := min(from+few, len(all))
+	to := min(from+pageSize, len(all))
 	if to < len(all) {
 		list.SetContinue(strconv.Itoa(to))
 	}
 	return meta.SetList(list, all[from:to])
 }
 
-func (w *testCluster) create(ctx context.Context, base client.WithWatch, object client.Object, opts ...client.CreateOption) error {
-	asked := &client.CreateOptions{}
-	asked.ApplyOptions(opts)
+func (c *testCluster) create(ctx context.Context, base client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+	options := &client.CreateOptions{}
+	options.ApplyOptions(opts)
 	switch o := object.(type) {
 	case *authorizationv1.SelfSubjectAccessReview:
-		o.Status.Allowed = w.mayCreate
+		o.Status.Allowed = c.mayCreate
 		return nil
 	case *v1.Pod:
-		if w.mayCreate && slices.Contains(asked.DryRun, metav1.DryRunAll) {
+		if c.mayCreate && slices.Contains(options.DryRun, metav1.DryRunAll) {
 			o.Name = o.GenerateName + "x7k2p"
-			if w.admit != nil {
-				return w.admit(o)
+			if c.admit != nil {
+				return c.admit(o)
 			}
 			return nil
 		}
 	}
-	w.written = append(w.written, object.GetObjectKind().GroupVersionKind().Kind)
+	c.written = append(c.written, object.GetObjectKind().GroupVersionKind().Kind)
 	return base.Create(ctx, object, opts...)
 }
 
-// yamlPod is a Pod of profile batch that asks for CPUs; more is the rest of its
-// spec, in lines.
+// podYAML is a Pod of profile batch with a CPU request; more are further lines of its spec.
 func podYAML(cpu string, more ...string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  schedulerName: batch\n" +
 		"  containers: [{name: c, image: web, resources: {requests: {cpu: '" + cpu + "'}}}]\n" + indentLines(more)

@@ -16,8 +16,8 @@ import (
 
 func mentionsDryRun(err error) bool { return strings.Contains(err.Error(), "dry run") }
 
-// fillIn does what the API server does to every pod in what schedulers read. It
-// returns what more is left out, to be put behind a sentence.
+// applyDefaults sets the defaults of the API server that schedulers read. left says what
+// else is missing, for the end of a sentence.
 func (o *options) applyDefaults(ctx context.Context, pod *v1.Pod) (left string, err error) {
 	spec := &pod.Spec
 	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
@@ -35,7 +35,7 @@ func (o *options) applyDefaults(ctx context.Context, pod *v1.Pod) (left string, 
 		return "", err
 	}
 	if affinity := spec.Affinity; affinity != nil && hasLabelKeys(affinity) {
-		left += "; nor are matchLabelKeys and mismatchLabelKeys of its affinity"
+		left += "; nor matchLabelKeys and mismatchLabelKeys of its affinity"
 	}
 	return left, nil
 }
@@ -53,7 +53,7 @@ func fillContainer(c *v1.Container, hostNetwork bool) {
 	}
 }
 
-// request asks for what is limited, where nothing else is asked for.
+// defaultRequests sets requests to the limits of resources without a request.
 func defaultRequests(r *v1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok {
@@ -66,7 +66,8 @@ func defaultRequests(r *v1.ResourceRequirements) {
 	}
 }
 
-// tolerate lets the pod stay for five minutes on a node that breaks down.
+// addToleration adds the toleration of 300 seconds for a node that is not ready or
+// unreachable.
 func addToleration(spec *v1.PodSpec, key string) {
 	for _, t := range spec.Tolerations {
 		if (t.Key == key || t.Key == "") && (t.Effect == v1.TaintEffectNoExecute || t.Effect == "") {
@@ -78,26 +79,26 @@ func addToleration(spec *v1.PodSpec, key string) {
 	})
 }
 
-// rank gives the pod the priority of its class, or of the default one.
+// setPriority sets the priority of the PriorityClass of the pod, or of the default one.
 func (o *options) setPriority(ctx context.Context, pod *v1.Pod) (left string, err error) {
 	name := pod.Spec.PriorityClassName
 	var class *schedulingv1.PriorityClass
 	err = o.reader().ListEach(ctx, &schedulingv1.PriorityClassList{}, func(one state.Object) {
 		c := one.(*schedulingv1.PriorityClass)
-		// Of several default ones the API server takes the lowest.
+		// The API server takes the lowest of several defaults.
 		if c.Name == name || name == "" && c.GlobalDefault && (class == nil || c.Value < class.Value) {
 			class = c
 		}
 	})
 	switch {
 	case apierrors.IsForbidden(err) && name != "":
-		return "", fmt.Errorf("spec.priorityClassName: you may not list priorityclasses, so nobody knows the priority of %q: %w", name, cluster.UserError(err))
+		return "", fmt.Errorf("spec.priorityClassName: you may not list priorityclasses, so the priority of %q is unknown: %w", name, cluster.UserError(err))
 	case apierrors.IsForbidden(err):
-		return "; you may not list priorityclasses, so its priority is what it says, or 0", nil
+		return "; you may not list priorityclasses, so the priority is spec.priority, or 0", nil
 	case err != nil:
 		return "", fmt.Errorf("priorityclasses: %w", cluster.UserError(err))
 	case class == nil && name != "":
-		return "", fmt.Errorf("spec.priorityClassName: there is no PriorityClass %q", name)
+		return "", fmt.Errorf("spec.priorityClassName: PriorityClass %q not found", name)
 	case class == nil:
 		pod.Spec.Priority = ptr.To[int32](0)
 		return "", nil
@@ -109,8 +110,8 @@ func (o *options) setPriority(ctx context.Context, pod *v1.Pod) (left string, er
 	return "", nil
 }
 
-// hasLabelKeys says whether terms of the affinity have keys that the API server
-// makes selectors of.
+// hasLabelKeys reports whether terms of the affinity have keys that the API server turns
+// into selectors.
 func hasLabelKeys(affinity *v1.Affinity) bool {
 	var terms []v1.PodAffinityTerm
 	add := func(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) {

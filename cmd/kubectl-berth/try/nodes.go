@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
-// change takes nodes away and adds others, as was asked.
+// changeNodes removes and adds the nodes of the flags.
 func (o *options) changeNodes(s *state.State) error {
 	for _, name := range o.withoutNodes {
 		if err := o.removeNode(s, name); err != nil {
@@ -31,7 +31,7 @@ func (o *options) changeNodes(s *state.State) error {
 	for _, d := range documents {
 		node, err := nodeOf(d)
 		if err == nil && findNode(s, node.Name) != nil {
-			err = fmt.Errorf("metadata.name: there is a node %q already; take it away with --without-node first", node.Name)
+			err = fmt.Errorf("metadata.name: node %q exists already; remove it with --without-node", node.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("--with-node: %s: %w", d.Source, err)
@@ -49,7 +49,7 @@ func findNode(s *state.State, name string) *v1.Node {
 	return s.Nodes[at]
 }
 
-// without takes a node away, and the pods that are on it.
+// removeNode removes a node and the pods on it.
 func (o *options) removeNode(s *state.State, name string) error {
 	node := findNode(s, name)
 	if node == nil {
@@ -57,7 +57,7 @@ func (o *options) removeNode(s *state.State, name string) error {
 		for _, n := range s.Nodes {
 			names = append(names, n.Name)
 		}
-		text := fmt.Sprintf("--without-node: there is no node %q", name)
+		text := fmt.Sprintf("--without-node: node %q not found", name)
 		if near := compile.Suggest(name, names); near != "" {
 			text += fmt.Sprintf(", did you mean %q?", near)
 		}
@@ -66,14 +66,14 @@ func (o *options) removeNode(s *state.State, name string) error {
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *v1.Node) bool { return n == node })
 	before := len(s.Pods)
 	s.Pods = slices.DeleteFunc(s.Pods, func(p *v1.Pod) bool { return p.Spec.NodeName == name })
-	o.note("node %s is taken away, and %s on it: gone from the copy, not placed anew", name, show.Count(before-len(s.Pods), "pod"))
+	o.note("node %s removed from the copy, with %s on it, which are not scheduled again", name, show.Count(before-len(s.Pods), "pod"))
 	return nil
 }
 
-// nodeOf reads a Node that somebody made up.
+// nodeOf reads a Node from a file.
 func nodeOf(d manifest.Document) (*v1.Node, error) {
 	if gvk := d.Object.GroupVersionKind(); gvk != v1.SchemeGroupVersion.WithKind("Node") {
-		return nil, fmt.Errorf("kind: must be Node of v1, is %s of %s", gvk.Kind, gvk.GroupVersion())
+		return nil, fmt.Errorf("kind: must be Node of apiVersion v1, is %s of %s", gvk.Kind, gvk.GroupVersion())
 	}
 	node := &v1.Node{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, node, true); err != nil {
@@ -86,10 +86,10 @@ func nodeOf(d manifest.Document) (*v1.Node, error) {
 		node.Status.Allocatable = node.Status.Capacity
 	}
 	if len(node.Status.Allocatable) == 0 {
-		return nil, errors.New("status.allocatable: Required value: nothing has room on a node without it")
+		return nil, errors.New("status.allocatable: Required value: no pod fits on a node without it")
 	}
 	if _, ok := node.Status.Allocatable[v1.ResourcePods]; !ok {
-		return nil, errors.New("status.allocatable.pods: Required value: without it no pod has room")
+		return nil, errors.New("status.allocatable.pods: Required value: no pod fits on a node without it")
 	}
 	if node.Labels[v1.LabelHostname] == "" {
 		if node.Labels == nil {

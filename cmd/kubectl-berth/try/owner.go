@@ -14,11 +14,11 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
-// tried stands for what a controller would make up.
+// placeholder stands for names and hashes that a controller would generate.
 const placeholder = "try"
 
-// own makes the pod one of its maker's, as default spreading sees it: what is in
-// the cluster under the maker's name is it, else the maker is added to the copy.
+// setOwner sets the owner of the pod, which default spreading reads: the object of that kind
+// and name in the cluster, or else the one of the file, which is added to the copy.
 func (s *subject) setOwner(live *state.State) {
 	switch maker := s.controller.(type) {
 	case *appsv1.Deployment:
@@ -43,11 +43,10 @@ func (s *subject) setOwnerReference(live *state.State, kind schema.GroupVersionK
 		live.Others = append(live.Others, owner)
 	}
 	s.pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)}
-	s.pod.OwnerReferences[0].BlockOwnerDeletion = nil // which takes a right of its own
+	s.pod.OwnerReferences[0].BlockOwnerDeletion = nil // which needs a permission of its own
 }
 
-// replicaSet is the newest one that the cluster's Deployment of this name has,
-// or one that is made up.
+// replicaSet returns the newest ReplicaSet of the Deployment in the cluster, or a new one.
 func (s *subject) replicaSet(live *state.State, deployment *appsv1.Deployment) *appsv1.ReplicaSet {
 	var newest *appsv1.ReplicaSet
 	for _, o := range live.Others {
@@ -63,7 +62,7 @@ func (s *subject) replicaSet(live *state.State, deployment *appsv1.Deployment) *
 	hash := placeholder
 	if newest != nil {
 		hash = newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		s.notes = append(s.notes, "the pods count as more of ReplicaSet "+newest.Name+", the Deployment's newest; those that it has stay where they are")
+		s.notes = append(s.notes, "the pods are added to ReplicaSet "+newest.Name+", the newest of the Deployment; its existing pods stay where they are")
 	} else {
 		newest = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-" + placeholder}}
 		if selector := deployment.Spec.Selector; selector != nil {
@@ -74,7 +73,7 @@ func (s *subject) replicaSet(live *state.State, deployment *appsv1.Deployment) *
 	return newest
 }
 
-// revision is what a Deployment numbers its ReplicaSets by.
+// revisionOf returns the revision of the Deployment that a ReplicaSet is for.
 func revisionOf(set *appsv1.ReplicaSet) int {
 	n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"])
 	return n

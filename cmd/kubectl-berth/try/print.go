@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// named is how many nodes or pods a sentence names.
+// maxNamed is the most nodes or pods that a sentence names.
 const maxNamed = 10
 
 func (o *options) print(a *Result) error {
@@ -39,21 +39,21 @@ func (o *options) marshal(a *Result, marshal func(any) ([]byte, error)) error {
 	return err
 }
 
-// say prints a sentence. An error of the stream shows at the next table.
+// printLine prints a sentence. An error of the stream is reported by the next table.
 func (o *options) printLine(format string, args ...any) {
 	fmt.Fprintln(o.Out, show.Wrap(fmt.Sprintf(format, args...), "", "  "))
 }
 
-// printOne says where one pod goes, and why there.
+// printOne prints the node of one pod, and its scores.
 func (o *options) printOne(a *Result) error {
 	pod := a.Pods[0]
 	if pod.Node == "" {
 		return o.printPending([]Pod{pod})
 	}
 	if len(pod.OneOf) == 0 {
-		o.printLine("%s would go to node %s: %s.", pod.Pod, pod.Node, feasibleText(pod, a.Nodes))
+		o.printLine("%s: would be scheduled to node %s (%s)", pod.Pod, pod.Node, feasibleText(pod, a.Nodes))
 	} else {
-		o.printLine("%s would go to one of %s: %s, and these score the same; where Berth's walk over the nodes begins decides.",
+		o.printLine("%s: would be scheduled to one of %s (%s), which have the same score; the choice depends on where the scheduler starts to iterate over the nodes",
 			pod.Pod, joinNames(pod.OneOf, "nodes"), feasibleText(pod, a.Nodes))
 	}
 	if len(pod.Top) == 0 {
@@ -67,24 +67,24 @@ func (o *options) printOne(a *Result) error {
 	return err
 }
 
-// fits says how many nodes do.
+// feasibleText says how many nodes are feasible.
 func feasibleText(pod Pod, nodes int) string {
 	switch {
 	case pod.Evaluated == 1 && nodes > 1:
-		return fmt.Sprintf("it is the only node that was asked, of %d", nodes)
+		return fmt.Sprintf("the only node of %d that was evaluated", nodes)
 	case pod.Evaluated < nodes:
-		return fmt.Sprintf("%d of the %d nodes asked fit, of %d", pod.Feasible, pod.Evaluated, nodes)
+		return fmt.Sprintf("%d of %d evaluated nodes feasible, %d nodes in total", pod.Feasible, pod.Evaluated, nodes)
 	case pod.Feasible == 1 && nodes == 1:
-		return "the only node fits"
+		return "the only node"
 	case pod.Feasible == 1:
-		return fmt.Sprintf("no other of %d nodes fits", nodes)
+		return fmt.Sprintf("the only feasible node of %d", nodes)
 	}
-	return fmt.Sprintf("%d of %d nodes fit", pod.Feasible, nodes)
+	return fmt.Sprintf("%d of %d nodes feasible", pod.Feasible, nodes)
 }
 
-// printMany sums up where many pods go.
+// printMany prints a summary for several pods.
 func (o *options) printMany(a *Result) error {
-	o.printLine("%d of %s would find a node.", a.placedPods(), show.Count(len(a.Pods), "pod"))
+	o.printLine("%d of %s would be scheduled", a.placedPods(), show.Count(len(a.Pods), "pod"))
 	if o.output == "wide" {
 		return o.printEach(a)
 	}
@@ -95,7 +95,7 @@ func (o *options) printMany(a *Result) error {
 		}
 	}
 	if ties := a.ties(); ties > 0 {
-		o.printLine("\nFor %d of them several nodes scored the same, and one was taken: another walk over the nodes takes others.", ties)
+		o.printLine("\nFor %d of them, several nodes had the best score: the scheduler may choose another one.", ties)
 	}
 	for _, group := range a.pendingGroups() {
 		fmt.Fprintln(o.Out)
@@ -106,7 +106,7 @@ func (o *options) printMany(a *Result) error {
 	return nil
 }
 
-// printEach has a row for each pod.
+// printEach prints a row for each pod.
 func (o *options) printEach(a *Result) error {
 	fmt.Fprintln(o.Out)
 	var rows [][]any
@@ -121,25 +121,25 @@ func (o *options) printEach(a *Result) error {
 		}
 		rows = append(rows, []any{pod.Pod, show.OrNone(pod.Node), pod.Feasible, score, show.OrNone(why)})
 	}
-	return show.NewTable(o.Out, true, show.Columns("Pod", "Node", "Fit", "Score", "Or, or why not")).Print(rows...)
+	return show.NewTable(o.Out, true, show.Columns("Pod", "Node", "Feasible", "Score", "Message")).Print(rows...)
 }
 
-// printRefused says why pods go nowhere that were told the same.
+// printPending prints why pods with the same message would stay pending.
 func (o *options) printPending(pods []Pod) error {
 	first := pods[0]
 	if len(pods) == 1 {
-		o.printLine("%s would wait: %s", first.Pod, first.Message)
+		o.printLine("%s: would stay Pending: %s", first.Pod, first.Message)
 	} else {
-		o.printLine("%d pods would wait, from %s on: %s", len(pods), first.Pod, first.Message)
+		o.printLine("%d pods would stay Pending, starting with %s: %s", len(pods), first.Pod, first.Message)
 	}
 	for _, pod := range pods {
-		if room := pod.Preemption; room != nil {
-			text := fmt.Sprintf("Preemption would make room for %s on node %s: %s would have to leave: %s", pod.Pod, room.Node,
-				show.Count(len(room.Victims), "pod"), joinNames(room.Victims, "pods"))
-			if room.Violations > 0 {
-				text += fmt.Sprintf("; a PodDisruptionBudget would keep %d of them", room.Violations)
+		if preemption := pod.Preemption; preemption != nil {
+			text := fmt.Sprintf("%s: preemption on node %s would evict %s: %s", pod.Pod, preemption.Node,
+				show.Count(len(preemption.Victims), "pod"), joinNames(preemption.Victims, "pods"))
+			if preemption.Violations > 0 {
+				text += fmt.Sprintf(" (%s)", show.Count(preemption.Violations, "PodDisruptionBudget violation"))
 			}
-			o.printLine("%s.", text)
+			o.printLine("%s", text)
 		}
 	}
 	if len(first.Rejections) == 0 || first.Rejections[0].Nodes == 0 {
@@ -149,7 +149,7 @@ func (o *options) printPending(pods []Pod) error {
 	return show.Rejections(o.Out, first.Rejections, o.output == "wide")
 }
 
-// list names some, and says how many more there are.
+// joinNames joins the first names, and says how many more there are.
 func joinNames(names []string, what string) string {
 	if len(names) <= maxNamed {
 		return strings.Join(names, ", ")

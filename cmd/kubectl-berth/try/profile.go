@@ -13,12 +13,12 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
-// reader reads what the answer is made from.
+// reader returns the reader of the cluster.
 func (o *options) reader() state.Reader {
 	return state.Reader{Cluster: o.cluster, In: o.In, Preempts: true, Note: o.note}
 }
 
-// scheduler finds the profile that is asked about the subject.
+// selectProfile returns the profile that the pods are tried with.
 func (o *options) selectProfile(ctx context.Context, s *subject) (*state.Profile, error) {
 	switch {
 	case len(o.profileFiles) > 0:
@@ -28,12 +28,12 @@ func (o *options) selectProfile(ctx context.Context, s *subject) (*state.Profile
 	}
 	p, err := o.reader().Running(ctx, cmp.Or(s.pod.Spec.SchedulerName, v1.DefaultSchedulerName), "spec.schedulerName")
 	if errors.Is(err, state.ErrNoProfile) {
-		return nil, fmt.Errorf("%w; say which with --profile", err)
+		return nil, fmt.Errorf("%w; select one with --profile", err)
 	}
 	return p, err
 }
 
-// unapplied is the profile of a file.
+// profileFromFile returns the profile of --profile-file.
 func (o *options) profileFromFile(ctx context.Context) (*state.Profile, error) {
 	files, err := manifest.Read(ctx, o.profileFiles, o.In)
 	if err != nil {
@@ -41,7 +41,7 @@ func (o *options) profileFromFile(ctx context.Context) (*state.Profile, error) {
 	}
 	for _, object := range files.Objects {
 		if object.Errors != nil {
-			return nil, fmt.Errorf("--profile-file: %s: %s would be refused: %s", object.Source, object.Title, object.Errors[0])
+			return nil, fmt.Errorf("--profile-file: %s: %s would be rejected: %s", object.Source, object.Title, object.Errors[0])
 		}
 	}
 	var chosen *v1alpha1.SchedulingProfile
@@ -49,22 +49,22 @@ func (o *options) profileFromFile(ctx context.Context) (*state.Profile, error) {
 		switch {
 		case o.profile != "" && p.Name != o.profile:
 		case chosen != nil:
-			return nil, fmt.Errorf("--profile-file: it holds %s and %s: say which with --profile", chosen.Name, p.Name)
+			return nil, fmt.Errorf("--profile-file: contains %s and %s; select one with --profile", chosen.Name, p.Name)
 		default:
 			chosen = p
 		}
 	}
 	if chosen == nil {
-		return nil, fmt.Errorf("--profile-file: it holds no SchedulingProfile %s", o.profile)
+		return nil, fmt.Errorf("--profile-file: contains no SchedulingProfile %s", o.profile)
 	}
-	p, err := o.reader().Compile(ctx, "profile "+chosen.Name+" of the file", chosen, files.Configs())
+	p, err := o.reader().Compile(ctx, "profile "+chosen.Name+" from the file", chosen, files.Configs())
 	if err != nil {
 		return nil, fmt.Errorf("--profile-file: %w", err)
 	}
 	return p, nil
 }
 
-// extenders are the names of those that would be asked about a pod.
+// interestedExtenders returns the names of the extenders that would be called for a pod.
 func interestedExtenders(p *state.Profile, pod *v1.Pod) []string {
 	var names []string
 	for i := range p.Blueprint.Extenders {

@@ -23,7 +23,7 @@ metadata: {name: big}
 status: {capacity: {cpu: "64", memory: 256Gi, pods: "110"}}
 `
 
-// deployment asks for two CPUs a pod, and runs under profile batch.
+// deploymentYAML has pods of profile batch that request two CPUs each.
 const deploymentYAML = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -39,36 +39,36 @@ spec:
 
 func TestTry(t *testing.T) {
 	tests := map[string]struct {
-		in   func(w *testCluster)
+		in   func(c *testCluster)
 		file string
-		args func(w *testCluster) []string
+		args func(c *testCluster) []string
 		code int
 	}{
-		"the node that scores best, and why": {
+		"the node with the best score": {
 			file: podYAML("2", "tolerations: []"),
-			in:   func(w *testCluster) { w.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n2").Obj()) },
+			in:   func(c *testCluster) { c.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n2").Obj()) },
 		},
-		"all that might be chosen, where nodes score the same": {
+		"nodes with the same score": {
 			file: podYAML("500m"),
-			in:   func(w *testCluster) { w.add(fixture.Pod("shop/a").Requests("cpu", "3").On("n1").Obj()) },
+			in:   func(c *testCluster) { c.add(fixture.Pod("shop/a").Requests("cpu", "3").On("n1").Obj()) },
 		},
-		"the only one that fits": {file: podYAML("3")},
-		"a pod goes where its claim's volume is": {
+		"the only feasible node": {file: podYAML("3")},
+		"a pod with a bound claim": {
 			file: podYAML("1", "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]"),
-			in: func(w *testCluster) {
+			in: func(c *testCluster) {
 				claim := fixture.Claim("shop/data", "slow").BoundTo("v").Obj()
-				w.add(claim, fixture.StorageClass("slow", ""), fixture.Volume("v", "slow").NodeAffinity(v1.LabelHostname, "n3").BoundTo(claim).Obj())
+				c.add(claim, fixture.StorageClass("slow", ""), fixture.Volume("v", "slow").NodeAffinity(v1.LabelHostname, "n3").BoundTo(claim).Obj())
 			},
 		},
-		"why nowhere, by plugin and reason": {
+		"a pod that fits on no node": {
 			file: podYAML("3", "nodeSelector: {disk: ssd}"), code: 1,
-			in: func(w *testCluster) { w.add(fixture.Node("n4").Capacity("cpu", "1").Label("disk", "ssd").Obj()) },
+			in: func(c *testCluster) { c.add(fixture.Node("n4").Capacity("cpu", "1").Label("disk", "ssd").Obj()) },
 		},
-		"who would have to leave": {
+		"victims of preemption": {
 			file: podYAML("4", "priorityClassName: high"), code: 1,
-			in: func(w *testCluster) {
-				w.admit = func(p *v1.Pod) error { p.Spec.Priority = ptr.To[int32](1000); return nil }
-				w.add(
+			in: func(c *testCluster) {
+				c.admit = func(p *v1.Pod) error { p.Spec.Priority = ptr.To[int32](1000); return nil }
+				c.add(
 					fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj(),
 					fixture.Pod("bank/b").Requests("cpu", "1").Label("app", "b").On("n1").Obj(),
 					&policyv1.PodDisruptionBudget{
@@ -77,123 +77,123 @@ func TestTry(t *testing.T) {
 					})
 			},
 		},
-		"a Deployment's pods, one after another": {file: deploymentYAML},
-		"more of them than fit":                  {file: deploymentYAML, args: fixedArgs("--replicas", "7"), code: 1},
-		"each by itself, in wide":                {file: deploymentYAML, args: fixedArgs("-o", "wide")},
-		"without a node, whose pods are gone": {
+		"the pods of a Deployment":         {file: deploymentYAML},
+		"more pods than fit":               {file: deploymentYAML, args: fixedArgs("--replicas", "7"), code: 1},
+		"the pods of a Deployment in wide": {file: deploymentYAML, args: fixedArgs("-o", "wide")},
+		"without a node": {
 			file: podYAML("2"), args: fixedArgs("--without-node", "n1,n2"),
-			in: func(w *testCluster) { w.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj()) },
+			in: func(c *testCluster) { c.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj()) },
 		},
-		"with a node that is not there yet": {
-			file: podYAML("20"), args: func(w *testCluster) []string { return []string{"--with-node", w.file(bigNodeYAML)} },
+		"with a new node": {
+			file: podYAML("20"), args: func(c *testCluster) []string { return []string{"--with-node", c.file(bigNodeYAML)} },
 		},
-		"a pod with gates is not tried": {file: podYAML("1", "schedulingGates: [{name: quota}]"), code: 1},
-		"a profile that is paused": {
+		"a gated pod": {file: podYAML("1", "schedulingGates: [{name: quota}]"), code: 1},
+		"a paused profile": {
 			file: podYAML("1"), code: 1, args: fixedArgs("--profile", "night"),
-			in: func(w *testCluster) { w.profile("night", v1alpha1.SchedulingProfileSpec{State: v1alpha1.StatePaused}) },
+			in: func(c *testCluster) { c.profile("night", v1alpha1.SchedulingProfileSpec{State: v1alpha1.StatePaused}) },
 		},
-		"a namespace that the profile does not take": {
+		"a namespace that the profile does not allow": {
 			file: podYAML("1"), code: 1, args: fixedArgs("--profile", "bank"),
-			in: func(w *testCluster) {
-				w.profile("bank", v1alpha1.SchedulingProfileSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{
+			in: func(c *testCluster) {
+				c.profile("bank", v1alpha1.SchedulingProfileSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{
 					From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]string{"team": "bank"}},
 				}})
 			},
 		},
-		"a profile that is not applied": {
+		"a profile from a file": {
 			file: podYAML("1"),
-			args: func(w *testCluster) []string {
-				return []string{"--profile-file", w.file("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: packed}\nspec:\n" +
+			args: func(c *testCluster) []string {
+				return []string{"--profile-file", c.file("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: packed}\nspec:\n" +
 					"  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n" +
 					"  pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n")}
 			},
 		},
-		"what may not be read is named, and what that means": {
+		"no permission to list some kinds": {
 			file: podYAML("1"),
-			in: func(w *testCluster) {
-				w.mayCreate = false
-				w.forbidden = []string{"NamespaceList", "ServiceList", "ReplicaSetList", "PodDisruptionBudgetList", "ControllerRevisionList", "PriorityClassList"}
+			in: func(c *testCluster) {
+				c.mayCreate = false
+				c.forbidden = []string{"NamespaceList", "ServiceList", "ReplicaSetList", "PodDisruptionBudgetList", "ControllerRevisionList", "PriorityClassList"}
 			},
 		},
-		"what the API server would make of the pod counts": {
+		"a pod that a webhook changes": {
 			file: podYAML("100m"),
-			in: func(w *testCluster) {
-				w.admit = func(p *v1.Pod) error {
+			in: func(c *testCluster) {
+				c.admit = func(p *v1.Pod) error {
 					p.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n3"}
 					return nil
 				}
 			},
 		},
-		"pods that wait are told, and so is room that is promised": {
+		"pending and nominated pods": {
 			file: podYAML("3"), code: 1,
-			in: func(w *testCluster) {
-				w.add(fixture.Pod("shop/a").SchedulerName("batch").Requests("cpu", "3").NominatedNodeName("n1").Obj(),
+			in: func(c *testCluster) {
+				c.add(fixture.Pod("shop/a").SchedulerName("batch").Requests("cpu", "3").NominatedNodeName("n1").Obj(),
 					fixture.Pod("shop/b").SchedulerName("batch").Requests("cpu", "3").Obj(),
 					fixture.Pod("shop/c").SchedulerName("other").Requests("cpu", "3").Obj())
 			},
 		},
-		"each pod of a StatefulSet has claims of its own, which take the volumes that there are": {
+		"a StatefulSet with fewer volumes than pods": {
 			file: statefulSetYAML("local"), code: 1,
-			in: func(w *testCluster) {
-				w.add(fixture.StorageClass("local", ""),
+			in: func(c *testCluster) {
+				c.add(fixture.StorageClass("local", ""),
 					fixture.Volume("v1", "local").NodeAffinity(v1.LabelHostname, "n2").Obj(), fixture.Volume("v2", "local").NodeAffinity(v1.LabelHostname, "n3").Obj())
 			},
 		},
-		"a StatefulSet's pods go where volumes can be made, of the class that is the default": {
+		"a StatefulSet with the default StorageClass": {
 			file: statefulSetYAML(""), args: fixedArgs("-o", "wide"),
-			in: func(w *testCluster) {
-				usual := fixture.StorageClass("usual", "example.com/disks")
-				usual.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
-				usual.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{
+			in: func(c *testCluster) {
+				defaultClass := fixture.StorageClass("default", "example.com/disks")
+				defaultClass.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
+				defaultClass.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{
 					Key: v1.LabelHostname, Values: []string{"n3"},
 				}}}}
-				w.add(usual, fixture.ImmediateStorageClass("other", "example.com/disks"))
+				c.add(defaultClass, fixture.ImmediateStorageClass("other", "example.com/disks"))
 			},
 		},
-		"a StatefulSet's pod that has been there goes where its volume is": {
+		"a StatefulSet with an existing claim": {
 			file: statefulSetYAML("made"), args: fixedArgs("-o", "wide"),
-			in: func(w *testCluster) {
+			in: func(c *testCluster) {
 				claim := fixture.Claim("shop/data-db-6", "made").BoundTo("v").Obj()
-				w.add(claim, fixture.StorageClass("made", "example.com/disks"), fixture.Volume("v", "made").NodeAffinity(v1.LabelHostname, "n2").BoundTo(claim).Obj())
+				c.add(claim, fixture.StorageClass("made", "example.com/disks"), fixture.Volume("v", "made").NodeAffinity(v1.LabelHostname, "n2").BoundTo(claim).Obj())
 			},
 		},
-		"claims that are bound at once, and are not there yet": {
+		"claims that are bound immediately": {
 			file: statefulSetYAML("once"), code: 1,
-			in: func(w *testCluster) { w.add(fixture.ImmediateStorageClass("once", "example.com/disks")) },
+			in: func(c *testCluster) { c.add(fixture.ImmediateStorageClass("once", "example.com/disks")) },
 		},
-		"claims that last as long as the pod": {
+		"ephemeral volumes": {
 			file: podYAML("1", "volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: local, "+
 				"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]"),
-			in: func(w *testCluster) {
-				w.add(fixture.StorageClass("local", ""), fixture.Volume("v1", "local").NodeAffinity(v1.LabelHostname, "n2").Obj())
+			in: func(c *testCluster) {
+				c.add(fixture.StorageClass("local", ""), fixture.Volume("v1", "local").NodeAffinity(v1.LabelHostname, "n2").Obj())
 			},
 		},
-		"extenders that would be asked are named": {
+		"extenders that would be called": {
 			file: podYAML("2"), args: fixedArgs("--profile", "extended"),
-			in: func(w *testCluster) {
-				w.profile("extended", v1alpha1.SchedulingProfileSpec{Extenders: []v1alpha1.Extender{
+			in: func(c *testCluster) {
+				c.profile("extended", v1alpha1.SchedulingProfileSpec{Extenders: []v1alpha1.Extender{
 					newExtender("rack"), newExtender("gpu", "example.com/gpu"), newExtender("quota"),
 				}})
 			},
 		},
-		"a pod that waits already is this one": {
+		"a pod that is pending already": {
 			file: podYAML("3"),
-			in: func(w *testCluster) {
-				w.add(fixture.Pod("shop/web").SchedulerName("batch").Requests("cpu", "3").NominatedNodeName("n1").Obj())
+			in: func(c *testCluster) {
+				c.add(fixture.Pod("shop/web").SchedulerName("batch").Requests("cpu", "3").NominatedNodeName("n1").Obj())
 			},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newTestCluster(t)
+			c := newTestCluster(t)
 			if test.in != nil {
-				test.in(w)
+				test.in(c)
 			}
 			var args []string
 			if test.args != nil {
-				args = test.args(w)
+				args = test.args(c)
 			}
-			out, code := w.run(test.file, args...)
+			out, code := c.run(test.file, args...)
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
@@ -202,8 +202,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// statefulSet has three pods, from number 5 on, with a claim each of a class, or
-// of none that it names.
+// statefulSetYAML has three pods, numbered from 5, with a claim each of a StorageClass, or
+// of the default one.
 func statefulSetYAML(class string) string {
 	named := ""
 	if class != "" {
@@ -237,7 +237,7 @@ func newExtender(name string, manages ...string) v1alpha1.Extender {
 	return e
 }
 
-// authority vouches for nobody.
+// caBundle is a certificate that no test uses.
 var caBundle, _, _ = cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
 
 func fixedArgs(args ...string) func(*testCluster) []string {
@@ -246,75 +246,75 @@ func fixedArgs(args ...string) func(*testCluster) []string {
 
 func TestInvalidInputIsRejected(t *testing.T) {
 	tests := map[string]struct {
-		in   func(w *testCluster)
+		in   func(c *testCluster)
 		file string
-		args func(w *testCluster) []string
+		args func(c *testCluster) []string
 		want string
 	}{
-		"nothing to try":            {file: bigNodeYAML, want: "-f: no Pod, and nothing that makes pods, among 1 documents"},
-		"two at once":               {file: deploymentYAML + "---\n" + podYAML("1"), want: "-f: standard input, document 2: Pod/web comes after Deployment/web: give one of them at a time"},
-		"a field that is not there": {file: podYAML("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
-		"a pod that has a node":     {file: podYAML("1", "nodeName: n1"), want: `-f: standard input: Pod/web: spec.nodeName: must be empty, is "n1": no scheduler is asked about such a pod`},
+		"no workload":           {file: bigNodeYAML, want: "-f: no Pod and no workload in 1 documents"},
+		"two workloads":         {file: deploymentYAML + "---\n" + podYAML("1"), want: "-f: standard input, document 2: Pod/web follows Deployment/web: only one of them can be tried at a time"},
+		"an unknown field":      {file: podYAML("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
+		"a pod that has a node": {file: podYAML("1", "nodeName: n1"), want: `-f: standard input: Pod/web: spec.nodeName: Invalid value: "n1": must be empty, since a pod with a node is not scheduled`},
 		"a DaemonSet": {
 			file: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\n",
-			want: "-f: standard input: kind: a DaemonSet makes each pod for one node: try a Pod with that node's affinity",
+			want: "-f: standard input: kind: DaemonSet is not supported, since each of its pods is for one node: try a Pod with the affinity to that node",
 		},
-		"a node that is not there": {file: podYAML("1"), args: fixedArgs("--without-node", "n11"), want: `--without-node: there is no node "n11", did you mean "n1"?`},
-		"a node that is there": {
-			file: podYAML("1"), args: func(w *testCluster) []string {
-				return []string{"--with-node", w.file(strings.Replace(bigNodeYAML, "big", "n1", 1))}
+		"a node that does not exist": {file: podYAML("1"), args: fixedArgs("--without-node", "n11"), want: `--without-node: node "n11" not found, did you mean "n1"?`},
+		"a node that exists already": {
+			file: podYAML("1"), args: func(c *testCluster) []string {
+				return []string{"--with-node", c.file(strings.Replace(bigNodeYAML, "big", "n1", 1))}
 			},
-			want: `metadata.name: there is a node "n1" already; take it away with --without-node first`,
+			want: `metadata.name: node "n1" exists already; remove it with --without-node`,
 		},
-		"a node without room": {
-			file: podYAML("1"), args: func(w *testCluster) []string {
-				return []string{"--with-node", w.file("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n")}
+		"a node without allocatable": {
+			file: podYAML("1"), args: func(c *testCluster) []string {
+				return []string{"--with-node", c.file("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n")}
 			},
-			want: "status.allocatable: Required value: nothing has room on a node without it",
+			want: "status.allocatable: Required value: no pod fits on a node without it",
 		},
-		"a profile that is not there": {
+		"a profile that does not exist": {
 			file: podYAML("1"), args: fixedArgs("--profile", "bach"),
-			want: `--profile: there is no SchedulingProfile "bach", did you mean "batch"? There are batch`,
+			want: `--profile: no SchedulingProfile is named "bach", did you mean "batch"? Existing profiles: batch`,
 		},
-		"a profile that the pod names and is not there": {
+		"a schedulerName without a profile": {
 			file: strings.Replace(podYAML("1"), "  schedulerName: batch\n", "", 1),
-			want: `spec.schedulerName: there is no SchedulingProfile "default-scheduler"; there are batch; say which with --profile`,
+			want: `spec.schedulerName: no SchedulingProfile is named "default-scheduler"; existing profiles: batch; select one with --profile`,
 		},
-		"a format":          {file: podYAML("1"), args: fixedArgs("-o", "name"), want: `-o: no format "name": it is one of wide, json, yaml`},
-		"less than no pods": {file: podYAML("1"), args: fixedArgs("--replicas", "-1"), want: "--replicas: must be from 1 to 100000, or 0 for what the file says, is -1"},
-		"nodes that may not be read": {
-			file: podYAML("1"), in: func(w *testCluster) { w.forbidden = []string{"NodeList"} },
-			want: "nodes: without them there is no answer: ",
+		"an unsupported format":     {file: podYAML("1"), args: fixedArgs("-o", "name"), want: `-o: unsupported output format "name": must be one of: wide, json, yaml`},
+		"a negative number of pods": {file: podYAML("1"), args: fixedArgs("--replicas", "-1"), want: "--replicas: Invalid value: -1: must be between 0 and 100000"},
+		"no permission to list nodes": {
+			file: podYAML("1"), in: func(c *testCluster) { c.forbidden = []string{"NodeList"} },
+			want: "nodes: the result needs them: ",
 		},
-		"pods that may not be read": {
-			file: podYAML("1"), in: func(w *testCluster) { w.forbidden = []string{"PodList"} },
-			want: "pods of all namespaces: without them nobody knows which room is taken: ",
+		"no permission to list pods": {
+			file: podYAML("1"), in: func(c *testCluster) { c.forbidden = []string{"PodList"} },
+			want: "pods of all namespaces: the result needs to know which resources are used: ",
 		},
-		"a pod that the API server would refuse": {
+		"a pod that the API server would reject": {
 			file: podYAML("1"),
-			in: func(w *testCluster) {
-				w.admit = func(*v1.Pod) error {
+			in: func(c *testCluster) {
+				c.admit = func(*v1.Pod) error {
 					return apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil)
 				}
 			},
-			want: `the API server would refuse the pod: Pod "web" is invalid`,
+			want: `the API server would reject the pod: Pod "web" is invalid`,
 		},
-		"a class that is not there, without a dry run": {
-			file: podYAML("1", "priorityClassName: top"), in: func(w *testCluster) { w.mayCreate = false },
-			want: `spec.priorityClassName: there is no PriorityClass "top"`,
+		"an unknown PriorityClass, without a dry run": {
+			file: podYAML("1", "priorityClassName: top"), in: func(c *testCluster) { c.mayCreate = false },
+			want: `spec.priorityClassName: PriorityClass "top" not found`,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newTestCluster(t)
+			c := newTestCluster(t)
 			if test.in != nil {
-				test.in(w)
+				test.in(c)
 			}
 			var args []string
 			if test.args != nil {
-				args = test.args(w)
+				args = test.args(c)
 			}
-			out, code := w.run(test.file, args...)
+			out, code := c.run(test.file, args...)
 			if code != 2 || !strings.Contains(out, test.want) {
 				t.Errorf("exit code %d, want 2 with %q:\n%s", code, test.want, out)
 			}

@@ -1,10 +1,11 @@
-// Package verb says what a verb of the plugin is: what it does, what it must be
-// allowed to do it, and what its exit code means. Help prints that, and `check`
-// asks the API server about it: neither can say something else than the other.
+// Package verb describes what a verb of the plugin does, which permissions it needs and what
+// its exit codes mean. The help and `check` are both made from this description, so that
+// they cannot differ.
 package verb
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,18 +18,18 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 )
 
-// ErrFound is how a verb ends that did what it was asked and found what its
-// Found says. What it found is printed already.
-var ErrFindings = errors.New("found something")
+// ErrFindings is what a verb returns that ran successfully and found what its OnFindings
+// describes. The verb has printed its findings already.
+var ErrFindings = errors.New("the verb found something")
 
-// The plugin's exit codes. What ExitFound means is the verb's to say.
+// The plugin's exit codes. OnFindings of a Verb says what ExitFindings means.
 const (
 	ExitOK       = 0
 	ExitFindings = 1
 	ExitError    = 2
 )
 
-// ExitCode is the plugin's for how a verb ended.
+// ExitCode returns the exit code for the error of a verb.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -39,59 +40,59 @@ func ExitCode(err error) int {
 	return ExitError
 }
 
-// Scope is where a right is needed.
+// Scope is where a permission is needed.
 type Scope string
 
 const (
-	// InCluster is everywhere: a ClusterRole that is bound for the cluster.
+	// InCluster is the whole cluster: a ClusterRole with a ClusterRoleBinding.
 	InCluster Scope = ""
-	// InBerth is Berth's own namespace.
+	// InBerthNamespace is the namespace that Berth runs in.
 	InBerthNamespace Scope = "in Berth's namespace"
-	// InNamespace is the namespace of what the verb is asked about.
+	// InNamespace is the namespace of the object that the verb is asked about.
 	InNamespace Scope = "in the pod's namespace"
 )
 
-// Right is what a verb must be allowed.
+// Permission is something that the user of a verb must be allowed to do.
 type Permission struct {
-	// Verbs are the API's: get, list, watch, patch.
+	// Verbs are verbs of the API: get, list, watch, patch.
 	Verbs []string
-	// Group is empty for the core one.
+	// Group is empty for the core group.
 	Group, Resource string
 	Scope           Scope
-	// For says what it is needed for, where the verb does something without.
+	// Purpose says which part of the verb needs the permission; empty where all of it does.
 	Purpose string
 }
 
-// Name is the resource as kubectl writes it: deployments.apps.
+// Name returns the resource as kubectl writes it: deployments.apps.
 func (r Permission) Name() string { return strings.TrimSuffix(r.Resource+"."+r.Group, ".") }
 
-// Example is a command, and what it is good for.
+// Example is a command and what it is for.
 type Example struct{ Description, Command string }
 
-// Verb is one of the plugin's.
+// Verb describes one verb of the plugin.
 type Verb struct {
 	Name string
-	// Arguments are what follows the name: "PROFILE [flags]".
+	// Arguments follow the name in the usage line: "PROFILE [flags]".
 	Arguments string
-	// Short is a sentence without a full stop, Long all that follows it.
+	// Short is a sentence without a full stop, Long the text below it.
 	Short, Long string
 	Permissions []Permission
 	Examples    []Example
-	// Fine and Found say what exit codes 0 and 1 mean; without Found there is
-	// no 1. Failed says what 2 means, where that is more than that the verb could
-	// not be carried out.
+	// OnSuccess and OnFindings say what exit codes 0 and 1 mean; without OnFindings there is no
+	// exit code 1. OnError says what exit code 2 means, where it means more than that the verb
+	// failed.
 	OnSuccess, OnFindings, OnError string
 }
 
-// Env is what a verb works with.
+// Env is what the verbs work with.
 type Env struct {
 	genericiooptions.IOStreams
-	// Open reaches the cluster, once somebody needs it.
+	// Open connects to the cluster. Verbs call it when they first need the cluster.
 	Open func() (*cluster.Cluster, error)
 	Now  func() time.Time
 }
 
-// Command makes the verb a command.
+// Command returns the cobra command of the verb.
 func (v Verb) Command(args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	var examples []string
 	for _, e := range v.Examples {
@@ -107,14 +108,14 @@ func (v Verb) Command(args cobra.PositionalArgs, run func(cmd *cobra.Command, ar
 
 func (v Verb) permissionsHelp() string {
 	if len(v.Permissions) == 0 {
-		return "Rights that it needs: none, it asks no cluster.\n"
+		return "Required permissions: none, it does not contact the cluster.\n"
 	}
 	verbs, names := 0, 0
 	for _, r := range v.Permissions {
 		verbs, names = max(verbs, len(strings.Join(r.Verbs, ", "))), max(names, len(r.Name()))
 	}
 	var b strings.Builder
-	b.WriteString("Rights that it needs:\n")
+	b.WriteString("Required permissions:\n")
 	for _, r := range v.Permissions {
 		more := slices.DeleteFunc([]string{string(r.Scope), r.Purpose}, func(s string) bool { return s == "" })
 		line := fmt.Sprintf("  %-*s  %-*s  %s", verbs, strings.Join(r.Verbs, ", "), names, r.Name(), strings.Join(more, ", "))
@@ -124,9 +125,24 @@ func (v Verb) permissionsHelp() string {
 }
 
 func (v Verb) exitCodesHelp() string {
-	text := fmt.Sprintf("Exit codes:\n  0  %s\n", cmp.Or(v.OnSuccess, "it is printed"))
+	text := fmt.Sprintf("Exit codes:\n  0  %s\n", cmp.Or(v.OnSuccess, "success"))
 	if v.OnFindings != "" {
 		text += fmt.Sprintf("  1  %s\n", v.OnFindings)
 	}
-	return text + "  2  " + cmp.Or(v.OnError, "it could not be done: the error says why")
+	return text + "  2  " + cmp.Or(v.OnError, "the command failed: the error says why")
+}
+
+// FilesCommand returns the cobra command of a verb that reads files: those of -f, and the
+// arguments, which are what a shell makes of -f *.yaml.
+func (v Verb) FilesCommand(run func(ctx context.Context, files []string) error) *cobra.Command {
+	var files []string
+	cmd := v.Command(cobra.ArbitraryArgs, func(cmd *cobra.Command, more []string) error {
+		files = append(files, more...)
+		if len(files) == 0 {
+			return errors.New("-f: must specify a file, a directory, or - for standard input")
+		}
+		return run(cmd.Context(), files)
+	})
+	cmd.Flags().StringSliceVarP(&files, "filename", "f", nil, "files, directories, or - for standard input")
+	return cmd
 }

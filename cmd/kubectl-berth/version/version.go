@@ -1,5 +1,5 @@
-// Package version is `kubectl berth version`: the plugin's, the server's, and
-// Berth's where its Deployment tells.
+// Package version is `kubectl berth version`: it prints the versions of the plugin, the API
+// server and Berth.
 package version
 
 import (
@@ -18,43 +18,44 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Plugin is the plugin's own; set when a release is built.
+// Plugin is the version of the plugin. A release build sets it.
 var Plugin = "dev"
 
-// label is on the Deployment that config/manager ships.
+// nameLabel and nameValue are the label of the Deployment in config/manager.
 const nameLabel, nameValue = "app.kubernetes.io/name", "berth"
 
-// Verb describes it.
+// Verb describes the verb.
 var Verb = verb.Verb{
 	Name: "version", Arguments: "[--client] [-o json|yaml]",
 	Short: "Print the versions of the plugin, the API server and Berth",
-	Long: `Berth's version is that of the image which its Deployment names; a Berth that runs
-otherwise does not tell. With --client, no cluster is asked.`,
+	Long: `Berth's version is the image of its Deployment; without a Deployment it is unknown. With
+--client, only the version of the plugin is printed, without contacting a cluster.`,
 	Permissions: []verb.Permission{
-		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for Berth's"},
+		{Verbs: []string{"list"}, Group: "apps", Resource: "deployments", Scope: verb.InBerthNamespace, Purpose: "for the version of Berth"},
 	},
 	Examples: []verb.Example{
-		{Description: "All of them", Command: "kubectl berth version"},
-		{Description: "The plugin's alone", Command: "kubectl berth version --client"},
+		{Description: "All versions", Command: "kubectl berth version"},
+		{Description: "The version of the plugin", Command: "kubectl berth version --client"},
 	},
 }
 
-// Versions are what is printed, as -o json has it.
+// Versions is the output of -o json.
 type Versions struct {
-	// Plugin is this program's, APIVersion the group and version of Berth that it knows.
+	// Plugin is the version of this program, APIVersion the API group and version of Berth that
+	// it uses.
 	Plugin     string `json:"plugin"`
 	APIVersion string `json:"apiVersion"`
-	// Server is the API server's; left out with --client.
+	// Server is the version of the API server; empty with --client.
 	Server string `json:"server,omitempty"`
-	// Berth are the images that its Deployments run; BerthUnknown says why there are none.
+	// Berth are the images of its Deployments; BerthUnknown says why there are none.
 	Berth        []Image `json:"berth,omitempty"`
 	BerthUnknown string  `json:"berthUnknown,omitempty"`
 }
 
-// Image is one that Berth runs.
+// Image is an image that a Deployment of Berth runs.
 type Image struct {
 	Image string `json:"image"`
-	// Deployment is its namespace and name.
+	// Deployment is namespace/name.
 	Deployment string `json:"deployment"`
 }
 
@@ -68,7 +69,7 @@ type options struct {
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env, output: show.NewFormat()}
 	cmd := Verb.Command(cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) })
-	cmd.Flags().BoolVar(&o.client, "client", false, "print the plugin's alone")
+	cmd.Flags().BoolVar(&o.client, "client", false, "print the version of the plugin only")
 	o.output.AddFlag(cmd, "")
 	complete.RegisterFlag(cmd, "output", complete.Values(o.output.All()...))
 	return cmd
@@ -92,7 +93,7 @@ func (o *options) run(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintf(o.Out, "Server   %s\n", v.Server)
-	berth := "not to be known: " + v.BerthUnknown
+	berth := "unknown: " + v.BerthUnknown
 	if v.BerthUnknown == "" {
 		var images []string
 		for _, i := range v.Berth {
@@ -104,7 +105,7 @@ func (o *options) run(ctx context.Context) error {
 	return err
 }
 
-// ask asks the cluster for its versions.
+// readVersions reads the versions of the API server and of Berth.
 func (o *options) readVersions(ctx context.Context, v *Versions) error {
 	c, err := o.Open()
 	if err != nil {
@@ -119,7 +120,7 @@ func (o *options) readVersions(ctx context.Context, v *Versions) error {
 	return nil
 }
 
-// images are what Berth's Deployments run, or why that is unknown.
+// berthImages returns the images of Berth's Deployments, or why they are unknown.
 func berthImages(ctx context.Context, c *cluster.Cluster) (images []Image, unknown string) {
 	list := &appsv1.DeploymentList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(c.BerthNamespace), client.MatchingLabels{nameLabel: nameValue}); err != nil {
@@ -131,7 +132,7 @@ func berthImages(ctx context.Context, c *cluster.Cluster) (images []Image, unkno
 		}
 	}
 	if images == nil {
-		return nil, fmt.Sprintf("no Deployment in namespace %s is labelled %s=%s", c.BerthNamespace, nameLabel, nameValue)
+		return nil, fmt.Sprintf("no Deployment in namespace %s has the label %s=%s", c.BerthNamespace, nameLabel, nameValue)
 	}
 	return images, ""
 }

@@ -14,17 +14,17 @@ import (
 func TestVersion(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", Labels: map[string]string{nameLabel: nameValue}}}
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "example.com/berth:v0.1.0"}}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		objects []client.Object
 		args    []string
 	}{
-		"all three":             {objects: []client.Object{deployment}},
-		"Berth does not tell":   {},
-		"all three as YAML":     {objects: []client.Object{deployment}, args: []string{"-o", "yaml"}},
-		"the plugin's own only": {args: []string{"--client"}},
+		"all versions":         {objects: []client.Object{deployment}},
+		"Berth unknown":        {},
+		"all versions as YAML": {objects: []client.Object{deployment}, args: []string{"-o", "yaml"}},
+		"the plugin only":      {args: []string{"--client"}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
-			plugin.Golden(t, sentence, plugin.New(t, c.objects...).Run(New, c.args...), false)
+		t.Run(name, func(t *testing.T) {
+			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, c.args...), false)
 		})
 	}
 }

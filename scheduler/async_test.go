@@ -31,10 +31,10 @@ func TestASortThatHangsIsReplaced(t *testing.T) {
 		env.wantLines("degradations during the call", running.Degradations)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are in the order of PrioritySort instead`
+		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are sorted by PrioritySort instead`
 		running, _ = env.Profiles().Running("p")
 		env.wantLines("degradations", running.Degradations, broken,
-			`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from Less`)
+			`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from Less`)
 		var order []string
 		for a := env.queue.TryPop(); a != nil; a = env.queue.TryPop() {
 			order = append(order, a.Pod.Name)
@@ -68,7 +68,7 @@ func TestAHintThatHangsWakesThePod(t *testing.T) {
 			t.Error("another profile is not scheduled")
 		}
 		running, _ := env.Profiles().Running("p")
-		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0], `have not come back, the last of plugin "Odd" from QueueingHint`) {
+		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0], `have not returned, the last of plugin "Odd" from QueueingHint`) {
 			t.Errorf("degradations %v", running.Degradations)
 		}
 		env.cluster.UpdatePod(waits, func(p *v1.Pod) { p.Labels = nil })
@@ -141,7 +141,7 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 				time.Sleep(12 * time.Second)
 				running, _ = env.Profiles().Running("p")
 				env.wantLines("degradations", running.Degradations,
-					fmt.Sprintf(`1 of at most 16 calls of its plugins have not come back, the last of plugin "Odd" from %s`, point))
+					fmt.Sprintf(`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from %s`, point))
 				env.want("condition", env.podScheduled("a"), c.says)
 				o.unblock()
 				synctest.Wait()

@@ -219,7 +219,7 @@ func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
 		if o.hanging() != 16 || reported.Load() != 16 {
 			t.Fatalf("%d calls hang, reported %d times, want 16", o.hanging(), reported.Load())
 		}
-		const says = `16 calls of the profile's plugins have not come back, the last of plugin "Odd" from Filter: no pod is tried until one does, or Berth is restarted`
+		const says = `16 calls of the profile's plugins have not returned, the last of plugin "Odd" from Filter: no pod is scheduled until one returns or Berth restarts`
 		running, _ := env.Profiles().Running("p")
 		env.wantLines("degradations", running.Degradations, says)
 		env.create(podOf("p", "b"), podOf("q", "c"))
@@ -301,7 +301,7 @@ func TestASortThatPanicsIsReplaced(t *testing.T) {
 		o.setLessPanics(true)
 		arrive("p", "last", 2)
 		arrive("q", "q", 1)
-		degradations(`plugin "Odd" panicked in Less: odd: its pods are in the order of PrioritySort instead`)
+		degradations(`plugin "Odd" panicked in Less: odd: its pods are sorted by PrioritySort instead`)
 		if err := env.queue.Check(); err != nil {
 			t.Error(err)
 		}

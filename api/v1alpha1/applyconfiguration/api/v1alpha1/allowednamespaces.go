@@ -9,12 +9,13 @@ import (
 // AllowedNamespacesApplyConfiguration represents a declarative configuration of the AllowedNamespaces type for use
 // with apply.
 //
-// AllowedNamespaces says which namespaces' pods may use a profile.
+// AllowedNamespaces says in which namespaces pods may use a profile.
 type AllowedNamespacesApplyConfiguration struct {
-	// from says whether all namespaces are allowed (All) or those that the
-	// selector matches (Selector).
+	// from says whether pods of all namespaces may use the profile (All), or those of
+	// the namespaces that the selector matches (Selector).
 	From *apiv1alpha1.NamespacesFrom `json:"from,omitempty"`
-	// selector matches the labels of namespaces. An empty one matches all.
+	// selector matches namespaces by their labels. An empty selector matches all
+	// namespaces.
 	Selector *NamespaceSelectorApplyConfiguration `json:"selector,omitempty"`
 }
 

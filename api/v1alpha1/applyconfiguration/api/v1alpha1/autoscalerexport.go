@@ -5,12 +5,12 @@ package v1alpha1
 // AutoscalerExportApplyConfiguration represents a declarative configuration of the AutoscalerExport type for use
 // with apply.
 //
-// AutoscalerExport says where an autoscaler's configuration is kept.
+// AutoscalerExport names the ConfigMap for cluster-autoscaler.
 type AutoscalerExportApplyConfiguration struct {
-	// configMap is the name of a ConfigMap in Berth's own namespace, whose key
-	// scheduler-config.yaml holds the configuration of what runs. Berth makes it,
-	// puts back what is edited, and deletes it when it is not asked for any more;
-	// one that is not Berth's it leaves alone.
+	// configMap is the name of a ConfigMap in Berth's namespace. Its key
+	// scheduler-config.yaml holds the configuration of what runs. Berth creates the
+	// ConfigMap, reverts edits, and deletes it when the profile does not name it any
+	// more. Berth does not change a ConfigMap that it did not create.
 	ConfigMap *string `json:"configMap,omitempty"`
 }
 

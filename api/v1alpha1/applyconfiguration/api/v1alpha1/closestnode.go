@@ -5,11 +5,11 @@ package v1alpha1
 // ClosestNodeApplyConfiguration represents a declarative configuration of the ClosestNode type for use
 // with apply.
 //
-// NearMiss is a node that the pod nearly fits on.
+// ClosestNode is a node on which the pod lacks little.
 type ClosestNodeApplyConfiguration struct {
-	// node is its name, where the profile's detail is Nodes.
+	// node is the node's name, where spec.decisions.detail of the profile is Nodes.
 	Node *string `json:"node,omitempty"`
-	// missing is all that keeps the pod from it.
+	// missing is all that makes the node infeasible for the pod.
 	Missing []MissingApplyConfiguration `json:"missing,omitempty"`
 }
 

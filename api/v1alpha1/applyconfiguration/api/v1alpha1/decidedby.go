@@ -5,13 +5,13 @@ package v1alpha1
 // DecidedByApplyConfiguration represents a declarative configuration of the DecidedBy type for use
 // with apply.
 //
-// DecidedBy names a running instance of a profile.
+// DecidedBy identifies the running generation of a profile that made a decision.
 type DecidedByApplyConfiguration struct {
-	// name is the SchedulingProfile.
+	// name is the name of the SchedulingProfile.
 	Name *string `json:"name,omitempty"`
-	// generation is the profile's metadata.generation that ran.
+	// generation is the metadata.generation of the profile that ran.
 	Generation *int64 `json:"generation,omitempty"`
-	// hash is the hash of what ran.
+	// hash is the hash of what ran, as in status.programmed of the profile.
 	Hash *string `json:"hash,omitempty"`
 }
 

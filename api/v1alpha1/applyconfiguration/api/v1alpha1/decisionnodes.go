@@ -5,13 +5,13 @@ package v1alpha1
 // DecisionNodesApplyConfiguration represents a declarative configuration of the DecisionNodes type for use
 // with apply.
 //
-// DecisionNodes counts the nodes of an attempt.
+// DecisionNodes counts the nodes of a scheduling attempt.
 type DecisionNodesApplyConfiguration struct {
 	// total is how many nodes the cluster has.
 	Total *int32 `json:"total,omitempty"`
-	// evaluated is how many of them were asked.
+	// evaluated is how many of them the Filter plugins evaluated.
 	Evaluated *int32 `json:"evaluated,omitempty"`
-	// feasible is on how many of those the pod fits.
+	// feasible is how many of the evaluated nodes are feasible for the pod.
 	Feasible *int32 `json:"feasible,omitempty"`
 	// summary is feasible/total.
 	Summary *string `json:"summary,omitempty"`

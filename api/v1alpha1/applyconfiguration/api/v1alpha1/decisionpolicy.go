@@ -9,29 +9,29 @@ import (
 // DecisionPolicyApplyConfiguration represents a declarative configuration of the DecisionPolicy type for use
 // with apply.
 //
-// DecisionPolicy says what is recorded of each decision.
+// DecisionPolicy says what Berth records of each decision.
 type DecisionPolicyApplyConfiguration struct {
-	// annotate says whether a bound pod carries the annotation
-	// berth.dev/decision: where it went, and why.
+	// annotate says whether a bound pod gets the annotation berth.dev/decision, which
+	// holds where the pod was bound and why.
 	Annotate *apiv1alpha1.Switch `json:"annotate,omitempty"`
-	// topScores is how many of the best nodes the annotation berth.dev/decision
-	// names, where detail is Nodes. 0 names none.
+	// topScores is how many of the nodes with the best scores the annotation
+	// berth.dev/decision names, where detail is Nodes. 0 means none.
 	TopScores *int32 `json:"topScores,omitempty"`
-	// explain says for which pods there is a SchedulingDecision: those that are
-	// refused or held (Refusals), those that are bound, too (All), or for none
-	// (None). To say what is missing on the nearest nodes, Filter plugins are
-	// asked about a dozen nodes more at most, when the reasons are new.
+	// explain says which pods get a SchedulingDecision: those that are unschedulable or
+	// held (Refusals), also those that are bound (All), or none (None). To find what is
+	// missing on the closest nodes, Berth runs the Filter plugins on at most a dozen
+	// further nodes when the reasons are new.
 	Explain *apiv1alpha1.Explain `json:"explain,omitempty"`
-	// detail says how much those who use a namespace may read about nodes. With
-	// Nodes, SchedulingDecisions name nodes, and the annotation
-	// berth.dev/decision says how many nodes were evaluated and feasible, and
-	// which scored best. With Reasons, SchedulingDecisions count nodes and name
-	// none, and the annotation names the pod's own node alone.
+	// detail says how much users of a namespace may read about nodes. With Nodes,
+	// SchedulingDecisions name nodes, and the annotation berth.dev/decision says how
+	// many nodes were evaluated and feasible, and which scored best. With Reasons,
+	// SchedulingDecisions count nodes and name none, and the annotation names only the
+	// pod's own node.
 	Detail *apiv1alpha1.Detail `json:"detail,omitempty"`
-	// history is how many decisions status.recentDecisions holds. 0 holds none.
+	// history is how many decisions status.recentDecisions holds. 0 means none.
 	History *int32 `json:"history,omitempty"`
-	// publishSeconds is the least time between two writes of the counters and
-	// the recent decisions to the status, in seconds.
+	// publishSeconds is the least time between two writes of the counters and the
+	// recent decisions to the status, in seconds.
 	PublishSeconds *int32 `json:"publishSeconds,omitempty"`
 }
 

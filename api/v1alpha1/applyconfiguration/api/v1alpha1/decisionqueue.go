@@ -11,11 +11,11 @@ import (
 //
 // DecisionQueue is where a pod waits.
 type DecisionQueueApplyConfiguration struct {
-	// where is the part of the queue.
+	// where is the part of the scheduling queue that holds the pod.
 	Where *string `json:"where,omitempty"`
-	// since is when the pod was put there.
+	// since is the time at which the pod was moved there.
 	Since *v1.Time `json:"since,omitempty"`
-	// gate is the PreEnqueue plugin that holds a gated pod.
+	// gate is the PreEnqueue plugin that gates the pod.
 	Gate *string `json:"gate,omitempty"`
 }
 

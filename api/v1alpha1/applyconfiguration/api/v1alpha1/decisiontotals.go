@@ -9,19 +9,19 @@ import (
 // DecisionTotalsApplyConfiguration represents a declarative configuration of the DecisionTotals type for use
 // with apply.
 //
-// DecisionTotals count what was decided.
+// DecisionTotals count decisions.
 type DecisionTotalsApplyConfiguration struct {
 	// since is when counting began.
 	Since *v1.Time `json:"since,omitempty"`
 	// bound is how many pods were bound.
 	Bound *int64 `json:"bound,omitempty"`
-	// refusals is how many attempts found no node.
+	// refusals is how many attempts found no feasible node.
 	Refusals *int64 `json:"refusals,omitempty"`
-	// errors is how many attempts failed.
+	// errors is how many attempts failed with an error.
 	Errors *int64 `json:"errors,omitempty"`
 	// victims is how many pods were preempted.
 	Victims *int64 `json:"victims,omitempty"`
-	// decisionsDropped is how many records were dropped under load.
+	// decisionsDropped is how many records of decisions were dropped under load.
 	DecisionsDropped *int64 `json:"decisionsDropped,omitempty"`
 }
 

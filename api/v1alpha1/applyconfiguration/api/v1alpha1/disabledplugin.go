@@ -7,7 +7,7 @@ package v1alpha1
 //
 // DisabledPlugin is a plugin that does not run.
 type DisabledPluginApplyConfiguration struct {
-	// name is the plugin's name, or "*" for all.
+	// name is the plugin's name, or "*" for all plugins.
 	Name *string `json:"name,omitempty"`
 }
 

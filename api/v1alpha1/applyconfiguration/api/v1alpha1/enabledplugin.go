@@ -9,8 +9,9 @@ package v1alpha1
 type EnabledPluginApplyConfiguration struct {
 	// name is the plugin's name.
 	Name *string `json:"name,omitempty"`
-	// weight multiplies the plugin's score. Left out, it is 1, even where the
-	// default is more. Only score and multiPoint take weights.
+	// weight multiplies the plugin's score. The default is 1, also for plugins whose
+	// default weight in kube-scheduler is larger. It may only be set in score and
+	// multiPoint.
 	Weight *int32 `json:"weight,omitempty"`
 }
 

@@ -5,11 +5,13 @@ package v1alpha1
 // ExportsApplyConfiguration represents a declarative configuration of the Exports type for use
 // with apply.
 //
-// Exports says which other programs are told what a profile runs, and where.
+// Exports names the files for other programs that Berth keeps equal to what a profile
+// runs.
 type ExportsApplyConfiguration struct {
-	// autoscaler keeps what cluster-autoscaler reads with --scheduler-config-file:
-	// a KubeSchedulerConfiguration of this one profile. The condition Exported
-	// says whether it is there, and what of the profile it cannot say.
+	// autoscaler keeps the file that cluster-autoscaler reads with
+	// --scheduler-config-file: a KubeSchedulerConfiguration with this one profile. The
+	// condition Exported says whether it is written, and which settings of the profile
+	// it cannot express.
 	Autoscaler *AutoscalerExportApplyConfiguration `json:"autoscaler,omitempty"`
 }
 

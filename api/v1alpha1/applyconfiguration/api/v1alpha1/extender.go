@@ -9,37 +9,38 @@ import (
 // ExtenderApplyConfiguration represents a declarative configuration of the Extender type for use
 // with apply.
 //
-// Extender is an HTTP server that has a say in where pods go, in the wire format
-// of kube-scheduler's extenders (k8s.io/kube-scheduler/extender/v1). The manager
-// refuses profiles with extenders unless it runs with --enable-extenders.
+// Extender is an HTTP server that takes part in scheduling decisions, in the wire
+// format of kube-scheduler's extenders (k8s.io/kube-scheduler/extender/v1). Berth
+// rejects profiles with extenders unless the manager runs with --enable-extenders.
 type ExtenderApplyConfiguration struct {
-	// name names the extender in reasons and metrics.
+	// name identifies the extender in reasons and metrics.
 	Name *string `json:"name,omitempty"`
-	// url is where the extender is, such as https://gpu-extender.gpu.svc:8443/v1.
-	// A verb's path follows it. It is https only, with a host, and a port and a
-	// path if need be; the host may not be, or resolve to, a loopback, link-local,
-	// multicast or unspecified address.
+	// url is the base URL of the extender, such as
+	// https://gpu-extender.gpu.svc:8443/v1; a verb's path is appended to it. It must be
+	// https, with a host and optionally a port and a path. The host must not be, or
+	// resolve to, a loopback, link-local, multicast or unspecified address.
 	URL *string `json:"url,omitempty"`
-	// verbs are what the extender is asked, each with its path below the url. It
-	// is not asked what is left out.
+	// verbs are the calls that the extender serves, each with its path below the url.
+	// Berth does not make a call that is left out.
 	Verbs *ExtenderVerbsApplyConfiguration `json:"verbs,omitempty"`
 	// weight multiplies the scores that prioritize returns.
 	Weight *int32 `json:"weight,omitempty"`
-	// timeoutSeconds is how long one request may take, in seconds: from the search
-	// for the address to the end of the answer. The scheduler waits for it.
+	// timeoutSeconds is how long one request may take, in seconds, from the DNS lookup
+	// to the end of the response. The scheduling cycle waits for it.
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// tls says how the extender proves who it is, and how Berth does.
+	// tls says how Berth verifies the extender, and which client certificate it
+	// presents.
 	TLS *ExtenderTLSApplyConfiguration `json:"tls,omitempty"`
-	// nodeCacheCapable says that the extender knows the nodes itself: it is told
-	// their names only, and answers with names.
+	// nodeCacheCapable says that the extender has a cache of nodes itself: requests
+	// then hold node names only, and so do the extender's responses.
 	NodeCacheCapable *bool `json:"nodeCacheCapable,omitempty"`
-	// managedResources are extended resources. The extender is asked only about
-	// pods that request or limit one of them; without any, about all pods.
+	// managedResources are extended resources. Berth calls the extender only for pods
+	// that request one of them, or have a limit for one; without any, for all pods.
 	ManagedResources []ExtenderManagedResourceApplyConfiguration `json:"managedResources,omitempty"`
-	// failurePolicy says what becomes of a pod when filter, preempt or bind fails:
-	// its attempt fails (Fail), or goes on as if the extender had not been there
-	// (Ignore). Extenders that may be ignored are asked after the others. When
-	// prioritize fails, its scores are left out under both.
+	// failurePolicy says what happens to a pod when filter, preempt or bind fails: the
+	// attempt fails (Fail), or goes on as if the extender were not configured (Ignore).
+	// Extenders with Ignore are called after the others. When prioritize fails, Berth
+	// leaves its scores out under either policy.
 	FailurePolicy *apiv1alpha1.FailurePolicy `json:"failurePolicy,omitempty"`
 }
 

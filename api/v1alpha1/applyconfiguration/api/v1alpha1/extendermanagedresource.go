@@ -7,10 +7,10 @@ package v1alpha1
 //
 // ExtenderManagedResource is an extended resource that an extender manages.
 type ExtenderManagedResourceApplyConfiguration struct {
-	// name is the resource's, such as example.com/gpu.
+	// name is the name of the resource, such as example.com/gpu.
 	Name *string `json:"name,omitempty"`
-	// ignoredByScheduler says that NodeResourcesFit does not look at the resource
-	// in this profile, as if its argument ignoredResources named it.
+	// ignoredByScheduler makes NodeResourcesFit ignore the resource in this profile, as
+	// if its argument ignoredResources named it.
 	IgnoredByScheduler *bool `json:"ignoredByScheduler,omitempty"`
 }
 

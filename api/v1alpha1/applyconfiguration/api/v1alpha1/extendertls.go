@@ -5,16 +5,17 @@ package v1alpha1
 // ExtenderTLSApplyConfiguration represents a declarative configuration of the ExtenderTLS type for use
 // with apply.
 //
-// ExtenderTLS says how an extender proves who it is, and how Berth does.
+// ExtenderTLS says how Berth verifies an extender, and which client certificate it
+// presents.
 type ExtenderTLSApplyConfiguration struct {
-	// caBundle holds the certificates of the authorities that may vouch for the
-	// extender, as PEM, at most 16 KiB of it. No other authority is trusted.
+	// caBundle holds the PEM certificates of the certificate authorities that may sign
+	// the extender's certificate, at most 16 KiB. Berth trusts no other authority.
 	CABundle []byte `json:"caBundle,omitempty"`
-	// serverName is the name that the extender's certificate must be for. Left
-	// out, it is the url's host.
+	// serverName is the name that the extender's certificate must be valid for. The
+	// default is the url's host.
 	ServerName *string `json:"serverName,omitempty"`
-	// clientCertificateRef names the Secret with which Berth proves who it is.
-	// Left out, Berth shows no certificate.
+	// clientCertificateRef names the Secret with the client certificate that Berth
+	// presents. Without it, Berth presents none.
 	ClientCertificateRef *SecretReferenceApplyConfiguration `json:"clientCertificateRef,omitempty"`
 }
 

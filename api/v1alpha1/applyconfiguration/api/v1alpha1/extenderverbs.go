@@ -5,17 +5,19 @@ package v1alpha1
 // ExtenderVerbsApplyConfiguration represents a declarative configuration of the ExtenderVerbs type for use
 // with apply.
 //
-// ExtenderVerbs are what an extender is asked, each with its path below the url.
+// ExtenderVerbs are the calls that an extender serves, each with its path below the
+// url.
 type ExtenderVerbsApplyConfiguration struct {
-	// filter is asked which of the nodes that fit the pod may have it.
+	// filter is the path of the call that returns which of the feasible nodes the pod
+	// may use.
 	Filter *string `json:"filter,omitempty"`
-	// prioritize is asked how good each node is, from 0 to 10.
+	// prioritize is the path of the call that scores each node from 0 to 10.
 	Prioritize *string `json:"prioritize,omitempty"`
-	// preempt is asked which of the nodes may be cleared for the pod, and of
-	// which victims. The manager needs --enable-extender-writes.
+	// preempt is the path of the call that returns on which nodes pods may be
+	// preempted, and which victims. The manager needs --enable-extender-writes.
 	Preempt *string `json:"preempt,omitempty"`
-	// bind is asked to bind the pod itself, in place of the profile's bind
-	// plugins; the pod then carries no berth.dev/decision. At most one extender
+	// bind is the path of the call that binds the pod in place of the profile's bind
+	// plugins; the pod then has no annotation berth.dev/decision. At most one extender
 	// of a profile may bind. The manager needs --enable-extender-writes.
 	Bind *string `json:"bind,omitempty"`
 }

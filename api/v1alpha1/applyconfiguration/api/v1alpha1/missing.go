@@ -5,18 +5,20 @@ package v1alpha1
 // MissingApplyConfiguration represents a declarative configuration of the Missing type for use
 // with apply.
 //
-// Missing is one thing that keeps a pod from a node: an amount of a resource
-// that is not free, or what a plugin says.
+// Missing is one reason why a node is not feasible for a pod: an amount of a resource
+// that is not free, or a plugin's reason.
 type MissingApplyConfiguration struct {
-	// resource is what is short; empty where it is not an amount.
+	// resource is the name of the resource; empty when the reason is not about an
+	// amount.
 	Resource *string `json:"resource,omitempty"`
-	// requested is how much of it the pod asks for.
+	// requested is the amount of the resource that the pod requests.
 	Requested *string `json:"requested,omitempty"`
-	// free is how much of it the node has left.
+	// free is the amount of the resource that is free on the node.
 	Free *string `json:"free,omitempty"`
-	// plugin is who refuses, where it is not an amount.
+	// plugin is the plugin that rejects the node, where the reason is not about an
+	// amount.
 	Plugin *string `json:"plugin,omitempty"`
-	// reason is the plugin's text.
+	// reason is the plugin's reason.
 	Reason *string `json:"reason,omitempty"`
 }
 

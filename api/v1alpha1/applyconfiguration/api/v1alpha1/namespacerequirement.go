@@ -13,9 +13,10 @@ import (
 type NamespaceRequirementApplyConfiguration struct {
 	// key is the label's key.
 	Key *string `json:"key,omitempty"`
-	// operator says how the label relates to the values.
+	// operator relates the label to the values.
 	Operator *apiv1alpha1.NamespaceOperator `json:"operator,omitempty"`
-	// values are those of In and NotIn; the others take none.
+	// values are the values for In and NotIn. It must be empty for Exists and
+	// DoesNotExist.
 	Values []string `json:"values,omitempty"`
 }
 

@@ -5,7 +5,8 @@ package v1alpha1
 // NamespaceSelectorApplyConfiguration represents a declarative configuration of the NamespaceSelector type for use
 // with apply.
 //
-// NamespaceSelector is a label selector: all that it asks for must hold.
+// NamespaceSelector is a label selector for namespaces: all of its requirements must
+// hold.
 type NamespaceSelectorApplyConfiguration struct {
 	// matchLabels are labels that a namespace must have.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`

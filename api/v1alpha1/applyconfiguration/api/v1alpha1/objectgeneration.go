@@ -5,11 +5,11 @@ package v1alpha1
 // ObjectGenerationApplyConfiguration represents a declarative configuration of the ObjectGeneration type for use
 // with apply.
 //
-// ObjectGeneration names one generation of one object of a known kind.
+// ObjectGeneration identifies one generation of an object whose kind is known.
 type ObjectGenerationApplyConfiguration struct {
 	// name is the object's name.
 	Name *string `json:"name,omitempty"`
-	// generation is its metadata.generation.
+	// generation is the object's metadata.generation.
 	Generation *int64 `json:"generation,omitempty"`
 }
 

@@ -9,13 +9,12 @@ import (
 // PluginArgumentsApplyConfiguration represents a declarative configuration of the PluginArguments type for use
 // with apply.
 //
-// PluginArguments are one plugin's arguments, written here or in a
-// PluginConfig.
+// PluginArguments are one plugin's arguments, inline or in a PluginConfig.
 type PluginArgumentsApplyConfiguration struct {
-	// name is the plugin that the arguments are for.
+	// name is the name of the plugin that the arguments are for.
 	Name *string `json:"name,omitempty"`
-	// args are the arguments, in the shape of KubeSchedulerConfiguration v1, at
-	// most 64 KiB of JSON. apiVersion and kind may be left out.
+	// args are the arguments, in the form of KubeSchedulerConfiguration v1, at most 64
+	// KiB of JSON. apiVersion and kind may be left out.
 	Args *runtime.RawExtension `json:"args,omitempty"`
 	// configRef names a PluginConfig that holds the arguments.
 	ConfigRef *PluginConfigReferenceApplyConfiguration `json:"configRef,omitempty"`

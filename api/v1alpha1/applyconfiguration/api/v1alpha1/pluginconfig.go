@@ -14,15 +14,15 @@ import (
 // PluginConfigApplyConfiguration represents a declarative configuration of the PluginConfig type for use
 // with apply.
 //
-// PluginConfig holds one plugin's arguments for any number of profiles, and
-// says by itself whether they are right. Deleting one that is in use changes
+// PluginConfig holds one plugin's arguments for any number of profiles. Its condition
+// Accepted says whether they are valid. Deleting a PluginConfig that is in use changes
 // nothing that runs.
 type PluginConfigApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the plugin and its arguments.
 	Spec *PluginConfigSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what Berth says about the arguments.
+	// status is what Berth observed of the PluginConfig.
 	Status *PluginConfigStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -7,8 +7,8 @@ package v1alpha1
 //
 // PluginConfigReference names a PluginConfig.
 type PluginConfigReferenceApplyConfiguration struct {
-	// name is the PluginConfig's name. It may come to be later: the profile
-	// heals when it does.
+	// name is the PluginConfig's name. The PluginConfig may be created later: Berth
+	// then resolves the profile again.
 	Name *string `json:"name,omitempty"`
 }
 

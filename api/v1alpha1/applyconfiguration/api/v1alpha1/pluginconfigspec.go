@@ -11,10 +11,11 @@ import (
 //
 // PluginConfigSpec is a plugin and its arguments.
 type PluginConfigSpecApplyConfiguration struct {
-	// plugin is the plugin that the arguments are for. It cannot be changed.
+	// plugin is the name of the plugin that the arguments are for. It cannot be
+	// changed.
 	Plugin *string `json:"plugin,omitempty"`
-	// args are the arguments, in the shape of KubeSchedulerConfiguration v1, at
-	// most 64 KiB of JSON. apiVersion and kind may be left out.
+	// args are the arguments, in the form of KubeSchedulerConfiguration v1, at most 64
+	// KiB of JSON. apiVersion and kind may be left out.
 	Args *runtime.RawExtension `json:"args,omitempty"`
 }
 

@@ -9,19 +9,18 @@ import (
 // PluginConfigStatusApplyConfiguration represents a declarative configuration of the PluginConfigStatus type for use
 // with apply.
 //
-// PluginConfigStatus is what Berth says about a PluginConfig.
+// PluginConfigStatus is what Berth observed of a PluginConfig.
 type PluginConfigStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that the conditions speak
-	// about.
+	// observedGeneration is the metadata.generation that the conditions are about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Accepted and Programmed.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// hash names the arguments, with the plugin's defaults filled in.
+	// hash is the hash of the arguments, with the plugin's defaults applied.
 	Hash *string `json:"hash,omitempty"`
-	// referenceCount is how many profiles name this PluginConfig.
+	// referenceCount is how many profiles reference this PluginConfig.
 	ReferenceCount *int64 `json:"referenceCount,omitempty"`
-	// referencedBy are the profiles that name this PluginConfig and the
-	// generations in which they do, by name; at most 100 of them.
+	// referencedBy lists the profiles that reference this PluginConfig, with the
+	// generations in which they do, by name; at most 100.
 	ReferencedBy []ObjectGenerationApplyConfiguration `json:"referencedBy,omitempty"`
 }
 

@@ -5,34 +5,34 @@ package v1alpha1
 // PluginsApplyConfiguration represents a declarative configuration of the Plugins type for use
 // with apply.
 //
-// Plugins changes which plugins run at each extension point. The fields are
-// those of KubeSchedulerConfiguration v1, pod groups' apart.
+// Plugins changes which plugins run at each extension point. The fields are those of
+// KubeSchedulerConfiguration v1, without the extension points of pod groups.
 type PluginsApplyConfiguration struct {
 	// multiPoint changes plugins at every extension point that they implement.
 	MultiPoint *PluginSetApplyConfiguration `json:"multiPoint,omitempty"`
-	// preEnqueue decides whether a pod may enter the queue at all.
+	// preEnqueue plugins decide whether a pod may enter the active queue.
 	PreEnqueue *PluginSetApplyConfiguration `json:"preEnqueue,omitempty"`
-	// queueSort orders waiting pods. Exactly one plugin runs here.
+	// queueSort orders pending pods. Exactly one plugin runs here.
 	QueueSort *PluginSetApplyConfiguration `json:"queueSort,omitempty"`
-	// preFilter looks at a pod once, before any node.
+	// preFilter plugins examine a pod once, before any node.
 	PreFilter *PluginSetApplyConfiguration `json:"preFilter,omitempty"`
-	// filter says whether a node can take a pod.
+	// filter plugins reject nodes that cannot run the pod.
 	Filter *PluginSetApplyConfiguration `json:"filter,omitempty"`
-	// postFilter runs when no node can take a pod.
+	// postFilter plugins run when no node is feasible.
 	PostFilter *PluginSetApplyConfiguration `json:"postFilter,omitempty"`
-	// preScore prepares scoring, once a pod.
+	// preScore plugins prepare scoring, once per pod.
 	PreScore *PluginSetApplyConfiguration `json:"preScore,omitempty"`
-	// score ranks the nodes that can take a pod.
+	// score plugins rank the feasible nodes.
 	Score *PluginSetApplyConfiguration `json:"score,omitempty"`
-	// reserve sets resources aside for a pod that was given a node.
+	// reserve plugins reserve resources for a pod on its chosen node.
 	Reserve *PluginSetApplyConfiguration `json:"reserve,omitempty"`
-	// permit lets a pod go on, wait or stop before it is bound.
+	// permit plugins approve, delay or deny the binding of a pod.
 	Permit *PluginSetApplyConfiguration `json:"permit,omitempty"`
-	// preBind does what must be done before a pod is bound.
+	// preBind plugins do the work that must precede the binding of a pod.
 	PreBind *PluginSetApplyConfiguration `json:"preBind,omitempty"`
-	// bind binds a pod to its node. At least one plugin runs here.
+	// bind plugins bind a pod to its node. At least one plugin runs here.
 	Bind *PluginSetApplyConfiguration `json:"bind,omitempty"`
-	// postBind is told of bound pods.
+	// postBind plugins are informed after a pod is bound.
 	PostBind *PluginSetApplyConfiguration `json:"postBind,omitempty"`
 }
 

@@ -7,11 +7,11 @@ package v1alpha1
 //
 // PluginSet changes the plugins of one extension point.
 type PluginSetApplyConfiguration struct {
-	// enabled plugins run here, in this order, in addition to the defaults. A
-	// default that is listed keeps its place and takes the weight given here.
+	// enabled plugins run here, in this order, in addition to the defaults. A default
+	// plugin that is listed keeps its place and takes the weight given here.
 	Enabled []EnabledPluginApplyConfiguration `json:"enabled,omitempty"`
-	// disabled plugins do not run here, unless they are enabled as well. "*"
-	// disables every plugin that is not enabled here.
+	// disabled plugins do not run here, unless they are also enabled. "*" disables
+	// every plugin that is not enabled here.
 	Disabled []DisabledPluginApplyConfiguration `json:"disabled,omitempty"`
 }
 

@@ -9,12 +9,12 @@ import (
 // PreemptionResultApplyConfiguration represents a declarative configuration of the PreemptionResult type for use
 // with apply.
 //
-// PreemptionTried is what was found when room was looked for. Victims are
-// counted, never named: they may be of other namespaces.
+// PreemptionResult is the result of a search for victims. It counts the victims and
+// never names them, since they may be in other namespaces.
 type PreemptionResultApplyConfiguration struct {
-	// candidates is on how many nodes others could have made room.
+	// candidates is on how many nodes preemption would make room for the pod.
 	Candidates *int32 `json:"candidates,omitempty"`
-	// victims is how many pods leave the node that was chosen.
+	// victims is how many pods are evicted from the chosen node.
 	Victims *int32 `json:"victims,omitempty"`
 	// outcome is how the search ended.
 	Outcome *apiv1alpha1.PreemptionOutcome `json:"outcome,omitempty"`

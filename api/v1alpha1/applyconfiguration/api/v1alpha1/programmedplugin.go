@@ -13,12 +13,14 @@ import (
 type ProgrammedPluginApplyConfiguration struct {
 	// name is the plugin's name.
 	Name *string `json:"name,omitempty"`
-	// points are where it runs, in the order in which a pod meets them.
+	// points are the extension points at which the plugin runs, in the order of a
+	// scheduling attempt.
 	Points []apiv1alpha1.ExtensionPoint `json:"points,omitempty"`
-	// weight multiplies its score. Absent where it does not score.
+	// weight multiplies the plugin's score. It is absent when the plugin does not
+	// score.
 	Weight *int32 `json:"weight,omitempty"`
-	// args says where its arguments came from: Default, Inline, or
-	// PluginConfig/ and a name. Absent where it takes none.
+	// args says where the plugin's arguments come from: Default, Inline, or
+	// PluginConfig/ and a name. It is absent when the plugin takes none.
 	Args *string `json:"args,omitempty"`
 }
 

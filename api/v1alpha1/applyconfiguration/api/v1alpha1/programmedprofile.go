@@ -11,17 +11,18 @@ import (
 //
 // ProgrammedProfile is what runs under the profile's name.
 type ProgrammedProfileApplyConfiguration struct {
-	// generation is the profile's metadata.generation that runs.
+	// generation is the metadata.generation of the profile that runs.
 	Generation *int64 `json:"generation,omitempty"`
-	// hash names what runs: plugins, arguments, queue and decisions, whichever
-	// object they were written in, and Berth's version.
+	// hash identifies what runs: plugins, arguments, queue and decision settings,
+	// whichever object they are written in, and Berth's version.
 	Hash *string `json:"hash,omitempty"`
-	// revision names the ControllerRevision in Berth's namespace that holds the
-	// whole of it. Absent when none does: Programmed's message says why.
+	// revision is the name of the ControllerRevision in Berth's namespace that holds
+	// the whole spec. It is absent when the spec is not stored; the message of
+	// Programmed says why.
 	Revision *string `json:"revision,omitempty"`
 	// time is when it began to run.
 	Time *v1.Time `json:"time,omitempty"`
-	// configs are the PluginConfigs that it runs with.
+	// configs are the PluginConfigs whose arguments run.
 	Configs []ObjectGenerationApplyConfiguration `json:"configs,omitempty"`
 	// plugins are the plugins that run, after all merging.
 	Plugins []ProgrammedPluginApplyConfiguration `json:"plugins,omitempty"`

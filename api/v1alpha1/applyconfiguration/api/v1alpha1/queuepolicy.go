@@ -5,15 +5,16 @@ package v1alpha1
 // QueuePolicyApplyConfiguration represents a declarative configuration of the QueuePolicy type for use
 // with apply.
 //
-// QueuePolicy says how refused pods wait. All durations are in seconds.
+// QueuePolicy says how pods wait after an attempt that did not place them. All
+// durations are in seconds.
 type QueuePolicyApplyConfiguration struct {
-	// initialBackoffSeconds is how long a pod waits after its first refusal. It
-	// doubles with each further one.
+	// initialBackoffSeconds is how long a pod waits after its first failed attempt. The
+	// time doubles with each further one.
 	InitialBackoffSeconds *int32 `json:"initialBackoffSeconds,omitempty"`
-	// maxBackoffSeconds is the longest such wait.
+	// maxBackoffSeconds is the longest backoff.
 	MaxBackoffSeconds *int32 `json:"maxBackoffSeconds,omitempty"`
-	// flushAfterSeconds is how long a pod may stay unschedulable before it is
-	// tried again although nothing happened that could help it. 0 is never.
+	// flushAfterSeconds is how long a pod may stay unschedulable before Berth tries it
+	// again without a cluster event that may make it schedulable. 0 means never.
 	FlushAfterSeconds *int32 `json:"flushAfterSeconds,omitempty"`
 }
 

@@ -5,25 +5,29 @@ package v1alpha1
 // QueueStatusApplyConfiguration represents a declarative configuration of the QueueStatus type for use
 // with apply.
 //
-// QueueStatus counts the profile's pods by where they are.
+// QueueStatus counts the profile's pods by where they wait.
 type QueueStatusApplyConfiguration struct {
-	// pending is how many pods wait, in whatever place.
+	// pending is how many pods wait, in any part of the queue.
 	Pending *int64 `json:"pending,omitempty"`
-	// active is how many pods are about to be tried.
+	// active is how many pods are ready for a scheduling attempt.
 	Active *int64 `json:"active,omitempty"`
-	// backoff is how many pods wait for a time to pass.
+	// backoff is how many pods wait for their backoff to end.
 	Backoff *int64 `json:"backoff,omitempty"`
-	// unschedulable is how many pods wait for a change in the cluster.
+	// unschedulable is how many pods wait for a cluster event that may make them
+	// schedulable.
 	Unschedulable *int64 `json:"unschedulable,omitempty"`
-	// gated is how many pods a preEnqueue plugin holds back.
+	// gated is how many pods a PreEnqueue plugin keeps out of the active queue.
 	Gated *int64 `json:"gated,omitempty"`
-	// waiting is how many pods wait on a permit plugin.
+	// waiting is how many pods wait for a Permit plugin.
 	Waiting *int64 `json:"waiting,omitempty"`
-	// held is how many pods wait for the profile itself.
+	// held is how many pods wait for a change of the profile, or request what Berth
+	// does not support.
 	Held *int64 `json:"held,omitempty"`
-	// quarantined is how many pods are kept from harming others.
+	// quarantined is how many pods Berth does not try for a while, since plugins
+	// panicked or hung at them.
 	Quarantined *int64 `json:"quarantined,omitempty"`
-	// inFlight is how many pods are being tried or bound; they are not pending.
+	// inFlight is how many pods are in a scheduling attempt or being bound. They are
+	// not pending.
 	InFlight *int64 `json:"inFlight,omitempty"`
 }
 

@@ -20,13 +20,14 @@ type RecentDecisionApplyConfiguration struct {
 	Pod *string `json:"pod,omitempty"`
 	// result is how the attempt ended.
 	Result *apiv1alpha1.DecisionResult `json:"result,omitempty"`
-	// node is where the pod went. Absent when it went nowhere.
+	// node is the node that the pod was bound to. It is absent when the pod was not
+	// bound.
 	Node *string `json:"node,omitempty"`
-	// generation is the profile's generation that decided.
+	// generation is the metadata.generation of the profile that made the decision.
 	Generation *int64 `json:"generation,omitempty"`
-	// hash names what decided, as in programmed.
+	// hash identifies what made the decision, as in programmed.
 	Hash *string `json:"hash,omitempty"`
-	// message says why the pod went nowhere.
+	// message says why the pod was not bound.
 	Message *string `json:"message,omitempty"`
 }
 

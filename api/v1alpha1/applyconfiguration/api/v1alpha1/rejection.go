@@ -5,18 +5,19 @@ package v1alpha1
 // RejectionApplyConfiguration represents a declarative configuration of the Rejection type for use
 // with apply.
 //
-// Rejection is one reason, and on how many nodes it holds.
+// Rejection is one reason why nodes are not feasible, and how many nodes it applies to.
 type RejectionApplyConfiguration struct {
-	// plugin is who refused; empty where no plugin was asked.
+	// plugin is the plugin that rejected the pod; empty when no plugin did.
 	Plugin *string `json:"plugin,omitempty"`
-	// code is the plugin's verdict: Unschedulable, UnschedulableAndUnresolvable
-	// or Pending.
+	// code is the code of the plugin's status: Unschedulable,
+	// UnschedulableAndUnresolvable or Pending.
 	Code *string `json:"code,omitempty"`
-	// reason is the plugin's text.
+	// reason is the plugin's reason.
 	Reason *string `json:"reason,omitempty"`
-	// nodes is how many nodes it holds for.
+	// nodes is how many nodes the reason applies to.
 	Nodes *int32 `json:"nodes,omitempty"`
-	// exampleNode is one of them, where the profile's detail is Nodes.
+	// exampleNode is one of these nodes, where spec.decisions.detail of the profile is
+	// Nodes.
 	ExampleNode *string `json:"exampleNode,omitempty"`
 }
 

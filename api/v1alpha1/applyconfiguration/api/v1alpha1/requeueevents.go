@@ -5,9 +5,10 @@ package v1alpha1
 // RequeueEventsApplyConfiguration represents a declarative configuration of the RequeueEvents type for use
 // with apply.
 //
-// WakesOn are the events that one plugin registered for.
+// RequeueEvents are the cluster events that one plugin registered to have pods
+// requeued.
 type RequeueEventsApplyConfiguration struct {
-	// plugin is the plugin.
+	// plugin is the plugin's name.
 	Plugin *string `json:"plugin,omitempty"`
 	// events are the events, as resource/action.
 	Events []string `json:"events,omitempty"`

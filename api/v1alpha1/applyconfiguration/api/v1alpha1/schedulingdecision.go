@@ -14,12 +14,12 @@ import (
 // SchedulingDecisionApplyConfiguration represents a declarative configuration of the SchedulingDecision type for use
 // with apply.
 //
-// SchedulingDecision says why a pod waits, or where it went. It has the name of
-// its pod, and belongs to it. Berth alone writes it; it goes when the pod is bound,
-// and a record of the bind goes a minute later.
+// SchedulingDecision explains why a pod waits, or where it was bound. It has the name
+// of its pod, and the pod owns it. Only Berth writes it. Berth deletes it when the pod
+// is bound; the record of a bind is deleted a minute later.
 //
-// It has no status subresource: one would strip the status at creation, which
-// made two writes of one.
+// It has no status subresource: the API server would drop the status at creation, so
+// that every explanation needed two writes.
 type SchedulingDecisionApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -10,34 +10,38 @@ import (
 // SchedulingDecisionStatusApplyConfiguration represents a declarative configuration of the SchedulingDecisionStatus type for use
 // with apply.
 //
-// SchedulingDecisionStatus is what is known of one pod. Its size grows with
-// plugins and reasons, not with nodes, and it names no pod but its own.
+// SchedulingDecisionStatus is the decision about one pod. Its size grows with the
+// number of plugins and reasons, not with the number of nodes, and it names no other
+// pod.
 type SchedulingDecisionStatusApplyConfiguration struct {
-	// result is how the last attempt ended, or why there is none.
+	// result is how the last scheduling attempt ended, or why there was none.
 	Result *apiv1alpha1.DecisionResult `json:"result,omitempty"`
-	// profile is what decided.
+	// profile is the running profile that made the decision.
 	Profile *DecidedByApplyConfiguration `json:"profile,omitempty"`
-	// message is the refusal or the error, as the pod's condition has it.
+	// message is the message of the pod's condition PodScheduled: why the pod is
+	// unschedulable, or the error.
 	Message *string `json:"message,omitempty"`
-	// blockedBy says which plugins keep the pod from how many nodes, or which
-	// one from being tried.
+	// blockedBy lists the plugins that reject the pod, each with the number of nodes,
+	// or names the plugin that gates the pod.
 	BlockedBy *string `json:"blockedBy,omitempty"`
-	// nodes counts the nodes; absent where no attempt got to them, and, under
-	// detail: Reasons, where the pod fits on some of them.
+	// nodes counts the nodes of the last attempt. It is absent when no attempt reached
+	// the nodes. With spec.decisions.detail Reasons it is also absent when some nodes
+	// are feasible.
 	Nodes *DecisionNodesApplyConfiguration `json:"nodes,omitempty"`
-	// rejections are the reasons, by plugin, those of most nodes first.
+	// rejections are the reasons why nodes are not feasible, by plugin, the reason of
+	// most nodes first.
 	Rejections []RejectionApplyConfiguration `json:"rejections,omitempty"`
-	// closestNodes are the nodes of which least keeps the pod, and all that is missing
-	// there.
+	// closestNodes are the nodes on which the pod lacks least, each with all that is
+	// missing there.
 	ClosestNodes []ClosestNodeApplyConfiguration `json:"closestNodes,omitempty"`
 	// queue is where the pod waits.
 	Queue *DecisionQueueApplyConfiguration `json:"queue,omitempty"`
-	// requeueEvents are the events upon which the plugins that refused the pod are
-	// asked whether it may fit now.
+	// requeueEvents are the cluster events that may make the pod schedulable: the
+	// events that the plugins which rejected the pod have registered.
 	RequeueEvents []RequeueEventsApplyConfiguration `json:"requeueEvents,omitempty"`
-	// preemption is what was found when room was looked for.
+	// preemption is the result of the last search for victims.
 	Preemption *PreemptionResultApplyConfiguration `json:"preemption,omitempty"`
-	// lastChange is when the above came to be so.
+	// lastChange is the time since which the fields above have their values.
 	LastChange *v1.Time `json:"lastChange,omitempty"`
 }
 

@@ -14,15 +14,15 @@ import (
 // SchedulingProfileApplyConfiguration represents a declarative configuration of the SchedulingProfile type for use
 // with apply.
 //
-// SchedulingProfile says how one set of pods is scheduled. Its name is the
-// spec.schedulerName of those pods. An empty spec is kube-scheduler's default
-// profile. A change takes effect between two pods, without a restart.
+// SchedulingProfile says how one set of pods is scheduled: the pods whose
+// spec.schedulerName is its name. An empty spec is kube-scheduler's default profile. A
+// change takes effect between two scheduling attempts, without a restart.
 type SchedulingProfileApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the profile as wanted. Left out, it is kube-scheduler's default.
+	// spec is the desired profile. The default is kube-scheduler's default profile.
 	Spec *SchedulingProfileSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what Berth says about the profile.
+	// status is what Berth observed of the profile.
 	Status *SchedulingProfileStatusApplyConfiguration `json:"status,omitempty"`
 }
 

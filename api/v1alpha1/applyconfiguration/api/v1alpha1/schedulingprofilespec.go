@@ -9,43 +9,46 @@ import (
 // SchedulingProfileSpecApplyConfiguration represents a declarative configuration of the SchedulingProfileSpec type for use
 // with apply.
 //
-// SchedulingProfileSpec is the profile as wanted.
+// SchedulingProfileSpec is the desired profile.
 type SchedulingProfileSpecApplyConfiguration struct {
-	// state says whether the profile's pods are scheduled (Active) or wait and
-	// are told so (Paused).
+	// state says whether the profile's pods are scheduled (Active) or held (Paused).
+	// The condition PodScheduled of a held pod gives the reason.
 	State *apiv1alpha1.ProfileState `json:"state,omitempty"`
-	// base says which plugins the profile starts from: kube-scheduler's default
-	// plugins (Default) or none (None). With None, the profile must enable one
-	// queueSort plugin and at least one bind plugin.
+	// base says which plugins the profile starts from: kube-scheduler's default plugins
+	// (Default) or none (None). With None, the profile must enable one queueSort plugin
+	// and at least one bind plugin.
 	Base *apiv1alpha1.ProfileBase `json:"base,omitempty"`
-	// plugins changes which plugins run, where, and with what weight, by the
-	// merge rules of KubeSchedulerConfiguration v1: an extension point's own
-	// entry beats multiPoint, which beats the default; enabled beats disabled;
-	// "*" disables all; a replaced entry keeps its place.
+	// plugins changes which plugins run, at which extension points, and with which
+	// weights, by the merge rules of KubeSchedulerConfiguration v1: an entry of an
+	// extension point takes precedence over multiPoint, which takes precedence over the
+	// default; enabled takes precedence over disabled; "*" disables all; a replaced
+	// entry keeps its place.
 	Plugins *PluginsApplyConfiguration `json:"plugins,omitempty"`
-	// pluginConfig gives plugins their arguments, one entry a plugin. A plugin
+	// pluginConfig holds the arguments of plugins, one entry per plugin. A plugin
 	// without an entry gets kube-scheduler's defaults.
 	PluginConfig []PluginArgumentsApplyConfiguration `json:"pluginConfig,omitempty"`
-	// percentageOfNodesToScore is the share of nodes, in percent, after which
-	// the search for feasible nodes stops. 0 is kube-scheduler's adaptive rule.
+	// percentageOfNodesToScore is how many feasible nodes, in percent of all nodes, end
+	// the search for feasible nodes. 0 means kube-scheduler's adaptive percentage.
 	PercentageOfNodesToScore *int32 `json:"percentageOfNodesToScore,omitempty"`
-	// allowedNamespaces says from which namespaces pods may use the profile.
-	// Those of others wait and are told so. Who is bound already stays.
+	// allowedNamespaces says in which namespaces pods may use the profile. Pods of
+	// other namespaces are held, and their condition PodScheduled gives the reason.
+	// Pods that are already bound stay.
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
-	// queue says how refused pods wait.
+	// queue says how pods wait after an attempt that did not place them.
 	Queue *QueuePolicyApplyConfiguration `json:"queue,omitempty"`
-	// extenders are HTTP servers that have a say in where the profile's pods go.
-	// Those that may be ignored are asked after the others. The manager refuses
-	// them unless it runs with --enable-extenders.
+	// extenders are HTTP servers that take part in the profile's decisions. Extenders
+	// with failurePolicy Ignore are called after the others. Berth rejects profiles
+	// with extenders unless the manager runs with --enable-extenders.
 	Extenders []ExtenderApplyConfiguration `json:"extenders,omitempty"`
-	// exports says which other programs are told what the profile runs, and
-	// where. It decides nothing, and is not in the hash.
+	// exports names the files for other programs that Berth keeps equal to what the
+	// profile runs. It changes no decision and is not part of the hash.
 	Exports *ExportsApplyConfiguration `json:"exports,omitempty"`
-	// decisions says what is recorded of each decision.
+	// decisions says what Berth records of each decision.
 	Decisions *DecisionPolicyApplyConfiguration `json:"decisions,omitempty"`
-	// activation says when a change runs: as soon as it can (Automatic), or once
-	// the annotation berth.dev/approved-hash names its hash (Manual). What runs
-	// keeps running meanwhile; the condition Programmed says which hash waits.
+	// activation says when a change runs: as soon as it is valid, built and tried
+	// (Automatic), or once the annotation berth.dev/approved-hash holds its hash
+	// (Manual). Until then the earlier generation keeps running; the message of the
+	// condition Programmed gives the hash to approve.
 	Activation *apiv1alpha1.Activation `json:"activation,omitempty"`
 }
 

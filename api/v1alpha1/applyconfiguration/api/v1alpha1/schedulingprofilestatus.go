@@ -10,37 +10,35 @@ import (
 // SchedulingProfileStatusApplyConfiguration represents a declarative configuration of the SchedulingProfileStatus type for use
 // with apply.
 //
-// SchedulingProfileStatus is what Berth says about a profile. Conditions,
-// programmed and resolved are written at once; the rest when it changed, at
+// SchedulingProfileStatus is what Berth observed of a profile. Berth writes conditions,
+// programmed and resolved at once; it writes the other fields when they changed, at
 // most every spec.decisions.publishSeconds.
 type SchedulingProfileStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that the conditions speak
-	// about.
+	// observedGeneration is the metadata.generation that the conditions are about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Accepted, ResolvedRefs, Programmed, Ready and, while the
-	// user must act, Stalled.
+	// conditions are Accepted, ResolvedRefs, Programmed and Ready, and where they apply
+	// Stalled and Exported.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// programmed is what runs. Absent: nothing does.
+	// programmed is what runs. It is absent when nothing runs.
 	Programmed *ProgrammedProfileApplyConfiguration `json:"programmed,omitempty"`
-	// resolved are the PluginConfigs that the conditions speak about.
+	// resolved are the PluginConfigs that the conditions are about.
 	Resolved []ObjectGenerationApplyConfiguration `json:"resolved,omitempty"`
-	// trial is how the newest spec that was tried did on pods that wait and
-	// pods that run. Absent: none was tried; one that ran before a restart is
-	// not tried again.
+	// trial is the result of the newest trial of a spec, with pending pods and pods
+	// that were placed lately, on a copy of the cluster. It is absent when there was no
+	// trial: a spec that ran before a restart is not tried again.
 	Trial *TrialStatusApplyConfiguration `json:"trial,omitempty"`
-	// queue says where the profile's pods wait.
+	// queue counts the profile's pods by where they wait.
 	Queue *QueueStatusApplyConfiguration `json:"queue,omitempty"`
-	// totals count what was decided since their field since. A new leader goes on from
-	// what they say: what the leader before decided in its last spec.decisions.publishSeconds
-	// is not counted when it was killed.
+	// totals count decisions since the time in their field since. A new leader
+	// continues the counts. When a leader was killed, the decisions of its last
+	// spec.decisions.publishSeconds are not counted.
 	Totals *DecisionTotalsApplyConfiguration `json:"totals,omitempty"`
-	// lastDecisionTime is when the newest decision was made.
+	// lastDecisionTime is the time of the newest decision.
 	LastDecisionTime *metav1.Time `json:"lastDecisionTime,omitempty"`
-	// recentDecisions are the newest decisions, newest first: a sample, see
+	// recentDecisions are the newest decisions, newest first. They are a sample: see
 	// omittedDecisions.
 	RecentDecisions []RecentDecisionApplyConfiguration `json:"recentDecisions,omitempty"`
-	// omittedDecisions is how many decisions of the totals recentDecisions does
-	// not hold.
+	// omittedDecisions is how many decisions of the totals are not in recentDecisions.
 	OmittedDecisions *int64 `json:"omittedDecisions,omitempty"`
 }
 

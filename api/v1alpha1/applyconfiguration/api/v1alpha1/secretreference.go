@@ -7,8 +7,8 @@ package v1alpha1
 //
 // SecretReference names a Secret of type kubernetes.io/tls in Berth's namespace.
 type SecretReferenceApplyConfiguration struct {
-	// name is the Secret's name. A change of it is followed without a change of
-	// the profile.
+	// name is the Secret's name. Berth uses a changed Secret without a change of the
+	// profile.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -9,24 +9,24 @@ import (
 // TrialStatusApplyConfiguration represents a declarative configuration of the TrialStatus type for use
 // with apply.
 //
-// TrialStatus is what a trial found out: before a spec runs, its plugins are
-// asked about pods of the profile, on a copy of the cluster. The numbers are of
-// pods; how many were lost is at least fitBefore less fitAfter.
+// TrialStatus is the result of a trial. Before a spec runs, Berth evaluates its plugins
+// with pods of the profile, on a copy of the cluster. The numbers count pods. At least
+// fitBefore minus fitAfter pods were lost.
 type TrialStatusApplyConfiguration struct {
-	// hash names what was tried, as in programmed.
+	// hash identifies what was tried, as in programmed.
 	Hash *string `json:"hash,omitempty"`
-	// sampled is how many pods were asked about: at most 200 that wait and 50 of
-	// those that were placed last.
+	// sampled is how many pods were evaluated: at most 200 pending pods and 50 of those
+	// that were placed last.
 	Sampled *int64 `json:"sampled,omitempty"`
-	// fitBefore is how many of them have a place by what runs. Absent where
-	// nothing ran.
+	// fitBefore is for how many of them a node is feasible with what runs. It is absent
+	// when nothing ran.
 	FitBefore *int64 `json:"fitBefore,omitempty"`
-	// fitAfter is how many of them have a place by what was tried.
+	// fitAfter is for how many of them a node is feasible with what was tried.
 	FitAfter *int64 `json:"fitAfter,omitempty"`
-	// lost are pods that have a place by what runs and would have none by what
-	// was tried, the first of them.
+	// lost are the first pods for which a node is feasible with what runs and none with
+	// what was tried.
 	Lost []PodReferenceApplyConfiguration `json:"lost,omitempty"`
-	// time is when it was tried.
+	// time is when the trial was made.
 	Time *v1.Time `json:"time,omitempty"`
 }
 

@@ -169,7 +169,7 @@ func (o *Options) setDefaults(mgr ctrl.Manager) error {
 	case o.Ledger == nil:
 		return errors.New("controllers: Options.Ledger is nil; it must be the ledger that the scheduler records to")
 	case o.Explanations != nil && (o.DecisionClient == nil || o.Pods == nil || o.PodsSynced == nil):
-		return errors.New("controllers: Options.Desk needs Decisions, Pods and PodsSynced: the client that writes explanations, and the pods that exist")
+		return errors.New("controllers: Options.Explanations needs DecisionClient, Pods and PodsSynced: the client that writes explanations, and the pods that exist")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -23,7 +23,7 @@ import (
 )
 
 func memberPod(i, of int) *fixture.PodBuilder {
-	return newPod(fmt.Sprint("member-", i)).Label(coscheduling.GroupLabel, "gang").Annotation(coscheduling.MembersAnnotation, fmt.Sprint(of)).Requests("cpu", "1")
+	return newPod(fmt.Sprint("member-", i)).Label(coscheduling.GroupLabel, "group").Annotation(coscheduling.MembersAnnotation, fmt.Sprint(of)).Requests("cpu", "1")
 }
 
 func createClearance(ctx context.Context, name string, fields map[string]any) {
@@ -36,7 +36,7 @@ func createClearance(ctx context.Context, name string, fields map[string]any) {
 	words.Created(ctx, admin, obj)
 }
 
-// eventsOf are the reasons of the Events about an object.
+// eventsOf returns the reasons of the Events about an object.
 func eventsOf(ctx context.Context, name string) func() []string {
 	return func() (reasons []string) {
 		var list eventsv1.EventList
@@ -50,25 +50,25 @@ func eventsOf(ctx context.Context, name string) func() []string {
 	}
 }
 
-var _ = Describe("A custom resource that wakes pods", Ordered, func() {
-	It("is looked for, and what is missing is told", minutes, func(ctx SpecContext) {
+var _ = Describe("A custom resource whose events requeue pods", Ordered, func() {
+	It("is watched once rights and CRD exist; until then the profile reports what is missing", minutes, func(ctx SpecContext) {
 		Eventually(readyMessage(ctx)).Should(And(
 			ContainSubstring("events of clearances.v1.example.com are not received, so pods that Clearance rejected may wait longer"),
 			ContainSubstring("forbidden")))
 		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
 		createNode(ctx, fixture.Node("n1"))
-		waits := admin.Pods(ctx, newPod("waits").Label(clearance.ClearanceLabel, "a"))
-		admin.ExpectRefused(ctx, "clearance a is not granted", waits...)
+		pending := admin.Pods(ctx, newPod("pending").Label(clearance.ClearanceLabel, "a"))
+		admin.ExpectRefused(ctx, "clearance a is not granted", pending...)
 
 		kubectlApply(ctx, "testdata/rights.yaml")
 		Eventually(readyMessage(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
 		Expect(cp.InstallCRDs(ctx, "testdata/crd.yaml")).To(Succeed())
-		Eventually(readyMessage(ctx)).ShouldNot(ContainSubstring("nothing is heard"))
+		Eventually(readyMessage(ctx)).ShouldNot(ContainSubstring("are not received"))
 		createClearance(ctx, "a", map[string]any{"granted": true})
-		admin.ExpectBound(ctx, waits...)
+		admin.ExpectBound(ctx, pending...)
 	})
 
-	It("wakes whom it is about, and nobody else", minute, func(ctx SpecContext) {
+	It("requeues only the pods that it concerns", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1"))
 		pods := admin.Pods(ctx, newPod("one").Label(clearance.ClearanceLabel, "one"), newPod("two").Label(clearance.ClearanceLabel, "two"))
 		admin.ExpectRefused(ctx, "is not granted", pods...)
@@ -85,24 +85,25 @@ var _ = Describe("A custom resource that wakes pods", Ordered, func() {
 		admin.ExpectBound(ctx, pods[0])
 	})
 
-	It("is read by other arguments after a swap, and nothing is left of what ran before", minutes, func(ctx SpecContext) {
+	It("is read with other arguments after a swap, and the old informer is stopped", minutes, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1"))
 		createClearance(ctx, "vip", map[string]any{"vip": true})
-		waits := admin.Pods(ctx, newPod("waits").Label(clearance.ClearanceLabel, "vip"))
-		admin.ExpectRefused(ctx, "clearance vip is not granted", waits...)
+		pending := admin.Pods(ctx, newPod("pending").Label(clearance.ClearanceLabel, "vip"))
+		admin.ExpectRefused(ctx, "clearance vip is not granted", pending...)
 		informers := countGoroutines(ctx, "created by github.com/berthdev/berth/test/foreign/clearance.New")
 		Eventually(informers).Should(Equal(1))
 		handlers := countGoroutines(ctx, "cache.(*processorListener).run")()
 		for _, field := range []string{"one", "two", "vip"} {
 			changeArguments(ctx, field)
 		}
-		admin.ExpectBound(ctx, waits...)
+		admin.ExpectBound(ctx, pending...)
 		Eventually(informers).Should(Equal(1))
 		Eventually(countGoroutines(ctx, "cache.(*processorListener).run")).Should(Equal(handlers))
 	})
 })
 
-// swap has Clearance read another field, and Coscheduling wait as long.
+// changeArguments makes Clearance read another field, and changes the timeout of
+// Coscheduling.
 func changeArguments(ctx context.Context, field string) {
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"spec":{"pluginConfig":[{"name":"Coscheduling","args":{"permitSeconds":%d}},{"name":"Clearance","args":{"field":%q}}]}}`, 300+len(field), field)
@@ -113,27 +114,27 @@ func changeArguments(ctx context.Context, field string) {
 }
 
 var _ = Describe("A group of pods", func() {
-	It("waits until the last one comes, and is bound together", minute, func(ctx SpecContext) {
+	It("waits until it is complete, and is bound together", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1").Capacity("cpu", "8", "pods", "10"))
-		early := admin.Pods(ctx, memberPod(1, 3), memberPod(2, 3))
-		admin.ExpectRefused(ctx, "of 3 members are there", early...)
+		first := admin.Pods(ctx, memberPod(1, 3), memberPod(2, 3))
+		admin.ExpectRefused(ctx, "of 3 members exist", first...)
 		last := admin.Pods(ctx, memberPod(3, 3))
-		admin.ExpectBound(ctx, append(early, last...)...)
+		admin.ExpectBound(ctx, append(first, last...)...)
 		Eventually(eventsOf(ctx, "member-3")).Should(ContainElement("BoundTogether"))
 	})
 
-	It("is not bound in part, and goes when there is room for all", minute, func(ctx SpecContext) {
+	It("is not bound in part, and is bound when there is room for all pods", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1").Capacity("cpu", "2", "pods", "10"))
 		pods := admin.Pods(ctx, memberPod(1, 3), memberPod(2, 3), memberPod(3, 3))
-		Eventually(func() (refused int) {
+		Eventually(func() (rejected int) {
 			for _, pod := range pods {
 				for _, c := range currentPod(ctx, pod).Status.Conditions {
 					if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-						refused++
+						rejected++
 					}
 				}
 			}
-			return refused
+			return rejected
 		}).Should(Equal(3))
 		for _, pod := range pods {
 			Expect(currentPod(ctx, pod).Spec.NodeName).To(BeEmpty())
@@ -143,38 +144,38 @@ var _ = Describe("A group of pods", func() {
 	})
 })
 
-var _ = Describe("What a Handle and an attempt's state offer", func() {
-	It("is there from PreFilter to PreBind", minute, func(ctx SpecContext) {
+var _ = Describe("The Handle and the CycleState of an out-of-tree plugin", func() {
+	It("keep state from PreFilter to PreBind", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1"))
 		createNode(ctx, fixture.Node("n2"))
 		pods := admin.Pods(ctx, newPod("first"), newPod("second"))
 		admin.ExpectBound(ctx, pods...)
 		on := map[string]bool{}
 		for _, pod := range pods {
-			is := currentPod(ctx, pod)
-			on[is.Spec.NodeName] = true
-			Expect(is.Annotations[balance.PodCountsAnnotation]).To(Equal(is.Spec.NodeName + " had 0, of which 0 are seen"))
+			current := currentPod(ctx, pod)
+			on[current.Spec.NodeName] = true
+			Expect(current.Annotations[balance.PodCountsAnnotation]).To(Equal(current.Spec.NodeName + " had 0 pods, 0 in the snapshot"))
 		}
-		Expect(on).To(HaveLen(2), "who has fewer pods scores more")
+		Expect(on).To(HaveLen(2), "the node with fewer pods scores higher")
 	})
 
-	It("lets PostFilter try on copies, and a node's label wake who was refused", minute, func(ctx SpecContext) {
+	It("let PostFilter evaluate copies, and a node's label requeues a rejected pod", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1").Label(balance.MaxPodsLabel, "1"))
-		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("there"))...)
-		waits := admin.Pods(ctx, newPod("waits"))
-		admin.ExpectRefused(ctx, "node(s) had as many pods as they may", waits...)
-		admin.ExpectRefused(ctx, "one pod less on n1 would be enough", waits...)
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("existing"))...)
+		pending := admin.Pods(ctx, newPod("pending"))
+		admin.ExpectRefused(ctx, "node(s) had as many pods as they may", pending...)
+		admin.ExpectRefused(ctx, "one pod less on n1 would be enough", pending...)
 		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		Expect(admin.Patch(ctx, n1, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+balance.MaxPodsLabel+`":"2"}}}`)))).To(Succeed())
-		admin.ExpectBound(ctx, waits...)
+		admin.ExpectBound(ctx, pending...)
 	})
 
-	It("lets PreEnqueue keep a pod out until its label goes", minute, func(ctx SpecContext) {
+	It("let PreEnqueue gate a pod until its label is removed", minute, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1"))
-		kept := admin.Pods(ctx, newPod("kept").Label(clearance.DeferredLabel, "yes"))[0]
+		deferred := admin.Pods(ctx, newPod("deferred").Label(clearance.DeferredLabel, "yes"))[0]
 		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("other"))...)
-		Expect(currentPod(ctx, kept).Spec.NodeName).To(BeEmpty())
-		Expect(admin.Patch(ctx, kept.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.DeferredLabel+`":null}}}`)))).To(Succeed())
-		admin.ExpectBound(ctx, kept)
+		Expect(currentPod(ctx, deferred).Spec.NodeName).To(BeEmpty())
+		Expect(admin.Patch(ctx, deferred.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clearance.DeferredLabel+`":null}}}`)))).To(Succeed())
+		admin.ExpectBound(ctx, deferred)
 	})
 })

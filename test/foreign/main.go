@@ -1,5 +1,5 @@
-// Command scheduler is Berth with plugins of somebody else: all that a command
-// needs that is not in Berth's repository.
+// Command scheduler is Berth with out-of-tree plugins. It needs nothing but this module
+// and Berth's.
 package main
 
 import (

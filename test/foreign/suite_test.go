@@ -66,7 +66,7 @@ func kubectlApply(ctx context.Context, file string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// pod is one of the profile.
+// newPod starts a pod of the profile.
 func newPod(name string) *fixture.PodBuilder {
 	return fixture.Pod("default/" + name).SchedulerName("foreign")
 }
@@ -76,15 +76,15 @@ func createNode(ctx context.Context, b *fixture.NodeBuilder) {
 	words.Created(ctx, admin, b.Obj())
 }
 
-// now is the pod as the API server has it.
+// currentPod returns the pod as the API server has it.
 func currentPod(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	GinkgoHelper()
-	is := &v1.Pod{}
-	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), is)).To(Succeed())
-	return is
+	current := &v1.Pod{}
+	Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), current)).To(Succeed())
+	return current
 }
 
-// ready is the message of the profile's condition.
+// readyMessage returns the message of the profile's Ready condition.
 func readyMessage(ctx context.Context) func() string {
 	return func() string {
 		p := &v1alpha1.SchedulingProfile{}
@@ -97,14 +97,15 @@ func readyMessage(ctx context.Context) func() string {
 	}
 }
 
-// goroutines counts those of the scheduler with a word in their stacks.
-func countGoroutines(ctx context.Context, word string) func() int {
+// countGoroutines counts the goroutines of the scheduler that have text in their
+// stacks.
+func countGoroutines(ctx context.Context, text string) func() int {
 	return func() int {
-		text, err := operator.Answer(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
+		profile, err := operator.Answer(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
 		Expect(err).NotTo(HaveOccurred())
 		count := 0
-		for _, stack := range strings.Split(text, "\n\n") {
-			if strings.Contains(stack, word) {
+		for _, stack := range strings.Split(profile, "\n\n") {
+			if strings.Contains(stack, text) {
 				count++
 			}
 		}

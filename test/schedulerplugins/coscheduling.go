@@ -14,24 +14,25 @@ import (
 	"time"
 )
 
-// activating is Coscheduling whose Permit activates the other pods of a group. The
-// plugin asks for that in the CycleState, in an object that kube-scheduler puts there
-// and reads; its type is in k8s.io/kubernetes, which Berth does not import.
-type activating struct {
+// activatingCoscheduling is Coscheduling with a Permit that activates the other pods of
+// a group. The plugin requests the activation in the CycleState, in an object that
+// kube-scheduler writes there and reads. The type of that object is in
+// k8s.io/kubernetes, which Berth does not import.
+type activatingCoscheduling struct {
 	*coscheduling.Coscheduling
 	handle fwk.Handle
 }
 
-func newActivating(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func newActivatingCoscheduling(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	plugin, err := coscheduling.New(ctx, args, handle)
 	if err != nil {
 		return nil, err
 	}
-	return &activating{plugin.(*coscheduling.Coscheduling), handle}, nil
+	return &activatingCoscheduling{plugin.(*coscheduling.Coscheduling), handle}, nil
 }
 
-// Permit asks the plugin, and activates what it asks for.
-func (p *activating) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
+// Permit calls the plugin's Permit, and activates the pods that it requests.
+func (p *activatingCoscheduling) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
 	siblings := framework.NewPodsToActivate()
 	state.Write(framework.PodsToActivateKey, siblings)
 	status, wait := p.Coscheduling.Permit(ctx, state, pod, node)

@@ -18,18 +18,19 @@ import (
 	"github.com/berthdev/berth/test/fixture"
 )
 
-// documentation is where a configuration is published: a file of the module that
-// is a KubeSchedulerConfiguration, or a page with one in a block of YAML.
-type documentation struct {
+// publishedConfig is a published KubeSchedulerConfiguration: a file of the module, or a
+// Markdown page with a block of YAML.
+type publishedConfig struct {
 	file string
-	// replace are pairs of what the reader of the page has to replace, and by what.
+	// replace are pairs of a placeholder in the page and its replacement.
 	replace []string
 }
 
-// spec is the first profile of the configuration as the spec of a SchedulingProfile.
-func (d documentation) spec() string {
+// profileSpec returns the first profile of the configuration as the spec of a
+// SchedulingProfile.
+func (d publishedConfig) profileSpec() string {
 	GinkgoHelper()
-	text, err := os.ReadFile(published + d.file)
+	text, err := os.ReadFile(moduleFolder + d.file)
 	Expect(err).NotTo(HaveOccurred())
 	page := string(text)
 	if strings.HasSuffix(d.file, ".md") {
@@ -50,8 +51,8 @@ func (d documentation) spec() string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(string(spec)), "\n", "\n  ")
 }
 
-// loads are the loads of nodes, as load-watcher serves them.
-func loads(cpu map[string]float64) string {
+// serveLoads serves the loads of nodes as load-watcher does, and returns the URL.
+func serveLoads(cpu map[string]float64) string {
 	metrics := watcher.WatcherMetrics{Window: watcher.Window{Duration: watcher.FifteenMinutes}, Data: watcher.Data{NodeMetricsMap: watcher.NodeMetricsMap{}}}
 	for node, percent := range cpu {
 		metrics.Data.NodeMetricsMap[node] = watcher.NodeMetrics{Metrics: []watcher.Metric{
@@ -66,52 +67,52 @@ func loads(cpu map[string]float64) string {
 	return server.URL
 }
 
-// watcherInsteadOfPrometheus replaces the Prometheus of Trimaran's pages.
-// Their pages also disable a plugin that kube-scheduler has not had since 1.25.
-func watcherInsteadOfPrometheus(cpu map[string]float64) []string {
+// loadWatcherReplacements replaces Prometheus in Trimaran's pages by load-watcher. The
+// pages also disable a plugin that kube-scheduler removed in 1.25.
+func loadWatcherReplacements(cpu map[string]float64) []string {
 	const provider = "type: Prometheus\n        address: http://prometheus-k8s.monitoring.svc.cluster.local:9090"
-	address := "watcherAddress: " + loads(cpu)
+	address := "watcherAddress: " + serveLoads(cpu)
 	return []string{"      - name: NodeResourcesLeastAllocated\n", "", "metricProvider:\n        " + provider, address, "metricProvider: \n        " + provider, address}
 }
 
-// pod starts a pod of a profile that asks for that much CPU.
-func pod(profile, name, cpu string) *fixture.PodBuilder {
-	return fixture.Pod("default/"+name).Scheduler(profile).Requests("cpu", cpu)
+// newPod starts a pod of a profile with a CPU request.
+func newPod(profile, name, cpu string) *fixture.PodBuilder {
+	return fixture.Pod("default/"+name).SchedulerName(profile).Requests("cpu", cpu)
 }
 
-// offer creates nodes with that much CPU each.
-func offer(ctx context.Context, cpu string, names ...string) {
+// createNodes creates nodes with this much CPU each.
+func createNodes(ctx context.Context, cpu string, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
-		node(ctx, fixture.Node(name).Offers("cpu", cpu, "memory", "64Gi", "pods", "20"))
+		createNode(ctx, fixture.Node(name).Capacity("cpu", cpu, "memory", "64Gi", "pods", "20"))
 	}
 }
 
 var _ = Describe("The configuration that is published for", func() {
-	It("NodeResourcesAllocatable runs, and prefers the node that offers least", minutes, func(ctx SpecContext) {
-		runs(ctx, "allocatable", documentation{file: "manifests/noderesources/scheduler-config.yaml"}.spec())
-		offer(ctx, "8", "large-1", "large-2")
-		offer(ctx, "2", "small")
-		Eventually(admin.Place(ctx, admin.Pods(ctx, pod("allocatable", "least", "1"))[0])).Should(Equal("small"))
+	It("NodeResourcesAllocatable runs, and prefers the node with the least allocatable resources", minutes, func(ctx SpecContext) {
+		applyProfile(ctx, "allocatable", publishedConfig{file: "manifests/noderesources/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "8", "large-1", "large-2")
+		createNodes(ctx, "2", "small")
+		Eventually(admin.Place(ctx, admin.Pods(ctx, newPod("allocatable", "least", "1"))[0])).Should(Equal("small"))
 	})
 
-	It("QOSSort runs, and guaranteed pods go first", minutes, func(ctx SpecContext) {
-		offer(ctx, "1", "one")
-		effort := admin.Pods(ctx, fixture.Pod("default/effort").Bare().Scheduler("qos").Requests("cpu", "600m"))
-		sure := admin.Pods(ctx, fixture.Pod("default/sure").Bare().Scheduler("qos").Requests("cpu", "600m", "memory", "1Mi").Mutate(guaranteed))
-		runs(ctx, "qos", documentation{file: "manifests/qos/scheduler-config.yaml"}.spec())
+	It("QOSSort runs, and schedules guaranteed pods first", minutes, func(ctx SpecContext) {
+		createNodes(ctx, "1", "one")
+		effort := admin.Pods(ctx, fixture.Pod("default/effort").Bare().SchedulerName("qos").Requests("cpu", "600m"))
+		sure := admin.Pods(ctx, fixture.Pod("default/sure").Bare().SchedulerName("qos").Requests("cpu", "600m", "memory", "1Mi").Mutate(setGuaranteed))
+		applyProfile(ctx, "qos", publishedConfig{file: "manifests/qos/scheduler-config.yaml"}.profileSpec())
 		admin.ExpectBound(ctx, sure...)
 		admin.ExpectRefused(ctx, "Insufficient cpu", effort...)
 	})
 
 	It("PodState runs, and binds", minutes, func(ctx SpecContext) {
-		runs(ctx, "state", documentation{file: "manifests/podstate/scheduler-config.yaml"}.spec())
-		offer(ctx, "4", "state-1", "state-2")
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("state", "state", "1"))...)
+		applyProfile(ctx, "state", publishedConfig{file: "manifests/podstate/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "4", "state-1", "state-2")
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("state", "state", "1"))...)
 	})
 
-	It("CapacityScheduling runs, and refuses what is above the maximum of an ElasticQuota", minutes, func(ctx SpecContext) {
-		apply(ctx, `
+	It("CapacityScheduling runs, and rejects a pod above the maximum of an ElasticQuota", minutes, func(ctx SpecContext) {
+		kubectlApply(ctx, `
 apiVersion: scheduling.x-k8s.io/v1alpha1
 kind: ElasticQuota
 metadata: {name: quota, namespace: default}
@@ -122,14 +123,14 @@ kind: ElasticQuota
 metadata: {name: quota, namespace: kube-public}
 spec: {max: {cpu: 2}, min: {cpu: 2}}
 `)
-		runs(ctx, "capacity", documentation{file: "manifests/capacityscheduling/scheduler-config.yaml"}.spec())
-		offer(ctx, "8", "capacity")
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("capacity", "quota-1", "1"), pod("capacity", "quota-2", "1"))...)
-		admin.ExpectRefused(ctx, "ElasticQuota", admin.Pods(ctx, pod("capacity", "quota-3", "1"))...)
+		applyProfile(ctx, "capacity", publishedConfig{file: "manifests/capacityscheduling/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "8", "capacity")
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("capacity", "quota-1", "1"), newPod("capacity", "quota-2", "1"))...)
+		admin.ExpectRefused(ctx, "ElasticQuota", admin.Pods(ctx, newPod("capacity", "quota-3", "1"))...)
 	})
 
-	It("NodeResourceTopologyMatch runs, and refuses a node none of whose NUMA zones has room", minutes, func(ctx SpecContext) {
-		apply(ctx, `
+	It("NodeResourceTopologyMatch runs, and rejects a node without a NUMA zone that fits the pod", minutes, func(ctx SpecContext) {
+		kubectlApply(ctx, `
 apiVersion: topology.node.k8s.io/v1alpha2
 kind: NodeResourceTopology
 metadata: {name: numa}
@@ -138,16 +139,16 @@ zones:
 - {name: node-0, type: Node, resources: [{name: cpu, capacity: 4, allocatable: 3, available: 3}, {name: memory, capacity: 8Gi, allocatable: 8Gi, available: 8Gi}]}
 - {name: node-1, type: Node, resources: [{name: cpu, capacity: 4, allocatable: 3, available: 3}, {name: memory, capacity: 8Gi, allocatable: 8Gi, available: 8Gi}]}
 `)
-		runs(ctx, "numa", documentation{file: "manifests/noderesourcetopology/scheduler-config.yaml"}.spec())
-		offer(ctx, "6", "numa")
-		wide := fixture.Pod("default/wide").Bare().Scheduler("numa").Requests("cpu", "4", "memory", "1Mi").Mutate(guaranteed)
-		narrow := fixture.Pod("default/narrow").Bare().Scheduler("numa").Requests("cpu", "2", "memory", "1Mi").Mutate(guaranteed)
+		applyProfile(ctx, "numa", publishedConfig{file: "manifests/noderesourcetopology/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "6", "numa")
+		wide := fixture.Pod("default/wide").Bare().SchedulerName("numa").Requests("cpu", "4", "memory", "1Mi").Mutate(setGuaranteed)
+		narrow := fixture.Pod("default/narrow").Bare().SchedulerName("numa").Requests("cpu", "2", "memory", "1Mi").Mutate(setGuaranteed)
 		admin.ExpectRefused(ctx, "cannot align", admin.Pods(ctx, wide)...)
 		admin.ExpectBound(ctx, admin.Pods(ctx, narrow)...)
 	})
 
-	It("PreemptionToleration runs, and spares pods from what is not important enough", minutes, func(ctx SpecContext) {
-		apply(ctx, `
+	It("PreemptionToleration runs, and protects pods from preemptors of too low a priority", minutes, func(ctx SpecContext) {
+		kubectlApply(ctx, `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata:
@@ -167,45 +168,45 @@ kind: PriorityClass
 metadata: {name: high}
 value: 100
 `)
-		runs(ctx, "toleration", documentation{file: "pkg/preemptiontoleration/README.md"}.spec())
-		offer(ctx, "1", "toleration")
-		spared := admin.Pods(ctx, ofClass("spared", "tolerant"))
+		applyProfile(ctx, "toleration", publishedConfig{file: "pkg/preemptiontoleration/README.md"}.profileSpec())
+		createNodes(ctx, "1", "toleration")
+		spared := admin.Pods(ctx, podOfClass("spared", "tolerant"))
 		admin.ExpectBound(ctx, spared...)
-		admin.ExpectRefused(ctx, "No victims found on node toleration", admin.Pods(ctx, ofClass("not-enough", "middle"))...)
-		admin.ExpectBound(ctx, admin.Pods(ctx, ofClass("enough", "high"))...)
+		admin.ExpectRefused(ctx, "No victims found on node toleration", admin.Pods(ctx, podOfClass("not-enough", "middle"))...)
+		admin.ExpectBound(ctx, admin.Pods(ctx, podOfClass("enough", "high"))...)
 	})
 
 	It("SySched runs, and binds", minutes, func(ctx SpecContext) {
-		text, err := os.ReadFile(published + "manifests/sysched/examples/full.profile.yaml")
+		text, err := os.ReadFile(moduleFolder + "manifests/sysched/examples/full.profile.yaml")
 		Expect(err).NotTo(HaveOccurred())
-		apply(ctx, string(text))
-		runs(ctx, "sysched", documentation{file: "manifests/sysched/scheduler-config.yaml"}.spec())
-		offer(ctx, "4", "sysched-1", "sysched-2")
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("sysched", "sysched", "1"))...)
+		kubectlApply(ctx, string(text))
+		applyProfile(ctx, "sysched", publishedConfig{file: "manifests/sysched/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "4", "sysched-1", "sysched-2")
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("sysched", "sysched", "1"))...)
 	})
 
-	It("NetworkOverhead and TopologicalSort runs, and keeps a pod near what it depends on", minutes, func(ctx SpecContext) {
+	It("NetworkOverhead and TopologicalSort run, and bind a pod", minutes, func(ctx SpecContext) {
 		for _, file := range []string{"appgroup/appGroup-example.yaml", "networktopology/networkTopology-example.yaml"} {
-			text, err := os.ReadFile(published + "manifests/" + file)
+			text, err := os.ReadFile(moduleFolder + "manifests/" + file)
 			Expect(err).NotTo(HaveOccurred())
-			// The example of a NetworkTopology has names that its CRD has no more.
-			apply(ctx, strings.NewReplacer("configMapName", "configmapName", "      costList:", "      topologyList:",
+			// The example of a NetworkTopology uses names that its CRD no longer has.
+			kubectlApply(ctx, strings.NewReplacer("configMapName", "configmapName", "      costList:", "      topologyList:",
 				"originCosts:", "originList:", "              costs:", "              costList:").Replace(string(text)))
 		}
-		runs(ctx, "network", documentation{file: "manifests/appgroup/scheduler-config.yaml"}.spec())
-		offer(ctx, "4", "network-1", "network-2")
-		admin.ExpectBound(ctx, admin.Pods(ctx, pod("network", "network", "1").
+		applyProfile(ctx, "network", publishedConfig{file: "manifests/appgroup/scheduler-config.yaml"}.profileSpec())
+		createNodes(ctx, "4", "network-1", "network-2")
+		admin.ExpectBound(ctx, admin.Pods(ctx, newPod("network", "network", "1").
 			Label("appgroup.diktyo.x-k8s.io", "a1").Label("appgroup.diktyo.x-k8s.io.workload", "P1"))...)
 	})
 
 	DescribeTable("Trimaran, with load-watcher for Prometheus", func(ctx SpecContext, file, limit, want string) {
 		file = "pkg/trimaran/" + file
 		busy := map[string]float64{"idle": 5, "half": 35, "busy": 95}
-		runs(ctx, "trimaran", documentation{file, watcherInsteadOfPrometheus(busy)}.spec())
+		applyProfile(ctx, "trimaran", publishedConfig{file, loadWatcherReplacements(busy)}.profileSpec())
 		for name := range busy {
-			offer(ctx, "10", name)
+			createNodes(ctx, "10", name)
 		}
-		Eventually(admin.Place(ctx, admin.Pods(ctx, pod("trimaran", "load", "1").Mutate(limited(limit)))[0])).Should(Equal(want))
+		Eventually(admin.Place(ctx, admin.Pods(ctx, newPod("trimaran", "load", "1").Mutate(withCPULimit(limit)))[0])).Should(Equal(want))
 	},
 		Entry("TargetLoadPacking", minutes, "targetloadpacking/README.md", "1", "half"),
 		Entry("LoadVariationRiskBalancing", minutes, "loadvariationriskbalancing/README.md", "1", "idle"),

@@ -1,8 +1,8 @@
 //go:build schedulerplugins
 
-// Command schedulerplugins is a scheduler with the plugins of SIG Scheduling's
-// repository, kubernetes-sigs/scheduler-plugins, in Berth: each with the arguments that
-// its documentation says. make scheduler-plugins tests it.
+// Command schedulerplugins is Berth with the plugins of SIG Scheduling's repository,
+// kubernetes-sigs/scheduler-plugins, each with the arguments that its documentation
+// describes. make scheduler-plugins tests it.
 package main
 
 import (
@@ -36,12 +36,12 @@ func main() {
 	operator.Main(registrations()...)
 }
 
-// registrations are all that their command registers.
+// registrations returns all plugins that the command of that repository registers.
 func registrations() []framework.Registration {
 	theirs := plugins.WithScheme(scheme.Scheme)
 	return []framework.Registration{
 		plugins.Register(capacityscheduling.Name, capacityscheduling.New, (*capacityscheduling.CapacityScheduling)(nil), nil),
-		plugins.Register(coscheduling.Name, newActivating, (*activating)(nil), (*config.CoschedulingArgs)(nil), theirs),
+		plugins.Register(coscheduling.Name, newActivatingCoscheduling, (*activatingCoscheduling)(nil), (*config.CoschedulingArgs)(nil), theirs),
 		plugins.Register(loadvariationriskbalancing.Name, loadvariationriskbalancing.New,
 			(*loadvariationriskbalancing.LoadVariationRiskBalancing)(nil), (*config.LoadVariationRiskBalancingArgs)(nil), theirs),
 		plugins.Register(lowriskovercommitment.Name, lowriskovercommitment.New,

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	minutes  = SpecTimeout(2 * time.Minute)
+	eventuallyTimeout = 30 * time.Second
+	minutes           = SpecTimeout(2 * time.Minute)
 )
 
 func TestMain(m *testing.M) {
@@ -42,17 +42,17 @@ var (
 	cp      *controlplane.ControlPlane
 	admin   words.API
 	manager *operator.Manager
-	// published is the folder of the module sigs.k8s.io/scheduler-plugins, as it was
-	// published.
-	published string
+	// moduleFolder is the folder of the module sigs.k8s.io/scheduler-plugins as it was
+	// published, with a trailing slash.
+	moduleFolder string
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyTimeout(eventuallyTimeout)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	folder, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/scheduler-plugins").Output()
 	Expect(err).NotTo(HaveOccurred())
-	published = strings.TrimSpace(string(folder)) + "/"
+	moduleFolder = strings.TrimSpace(string(folder)) + "/"
 	cp, err = operator.ClusterForPlugins(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.Stop() })
@@ -62,7 +62,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		"coscheduling/crd.yaml", "capacityscheduling/crd.yaml", "noderesourcetopology/crd.yaml",
 		"appgroup/crd.yaml", "networktopology/crd.yaml", "crds/security-profiles-operator.x-k8s.io_seccompprofiles.yaml",
 	} {
-		Expect(cp.InstallCRDs(ctx, published+"manifests/"+crd)).To(Succeed(), crd)
+		Expect(cp.InstallCRDs(ctx, moduleFolder+"manifests/"+crd)).To(Succeed(), crd)
 	}
 	_, err = cp.Kubectl(ctx, nil, "apply", "--server-side", "-f", "testdata/rights.yaml")
 	Expect(err).NotTo(HaveOccurred())
@@ -72,7 +72,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 }, NodeTimeout(15*time.Minute))
 
-// What pods and the manager say of a spec that failed.
+// After a failed spec, print the pods and the log of the manager.
 var _ = AfterEach(func(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
 		var pods v1.PodList
@@ -85,8 +85,8 @@ var _ = AfterEach(func(ctx SpecContext) {
 	}
 })
 
-// apply applies manifests, and deletes at the spec's end what is not there for others.
-func apply(ctx context.Context, manifests string) {
+// kubectlApply applies manifests, and deletes them when the spec ends.
+func kubectlApply(ctx context.Context, manifests string) {
 	GinkgoHelper()
 	_, err := cp.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "-f", "-")
 	Expect(err).NotTo(HaveOccurred())
@@ -96,16 +96,17 @@ func apply(ctx context.Context, manifests string) {
 	})
 }
 
-// runs applies a profile with this spec in YAML, indented by two, and waits until it runs.
-func runs(ctx context.Context, name, spec string) {
+// applyProfile applies a profile with this spec in YAML, indented by two spaces, and
+// waits until it is programmed.
+func applyProfile(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	apply(ctx, fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: %s}\nspec:\n%s", name, spec))
+	kubectlApply(ctx, fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: %s}\nspec:\n%s", name, spec))
 	_, err := operator.UntilProgrammed(ctx, cp, name)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// condition is the message of a profile's condition.
-func condition(ctx context.Context, profile, kind string) func(Gomega) string {
+// conditionMessage returns the status, reason and message of a profile's condition.
+func conditionMessage(ctx context.Context, profile, kind string) func(Gomega) string {
 	return func(g Gomega) string {
 		p := &v1alpha1.SchedulingProfile{}
 		g.Expect(admin.Get(ctx, client.ObjectKey{Name: profile}, p)).To(Succeed())
@@ -118,27 +119,27 @@ func condition(ctx context.Context, profile, kind string) func(Gomega) string {
 	}
 }
 
-// node is there until the spec ends.
-func node(ctx context.Context, b *fixture.NodeBuilder) {
+// createNode creates a node.
+func createNode(ctx context.Context, b *fixture.NodeBuilder) {
 	GinkgoHelper()
 	words.Created(ctx, admin, b.Obj())
 }
 
-// guaranteed gives a pod limits that are its requests.
-func guaranteed(pod *v1.Pod) {
+// setGuaranteed sets the limits of a pod to its requests.
+func setGuaranteed(pod *v1.Pod) {
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].Resources.Limits = pod.Spec.Containers[i].Resources.Requests
 	}
 }
 
-// ofClass starts a pod of that PriorityClass that needs a whole node.
-func ofClass(name, class string) *fixture.PodBuilder {
-	return fixture.Pod("default/"+name).Bare().Scheduler("toleration").Requests("cpu", "1").
+// podOfClass starts a pod of a PriorityClass that requests all CPU of a node.
+func podOfClass(name, class string) *fixture.PodBuilder {
+	return fixture.Pod("default/"+name).Bare().SchedulerName("toleration").Requests("cpu", "1").
 		Mutate(func(pod *v1.Pod) { pod.Spec.PriorityClassName = class })
 }
 
-// limited lets a pod's first container have that much CPU at most.
-func limited(cpu string) func(*v1.Pod) {
+// withCPULimit sets the CPU limit of a pod's first container.
+func withCPULimit(cpu string) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
 	}

@@ -1,7 +1,7 @@
-// Package balance prefers nodes with few pods, bounds how many there may be, and
-// says who would have to leave. It is written for kube-scheduler 1.37 and uses
-// what the published contract offers: the state of an attempt from PreFilter to
-// PreBind, PreFilterExtensions, and what a Handle can do.
+// Package balance prefers nodes with few pods, limits the number of pods of a node, and
+// reports which node would fit with one pod less. It is written for kube-scheduler 1.37
+// and uses the published contract: state from PreFilter to PreBind,
+// PreFilterExtensions, and the methods of Handle.
 package balance
 
 import (
@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// Name is the plugin's.
+	// Name is the name of the plugin.
 	Name = "Balance"
-	// Most is the label of a node that says how many pods it may have.
+	// MaxPodsLabel is the label of a node with the largest number of pods that it may
+	// have.
 	MaxPodsLabel = "balance.example.com/most"
-	// Chosen is the annotation that PreBind leaves on a pod: how many pods its
-	// node had in PreFilter, in Filter with a copy of the state, and in Reserve.
+	// PodCountsAnnotation is the annotation that PreBind writes to a pod: the number of
+	// pods on its node in PreFilter, in Filter with a copy of the state, and in
+	// Reserve.
 	PodCountsAnnotation = "balance.example.com/chosen"
 )
 
-// Plugin is one instance of it.
+// Plugin is an instance of the plugin.
 type Plugin struct{ handle fwk.Handle }
 
 var (
@@ -41,7 +43,7 @@ var (
 	_ fwk.EnqueueExtensions   = &Plugin{}
 )
 
-// New builds the plugin; it is a factory as kube-scheduler registers them.
+// New builds the plugin. It is a factory as kube-scheduler registers them.
 func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	if handle.SharedInformerFactory() == nil || handle.ClientSet() == nil {
 		return nil, fmt.Errorf("the handle has no informers or no client")
@@ -49,7 +51,7 @@ func New(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, er
 	return &Plugin{handle}, nil
 }
 
-// Name is the plugin's.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
 const (
@@ -58,10 +60,10 @@ const (
 	reservedStateKey  fwk.StateKey = Name + "/went"
 )
 
-// crowd is how many pods each node has.
+// podCounts is the number of pods of each node.
 type podCounts struct{ byNode map[string]int }
 
-// Clone copies it: what is tried on a copy of the state is tried there alone.
+// Clone returns a copy: changes to a cloned state do not change the original.
 func (c *podCounts) Clone() fwk.StateData {
 	on := make(map[string]int, len(c.byNode))
 	for node, pods := range c.byNode {
@@ -78,7 +80,7 @@ func getPreFilterState(state fwk.CycleState) (*podCounts, *fwk.Status) {
 	return data.(*podCounts), nil
 }
 
-// PreFilter counts.
+// PreFilter counts the pods of each node.
 func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	c := &podCounts{map[string]int{}}
 	for _, node := range nodes {
@@ -88,10 +90,10 @@ func (*Plugin) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	return nil, nil
 }
 
-// PreFilterExtensions keep the count when pods are added or taken away in a trial.
+// PreFilterExtensions returns the plugin, which updates the counts.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod counts one more.
+// AddPod counts one more pod.
 func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	c, status := getPreFilterState(state)
 	if status.IsSuccess() {
@@ -100,7 +102,7 @@ func (*Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.
 	return status
 }
 
-// RemovePod counts one less.
+// RemovePod counts one pod less.
 func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	c, status := getPreFilterState(state)
 	if status.IsSuccess() {
@@ -109,7 +111,7 @@ func (*Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ f
 	return status
 }
 
-// Filter refuses a node that has as many pods as it may.
+// Filter rejects a node that has as many pods as its label allows.
 func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, status := getPreFilterState(state)
 	if !status.IsSuccess() {
@@ -122,7 +124,7 @@ func (*Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node f
 	return nil
 }
 
-// PreScore looks at all nodes at once.
+// PreScore counts the pods of all nodes in parallel.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	scores := make([]int, len(nodes))
 	var seen atomic.Int64
@@ -131,7 +133,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, _ *v1.Pod, 
 		seen.Add(1)
 	}, Name)
 	if int(seen.Load()) != len(nodes) {
-		return fwk.AsStatus(fmt.Errorf("%d of %d nodes were looked at", seen.Load(), len(nodes)))
+		return fwk.AsStatus(fmt.Errorf("%d of %d nodes were evaluated", seen.Load(), len(nodes)))
 	}
 	on := map[string]int{}
 	for i, node := range nodes {
@@ -141,7 +143,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, _ *v1.Pod, 
 	return nil
 }
 
-// Score is how many pods there are; NormalizeScore turns it round.
+// Score is the number of pods; NormalizeScore reverses it.
 func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	data, err := state.Read(preScoreStateKey)
 	if err != nil {
@@ -150,10 +152,10 @@ func (*Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fw
 	return int64(data.(*podCounts).byNode[node.Node().Name]), nil
 }
 
-// ScoreExtensions are the plugin's own.
+// ScoreExtensions returns the plugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives most to who has the fewest.
+// NormalizeScore gives the highest score to the node with the fewest pods.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	var most int64
 	for _, s := range scores {

@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PostFilter says on which node one pod less would be enough, and asks nobody to
-// leave.
+// PostFilter reports a node on which the pod would fit if one pod were removed. It
+// evicts no pod.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	lister := p.handle.SnapshotSharedLister().NodeInfos()
 	nodes, err := statuses.NodesForStatusCode(lister, fwk.Unschedulable)
@@ -35,23 +35,23 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	return nil, fwk.NewStatus(fwk.Unschedulable, "one pod less would not be enough")
 }
 
-// fitsWithoutOne tries pod on a copy of node that has one pod less.
+// fitsWithoutOne reports whether pod fits on a copy of node with one pod less.
 func (p *Plugin) fitsWithoutOne(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (bool, *fwk.Status) {
-	for _, goes := range node.GetPods() {
-		there, then := node.Snapshot(), state.Clone()
-		if err := there.RemovePod(klog.FromContext(ctx), goes.GetPod()); err != nil {
+	for _, removed := range node.GetPods() {
+		copied, clonedState := node.Snapshot(), state.Clone()
+		if err := copied.RemovePod(klog.FromContext(ctx), removed.GetPod()); err != nil {
 			return false, fwk.AsStatus(err)
 		}
-		if s := p.handle.RunPreFilterExtensionRemovePod(ctx, then, pod, goes, there); !s.IsSuccess() {
+		if s := p.handle.RunPreFilterExtensionRemovePod(ctx, clonedState, pod, removed, copied); !s.IsSuccess() {
 			return false, s
 		}
-		fits := p.handle.RunFilterPluginsWithNominatedPods(ctx, then, pod, there).IsSuccess()
-		there.AddPodInfo(goes)
-		if s := p.handle.RunPreFilterExtensionAddPod(ctx, then, pod, goes, there); !s.IsSuccess() {
+		fits := p.handle.RunFilterPluginsWithNominatedPods(ctx, clonedState, pod, copied).IsSuccess()
+		copied.AddPodInfo(removed)
+		if s := p.handle.RunPreFilterExtensionAddPod(ctx, clonedState, pod, removed, copied); !s.IsSuccess() {
 			return false, s
 		}
-		if p.handle.RunFilterPlugins(ctx, then, pod, there).IsSuccess() {
-			return false, fwk.AsStatus(fmt.Errorf("%s fits with all pods there, too", node.Node().Name))
+		if p.handle.RunFilterPlugins(ctx, clonedState, pod, copied).IsSuccess() {
+			return false, fwk.AsStatus(fmt.Errorf("%s fits with all its pods, too", node.Node().Name))
 		}
 		if fits {
 			return true, nil
@@ -60,7 +60,7 @@ func (p *Plugin) fitsWithoutOne(ctx context.Context, state fwk.CycleState, pod *
 	return false, nil
 }
 
-// Reserve notes what the attempt knew of the node.
+// Reserve stores the number of pods on the node in the state.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	c, status := getPreFilterState(state)
 	if !status.IsSuccess() {
@@ -74,12 +74,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	return nil
 }
 
-// Unreserve forgets it.
+// Unreserve deletes it.
 func (*Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
 	state.Delete(reservedStateKey)
 }
 
-// PreBindPreFlight says that there is something to do.
+// PreBindPreFlight returns Skip if Reserve stored nothing.
 func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	if _, err := state.Read(reservedStateKey); err != nil {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -87,7 +87,7 @@ func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.P
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind writes what Reserve noted on the pod.
+// PreBind writes what Reserve stored to the pod.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	data, err := state.Read(reservedStateKey)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	on := data.(*podCounts).byNode
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		PodCountsAnnotation: fmt.Sprintf("%s had %d, of which %d are seen", node, on[node], on[""]),
+		PodCountsAnnotation: fmt.Sprintf("%s had %d pods, %d in the snapshot", node, on[node], on[""]),
 	}}})
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -104,10 +104,10 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	return fwk.AsStatus(err)
 }
 
-// SignPod says that the plugin can tell no two pods apart.
+// SignPod returns no fragments: the plugin does not distinguish pods.
 func (*Plugin) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) { return nil, nil }
 
-// EventsToRegister are nodes that may have more pods, and pods that go.
+// EventsToRegister registers nodes that may have more pods, and deleted pods.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},

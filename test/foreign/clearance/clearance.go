@@ -1,8 +1,7 @@
-// Package clearance keeps pods from being placed until a custom resource of the
-// name that they ask for says that they may. It is written for kube-scheduler
-// 1.37 and knows the published contract alone: its arguments come as
-// runtime.Unknown, its informer is its own, and what wakes its pods it names as
-// plural.version.group.
+// Package clearance rejects pods until a custom resource of the name in their label
+// grants them clearance. It is written for kube-scheduler 1.37 and uses only the
+// published contract: it gets its arguments as runtime.Unknown, runs its own informer,
+// and registers events of the custom resource as plural.version.group.
 package clearance
 
 import (
@@ -24,11 +23,12 @@ import (
 )
 
 const (
-	// Name is the plugin's.
+	// Name is the name of the plugin.
 	Name = "Clearance"
-	// Needs is the label that names the clearance a pod needs, in its namespace.
+	// ClearanceLabel is the label of a pod with the name of the clearance that it
+	// needs, in its namespace.
 	ClearanceLabel = "example.com/needs"
-	// Later is the label that keeps a pod from being tried at all.
+	// DeferredLabel is the label that keeps a pod out of the active queue.
 	DeferredLabel = "example.com/later"
 )
 
@@ -41,7 +41,7 @@ type args struct {
 	Field string `json:"field"`
 }
 
-// Plugin is one instance of it.
+// Plugin is an instance of the plugin.
 type Plugin struct {
 	handle fwk.Handle
 	field  string
@@ -49,7 +49,7 @@ type Plugin struct {
 
 	mu      sync.Mutex
 	granted map[string]bool
-	// refused are the pods that wait for each clearance.
+	// waiting are the rejected pods by clearance.
 	waiting map[string]map[string]*v1.Pod
 }
 
@@ -59,20 +59,20 @@ var (
 	_ fwk.EnqueueExtensions = &Plugin{}
 )
 
-// New builds the plugin; it is a factory as kube-scheduler registers them.
+// New builds the plugin. It is a factory as kube-scheduler registers them.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	p := &Plugin{handle: handle, granted: map[string]bool{}, waiting: map[string]map[string]*v1.Pod{}}
-	given := args{Field: "granted"}
+	parsed := args{Field: "granted"}
 	switch raw := obj.(type) {
 	case nil:
 	case *runtime.Unknown:
-		if err := json.Unmarshal(raw.Raw, &given); err != nil {
+		if err := json.Unmarshal(raw.Raw, &parsed); err != nil {
 			return nil, fmt.Errorf("reading the arguments: %w", err)
 		}
 	default:
 		return nil, fmt.Errorf("the arguments are a %T, want *runtime.Unknown", obj)
 	}
-	if p.field = given.Field; p.field == "" {
+	if p.field = parsed.Field; p.field == "" {
 		return nil, errors.New("field: must not be empty")
 	}
 	client, err := dynamic.NewForConfig(handle.KubeConfig())
@@ -90,27 +90,27 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	return p, nil
 }
 
-// Name is the plugin's.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Close ends the plugin's informer.
+// Close stops the plugin's informer.
 func (p *Plugin) Close() error {
 	p.cancel()
 	return nil
 }
 
-// heard is told by the plugin's own informer, of which the scheduler knows
-// nothing: it may have told the scheduler's hints long ago.
+// onUpdate handles events of the plugin's own informer, which is independent of the
+// scheduler's. The scheduler may have called the queueing hints long before.
 func (p *Plugin) onUpdate(obj any) {
 	if clearance, ok := obj.(*unstructured.Unstructured); ok {
-		if wake := p.recordClearance(clearance); len(wake) > 0 {
-			p.handle.Activate(klog.Background(), wake)
+		if pods := p.recordClearance(clearance); len(pods) > 0 {
+			p.handle.Activate(klog.Background(), pods)
 		}
 	}
 }
 
-// learn notes whether a clearance is granted, and returns who was refused for
-// want of it.
+// recordClearance records whether a clearance is granted, and returns the pods that
+// were rejected without it.
 func (p *Plugin) recordClearance(clearance *unstructured.Unstructured) map[string]*v1.Pod {
 	granted, _, _ := unstructured.NestedBool(clearance.Object, "spec", p.field)
 	key := clearance.GetNamespace() + "/" + clearance.GetName()
@@ -135,7 +135,7 @@ func (p *Plugin) onDelete(obj any) {
 	}
 }
 
-// may says whether a pod has its clearance, and remembers it if not.
+// isCleared reports whether a pod has its clearance. If not it adds the pod to waiting.
 func (p *Plugin) isCleared(pod *v1.Pod) bool {
 	key := pod.Namespace + "/" + pod.Labels[ClearanceLabel]
 	p.mu.Lock()
@@ -150,15 +150,15 @@ func (p *Plugin) isCleared(pod *v1.Pod) bool {
 	return false
 }
 
-// PreEnqueue keeps a pod out that is for later.
+// PreEnqueue rejects pods with DeferredLabel.
 func (*Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if _, later := pod.Labels[DeferredLabel]; later {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "is for later")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod is deferred")
 	}
 	return nil
 }
 
-// PreFilter refuses a pod without its clearance.
+// PreFilter rejects a pod without its clearance.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.isCleared(pod) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "clearance "+pod.Labels[ClearanceLabel]+" is not granted")
@@ -166,10 +166,10 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ [
 	return nil, nil
 }
 
-// PreFilterExtensions are none.
+// PreFilterExtensions returns nil.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister are the clearances, and the labels of pods that are for later.
+// EventsToRegister registers clearances, and label changes of deferred pods.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	clearances := fwk.EventResource(Resource.Resource + "." + Resource.Version + "." + Resource.Group)
 	return []fwk.ClusterEventWithHint{
@@ -178,8 +178,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// isGranted wakes the pods that need what was granted. The plugin's own informer
-// may hear of it later than the scheduler's.
+// isSchedulableAfterClearanceChange requeues the pods that need the clearance once it
+// is granted. The plugin's own informer may get the event later than the scheduler's.
 func (p *Plugin) isSchedulableAfterClearanceChange(_ klog.Logger, pod *v1.Pod, _, after any) (fwk.QueueingHint, error) {
 	clearance, ok := after.(*unstructured.Unstructured)
 	if !ok {

@@ -1,6 +1,5 @@
-// Package coscheduling binds the pods of a group together or not at all, as a
-// plugin for kube-scheduler 1.37 would: it knows the published contract, and
-// nothing of the scheduler that runs it.
+// Package coscheduling binds the pods of a group together or not at all. It is a plugin
+// for kube-scheduler 1.37: it uses only the published contract.
 package coscheduling
 
 import (
@@ -21,10 +20,10 @@ import (
 )
 
 const (
-	// Name is the plugin's.
+	// Name is the name of the plugin.
 	Name = "Coscheduling"
-	// Group is the label of the pods that belong together, Members the annotation
-	// that says how many there must be.
+	// GroupLabel is the label with the group of a pod, MembersAnnotation the annotation
+	// with the number of pods that the group needs.
 	GroupLabel        = "coscheduling.example.com/group"
 	MembersAnnotation = "coscheduling.example.com/members"
 )
@@ -32,7 +31,7 @@ const (
 // Args are the plugin's arguments.
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
-	// PermitSeconds is how long a pod waits for the others; 60 unless it is set.
+	// PermitSeconds is how long a pod waits for its group; 60 if unset.
 	PermitSeconds int64 `json:"permitSeconds,omitempty"`
 }
 
@@ -42,20 +41,20 @@ func (a *Args) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// Default fills in what is left out.
+// Default sets the defaults.
 func Default(a *Args) {
 	if a.PermitSeconds == 0 {
 		a.PermitSeconds = 60
 	}
 }
 
-// Plugin is one instance of it.
+// Plugin is an instance of the plugin.
 type Plugin struct {
 	handle        fwk.Handle
 	permitTimeout time.Duration
 
 	mu sync.Mutex
-	// groups are all pods with a group that the informer knows.
+	// podsByGroup holds all pods with a group that are in the informer.
 	podsByGroup map[string]map[types.UID]*v1.Pod
 }
 
@@ -69,7 +68,7 @@ var (
 	_ fwk.EnqueueExtensions = &Plugin{}
 )
 
-// New builds the plugin; it is a factory as kube-scheduler registers them.
+// New builds the plugin. It is a factory as kube-scheduler registers them.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	args, err := decode(obj)
 	if err != nil {
@@ -91,8 +90,8 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	return p, err
 }
 
-// decode reads arguments that are typed already, as Berth hands them over, or not
-// yet, as kube-scheduler does.
+// decode reads arguments that are typed, as Berth passes them, or raw, as
+// kube-scheduler passes them.
 func decode(obj runtime.Object) (*Args, error) {
 	args := &Args{}
 	switch given := obj.(type) {
@@ -113,10 +112,11 @@ func decode(obj runtime.Object) (*Args, error) {
 	return args, nil
 }
 
-// Name is the plugin's.
+// Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// groupOf is the group of a pod and how many it needs, "" without one.
+// groupOf returns the group of a pod and the number of pods that it needs; "" without a
+// group.
 func groupOf(pod *v1.Pod) (group string, members int) {
 	name := pod.Labels[GroupLabel]
 	members, err := strconv.Atoi(pod.Annotations[MembersAnnotation])
@@ -126,7 +126,7 @@ func groupOf(pod *v1.Pod) (group string, members int) {
 	return pod.Namespace + "/" + name, members
 }
 
-// came keeps a pod, and has those tried that waited for it.
+// onUpdate stores a pod. If it completes a group it activates the pods of the group.
 func (p *Plugin) onUpdate(ctx context.Context, pod *v1.Pod) {
 	group, members := groupOf(pod)
 	if group == "" {
@@ -158,6 +158,7 @@ func (p *Plugin) onDelete(pod *v1.Pod) {
 	}
 }
 
+// countMembers returns the number of pods in a group, and how many of them have a node.
 func (p *Plugin) countMembers(group string) (all, assigned int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,22 +10,22 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// stateKey is where PreFilter leaves what Permit reads.
+// preFilterStateKey is the key of the state that PreFilter writes and Permit reads.
 const preFilterStateKey fwk.StateKey = Name
 
-// member is what the plugin knows of a pod in its attempt.
+// preFilterState holds the group of the pod.
 type preFilterState struct {
 	group   string
 	members int
 }
 
-// Clone copies it.
+// Clone returns a copy.
 func (m *preFilterState) Clone() fwk.StateData {
 	c := *m
 	return &c
 }
 
-// Less puts what matters more first, then who came first.
+// Less orders pods by priority, and pods of equal priority by their time in the queue.
 func (*Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	if a.GetPriority() != b.GetPriority() {
 		return a.GetPriority() > b.GetPriority()
@@ -33,18 +33,19 @@ func (*Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	return a.GetTimestamp().Before(b.GetTimestamp())
 }
 
-// EventsToRegister wakes the members of a group when one comes, goes or is bound.
+// EventsToRegister requeues the pods of a group when one of its pods is added, deleted
+// or bound.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Delete},
 		QueueingHintFn: func(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
-			mine, _ := groupOf(pod)
+			ownGroup, _ := groupOf(pod)
 			for _, obj := range []any{before, after} {
 				other, ok := obj.(*v1.Pod)
 				if !ok || other == nil {
 					continue
 				}
-				if group, _ := groupOf(other); group == mine {
+				if group, _ := groupOf(other); group == ownGroup {
 					return fwk.Queue, nil
 				}
 			}
@@ -53,57 +54,57 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}}, nil
 }
 
-// PreFilter refuses a pod whose group is not complete.
+// PreFilter rejects a pod whose group is not complete.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	group, members := groupOf(pod)
 	if group == "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if there, _ := p.countMembers(group); there < members {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("%d of %d members are there", there, members))
+	if known, _ := p.countMembers(group); known < members {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("%d of %d members exist", known, members))
 	}
 	state.Write(preFilterStateKey, &preFilterState{group, members})
 	return nil, nil
 }
 
-// PreFilterExtensions are none.
+// PreFilterExtensions returns nil.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter lets the others go whose sibling fits nowhere.
+// PostFilter rejects the waiting pods of the group of a pod that fits on no node.
 func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	group, _ := groupOf(pod)
 	if group != "" {
-		p.rejectWaitingPods(group, pod.Name+" fits nowhere")
+		p.rejectWaitingPods(group, pod.Name+" fits on no node")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// Reserve holds nothing.
+// Reserve does nothing.
 func (*Plugin) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
-// Unreserve lets the others go whose sibling does not get its node.
+// Unreserve rejects the waiting pods of the group of a pod that was not bound.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	if m, err := state.Read(preFilterStateKey); err == nil {
-		p.rejectWaitingPods(m.(*preFilterState).group, pod.Name+" was refused")
+		p.rejectWaitingPods(m.(*preFilterState).group, pod.Name+" was rejected")
 	}
 }
 
-// Permit lets a pod wait until the last one of its group comes by, which lets all
-// go on.
+// Permit makes a pod wait until the last pod of its group arrives, and then allows all
+// of them.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	data, err := state.Read(preFilterStateKey)
 	if err != nil {
 		return nil, 0
 	}
 	m := data.(*preFilterState)
-	_, there := p.countMembers(m.group)
+	_, known := p.countMembers(m.group)
 	var waiting []fwk.WaitingPod
 	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if group, _ := groupOf(w.GetPod()); group == m.group && p.handle.GetWaitingPod(w.GetPod().UID) != nil {
 			waiting = append(waiting, w)
 		}
 	})
-	if there+len(waiting)+1 < m.members {
+	if known+len(waiting)+1 < m.members {
 		return fwk.NewStatus(fwk.Wait), p.permitTimeout
 	}
 	for _, w := range waiting {
@@ -112,7 +113,7 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 	return nil, 0
 }
 
-// PostBind tells the pod that it is bound with others.
+// PostBind records an Event that says how many other pods were bound.
 func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	if data, err := state.Read(preFilterStateKey); err == nil {
 		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, "BoundTogether", "Binding", "with %d others, on %s", data.(*preFilterState).members-1, node)

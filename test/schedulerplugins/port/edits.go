@@ -2,12 +2,13 @@
 
 package main
 
-// edit replaces one piece of text in a file below pkg/.
+// edit replaces text in a file below pkg/.
 type edit struct{ file, old, new string }
 
-// What QueueSort plugins compare has no method for the pod in the contract of 1.37:
-// the entries of kube-scheduler and of Berth have it besides.
-const podOfEntry = `
+// queuedPodInfoSource declares an interface for queued pods. In the contract of 1.37 the
+// entities that QueueSort plugins compare have no method that returns the pod; those of
+// kube-scheduler and of Berth do.
+const queuedPodInfoSource = `
 type queuedPodInfo interface {
 	fwk.QueuedEntityInfo
 	GetPodInfo() fwk.PodInfo
@@ -15,26 +16,26 @@ type queuedPodInfo interface {
 
 `
 
-// edits are what 1.37 asks of the plugins, by why.
+// edits are the changes that Kubernetes 1.37 requires, grouped by reason.
 var edits = []edit{
-	// fwk.QueuedPodInfo has become fwk.QueuedEntityInfo.
+	// fwk.QueuedPodInfo became fwk.QueuedEntityInfo.
 	{"coscheduling/coscheduling.go",
-		"// Less is used to sort pods", podOfEntry + "// Less is used to sort pods"},
+		"// Less is used to sort pods", queuedPodInfoSource + "// Less is used to sort pods"},
 	{"coscheduling/coscheduling.go",
 		"Less(podInfo1, podInfo2 fwk.QueuedPodInfo) bool {",
 		"Less(entry1, entry2 fwk.QueuedEntityInfo) bool {\n\tpodInfo1, podInfo2 := entry1.(queuedPodInfo), entry2.(queuedPodInfo)"},
 	{"networkaware/topologicalsort/topologicalsort.go",
-		"// Less is the function used by", podOfEntry + "// Less is the function used by"},
+		"// Less is the function used by", queuedPodInfoSource + "// Less is the function used by"},
 	{"networkaware/topologicalsort/topologicalsort.go",
 		"Less(pInfo1, pInfo2 fwk.QueuedPodInfo) bool {",
 		"Less(entry1, entry2 fwk.QueuedEntityInfo) bool {\n\tpInfo1, pInfo2 := entry1.(queuedPodInfo), entry2.(queuedPodInfo)"},
 	{"qos/queue_sort.go",
-		"// Less is the function used by", podOfEntry + "// Less is the function used by"},
+		"// Less is the function used by", queuedPodInfoSource + "// Less is the function used by"},
 	{"qos/queue_sort.go",
 		"Less(pInfo1, pInfo2 fwk.QueuedPodInfo) bool {",
 		"Less(entry1, entry2 fwk.QueuedEntityInfo) bool {\n\tpInfo1, pInfo2 := entry1.(queuedPodInfo), entry2.(queuedPodInfo)"},
 
-	// preemption.Interface has one more parameter, and NewEvaluator takes an Executor.
+	// A method of preemption.Interface has one more parameter, and NewEvaluator takes an Executor.
 	{"capacityscheduling/capacity_scheduling.go",
 		`"k8s.io/kubernetes/pkg/scheduler/framework/preemption"`,
 		"\"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature\"\n\t\"k8s.io/kubernetes/pkg/scheduler/framework/preemption\""},

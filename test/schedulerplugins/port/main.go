@@ -26,14 +26,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: port FOLDER, an absolute path")
 		os.Exit(2)
 	}
-	if err := port(os.Args[1]); err != nil {
+	if err := portModule(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "port:", err)
 		os.Exit(1)
 	}
 }
 
-// port writes the copy to folder, and folder.mod and folder.sum beside it.
-func port(folder string) error {
+// portModule writes the copy to folder, and folder.mod and folder.sum beside it.
+func portModule(folder string) error {
 	// Unlike go list, it fetches the module where the cache does not have it yet.
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
@@ -57,8 +57,8 @@ func port(folder string) error {
 	return writeModfile(folder)
 }
 
-// copyModule copies what compiles, and the manifests. Files of the module cache are
-// read-only; those of the copy are not.
+// copyModule copies the module. Files of the module cache are read-only; those of the
+// copy are not.
 func copyModule(from, to string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
@@ -74,7 +74,7 @@ func copyModule(from, to string) error {
 	})
 }
 
-// apply makes the edit, which must fit in exactly one place.
+// apply makes the edit. It returns an error unless the old text occurs exactly once.
 func (e edit) apply(folder string) error {
 	path := filepath.Join(folder, "pkg", filepath.FromSlash(e.file))
 	text, err := os.ReadFile(path)

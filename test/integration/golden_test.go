@@ -73,7 +73,7 @@ func setTheScene(ctx context.Context) {
 	}
 	for _, waits := range []*fixture.PodBuilder{
 		pod(batch, "web-large").Requests("cpu", "6", "memory", "24Gi"), pod(batch, "web-gated").SchedulingGate("example.com/quota"),
-		pod(nightly, "report-parked"), pod(audit, "web-larger").Requests("cpu", "16"),
+		pod(nightly, "report-held"), pod(audit, "web-larger").Requests("cpu", "16"),
 	} {
 		expectDecision(ctx, aPod(ctx, waits))
 	}

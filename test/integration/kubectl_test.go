@@ -63,7 +63,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		p := aProfile(ctx, scoring("NodeResourceFit"), fitFrom("nowhere"))
 		Eventually(now(ctx, p)).Should(ContainElements("Accepted False UnknownPlugin", "ResolvedRefs False PluginConfigNotFound"))
 		written := shell(ctx, "kubectl get sprof "+p.Name+" -o yaml | kubectl berth lint -f - 2>/dev/null || true")
-		Expect(written).To(ContainSubstring("Accepted=False, UnknownPlugin:"))
+		Expect(written).To(ContainSubstring("Accepted=False (UnknownPlugin):"))
 		Expect(written).To(ContainSubstring("ResolvedRefs=False, PluginConfigNotFound:"))
 		for line := range strings.Lines(written) {
 			if fault, ok := strings.CutPrefix(line, "  "); ok {
@@ -80,13 +80,13 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		file := filepath.Join(GinkgoT().TempDir(), "profile.yaml")
 		Expect(os.WriteFile(file, []byte("{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: "+y.name+"}}\n"), 0o600)).To(Succeed())
 		lint := "kubectl berth lint --warnings-as-errors -f " + file + " || echo exit code $?"
-		Expect(shell(ctx, lint)).To(Equal(file + ": SchedulingProfile/" + y.name + " is fine\n"))
+		Expect(shell(ctx, lint)).To(Equal(file + ": SchedulingProfile/" + y.name + " is valid\n"))
 		binding := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: v1.ObjectReference{Kind: "Node", Name: y.name + "-n"}}
 		Expect(admin.SubResource("binding").Create(ctx, pod, binding)).To(Succeed())
 		printed := strings.Join(strings.Fields(shell(ctx, lint)), " ")
 		Expect(printed).To(ContainSubstring("another scheduler binds pods with spec.schedulerName " + y.name + ": 1 bound pod without Berth's annotation berth.dev/decision"))
 		Expect(printed).To(HaveSuffix("exit code 1"))
-		Expect(shell(ctx, strings.Replace(lint, "lint", "lint --offline", 1))).To(Equal(file + ": SchedulingProfile/" + y.name + " is fine\n"))
+		Expect(shell(ctx, strings.Replace(lint, "lint", "lint --offline", 1))).To(Equal(file + ": SchedulingProfile/" + y.name + " is valid\n"))
 	})
 
 	It("explains the pods of a Deployment, those that wait by their reason", minute, func(ctx SpecContext) {

@@ -77,7 +77,7 @@ var _ = Describe("Pods that are held for another reason than room", func() {
 					"condition": reason, "event": "FailedScheduling", "why": reason, "berth_held_pods": reason,
 				}), "%s %s", word, when)
 				said := shell(ctx, "kubectl berth explain pod/"+pod.Name+" -n "+pod.Namespace)
-				Expect(said).To(And(MatchRegexp(`Told +%s, `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", word, when)
+				Expect(said).To(And(MatchRegexp(`Condition +PodScheduled=False \(%s\), `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", word, when)
 				Expect(checked(ctx)).To(ContainElement(And(
 					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held, "+pod.Namespace+"/"+pod.Name+" first: "+reason+": "))), "%s %s", word, when)
 				if when == "before" {

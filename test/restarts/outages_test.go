@@ -98,11 +98,15 @@ var _ = Describe("Two replicas with the shipped Lease, within ten minutes", func
 		// A pod that comes before the profile is paused is bound.
 		Eventually(operator.Profile).WithArguments(ctx, cp, served[0]).Should(HaveField("Status.Conditions",
 			ContainElement(And(HaveField("Type", "Ready"), HaveField("Reason", string(v1alpha1.ReasonPaused))))))
-		Expect(admin.Create(ctx, webPod("held", served[0]))).To(Succeed())
+		held := webPod("held", served[0])
+		Expect(admin.Create(ctx, held)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.IgnoreNotFound(admin.Delete(ctx, held, client.GracePeriodSeconds(0)))).To(Succeed())
+		})
 		Eventually(func() []string {
 			leads()
 			return witness.Notes()
-		}).WithTimeout(2*time.Minute).Should(SatisfyAll(HaveEach(ContainSubstring("Paused")), ContainElements(
+		}).WithTimeout(2*time.Minute).Should(SatisfyAll(HaveEach(MatchRegexp("(?i)paused")), ContainElements(
 			HavePrefix("profile outage-1: Ready=False"), HavePrefix("pod held: "), HavePrefix("berth_held_pods"), HavePrefix("berth_profile_condition"),
 		)), "the watches of the witness are left alone for up to a minute after the outage, and deliver in order then")
 	}, SpecTimeout(8*time.Minute))

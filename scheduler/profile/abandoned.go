@@ -138,12 +138,12 @@ func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 func (s *Set) OnDegradedChange(notify func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onDegradationChange = notify
+	s.onDegradedChange = notify
 }
 
 func (s *Set) notifyDegradedChange(name string) {
 	s.mu.Lock()
-	notify := s.onDegradationChange
+	notify := s.onDegradedChange
 	s.mu.Unlock()
 	if notify != nil {
 		notify(name)

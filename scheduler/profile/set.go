@@ -54,9 +54,9 @@ type Set struct {
 	abandonedBuilds map[*builder]struct{}
 	// abandonedCalls are the abandoned plugin calls that have not returned, by profile.
 	abandonedCalls map[string]abandonedCalls
-	// onDegradationChange is called with the name of a profile whose Degradations change; may
+	// onDegradedChange is called with the name of a profile whose Degradations change; may
 	// be nil.
-	onDegradationChange func(name string)
+	onDegradedChange func(name string)
 }
 
 // Options configure a Set.

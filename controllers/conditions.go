@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // conditionUpdate is a condition without its lastTransitionTime.
@@ -21,6 +22,8 @@ type conditionUpdate struct {
 	// fieldErrors are the errors of the spec that make the condition False; empty where
 	// it has another cause.
 	fieldErrors []compile.FieldError
+	// degradations are what makes the condition Degraded True.
+	degradations profile.Degradations
 	// derived says that another condition reports the reason: this condition makes no
 	// Event while its status is the bad one.
 	derived bool
@@ -63,7 +66,7 @@ func withTransitionTimes(updates []conditionUpdate, generation int64, before []m
 // otherwise. A pause is Normal, since the user asked for it.
 func eventType(c metav1.Condition) string {
 	bad := metav1.ConditionFalse
-	if c.Type == string(v1alpha1.ConditionStalled) {
+	if c.Type == string(v1alpha1.ConditionStalled) || c.Type == string(v1alpha1.ConditionDegraded) {
 		bad = metav1.ConditionTrue
 	}
 	if c.Status == bad && c.Reason != string(v1alpha1.ReasonPaused) {

@@ -23,7 +23,7 @@ func (v observation) runningMessage() string {
 	case v.running == nil:
 		return "nothing runs"
 	case v.programmed():
-		return v.specName() + " runs since " + v.sinceText() + v.degradedMessage()
+		return v.specName() + " runs since " + v.sinceText()
 	}
 	running := v.running.Blueprint
 	name := fmt.Sprintf("generation %d", running.Generation)
@@ -31,15 +31,7 @@ func (v observation) runningMessage() string {
 		// The profile did not change: the generations of its PluginConfigs differ.
 		name += configsSuffix(running.Configs)
 	}
-	return name + " keeps running since " + v.sinceText() + v.degradedMessage()
-}
-
-// degradedMessage lists the degradations of what runs; empty when there are none.
-func (v observation) degradedMessage() string {
-	if len(v.running.Degradations) == 0 {
-		return ""
-	}
-	return ", ailing (" + strings.Join(v.running.Degradations, "; ") + ")"
+	return name + " keeps running since " + v.sinceText()
 }
 
 // notReadyMessage says what runs, and then why the spec does not run.

@@ -1,18 +1,24 @@
 package controllers
 
 import (
+	"strings"
+
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 )
 
 // conditions returns the profile's conditions, in the order in which to read them.
-// Stalled is included only when the user must act.
+// Exported,
+// Degraded and Stalled are included only where they apply.
 func (v observation) conditions() []conditionUpdate {
 	conditions := []conditionUpdate{v.acceptedCondition(), v.resolvedRefsCondition(), v.programmedCondition()}
 	ready := v.readyCondition(conditions)
 	conditions = append(conditions, ready)
 	if exported, ok := v.exportedCondition(); ok {
 		conditions = append(conditions, exported)
+	}
+	if degraded, ok := v.degradedCondition(); ok {
+		conditions = append(conditions, degraded)
 	}
 	if v.stalled() {
 		conditions = append(conditions, trueCondition(v1alpha1.ConditionStalled, ready.reason, ready.message).asDerived())
@@ -80,4 +86,17 @@ func (v observation) readyCondition(others []conditionUpdate) conditionUpdate {
 		return falseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonPaused, v.runningMessage()+"; paused by spec.state: its pods wait")
 	}
 	return trueCondition(v1alpha1.ConditionReady, v1alpha1.ReasonReady, v.runningMessage())
+}
+
+// degradedCondition returns the condition Degraded; false when the plugins of what runs
+// have no degradation. The most severe degradation gives the reason.
+func (v observation) degradedCondition() (conditionUpdate, bool) {
+	if v.running == nil || len(v.running.Degradations) == 0 {
+		return conditionUpdate{}, false
+	}
+	degradations := v.running.Degradations
+	c := trueCondition(v1alpha1.ConditionDegraded, v1alpha1.ConditionReason(degradations[0].Reason),
+		truncate(strings.Join(degradations.Messages(), "; "), maxMessage))
+	c.degradations = degradations
+	return c, true
 }

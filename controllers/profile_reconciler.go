@@ -128,7 +128,6 @@ func (r *profileReconciler) writeStatus(ctx context.Context, v observation) erro
 		return nil
 	}
 	r.reportLostPods(v)
-	r.reportDegraded(v)
 	profileMetrics.record(v)
 	s := statusObject{Object: v.profile, key: profileKey(v.profile.Name), cachedConditions: v.profile.Status.Conditions}
 	return r.status.write(ctx, s, v.conditions(), v.status)

@@ -22,6 +22,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // The field managers of this package. They are two, so that what the publisher applies
@@ -150,7 +151,8 @@ func (w *statusWriter) forget(key string) {
 	delete(w.written, key)
 }
 
-// reportTransitions makes an Event for each condition that changed, and for each new
+// reportTransitions makes an Event for each condition that changed, for each new
+// degradation, and for each new
 // error of the spec. A derived condition is not reported. The Event's action is the
 // condition, which keeps Events of one reason about several conditions apart.
 func (w *statusWriter) reportTransitions(s statusObject, updates []conditionUpdate, before, after []metav1.Condition) {
@@ -161,6 +163,8 @@ func (w *statusWriter) reportTransitions(s statusObject, updates []conditionUpda
 		case c.Type == string(s.withoutEvents), u.derived && !fault.ErrorByEveryCondition:
 		case len(u.fieldErrors) > 0 && !fault.ErrorByEveryCondition:
 			w.reportFieldErrors(s, c, u.fieldErrors, old)
+		case len(u.degradations) > 0:
+			w.reportDegradations(s, c, u.degradations, old)
 		case !same:
 			note := truncate(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), maxEventNote)
 			w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
@@ -189,6 +193,35 @@ func (w *statusWriter) reportFieldErrors(s statusObject, c metav1.Condition, fie
 		note := truncate(prefix+refusedFor+message, maxEventNote)
 		w.recorder.Eventf(fieldReference(s.Object, f.Path), nil, eventType(c), f.Reason, c.Type, "%s", note)
 	}
+}
+
+// reportDegradations makes one Event for each reason with degradations that the old
+// condition did not report. A degradation that differs in numbers alone is not new.
+func (w *statusWriter) reportDegradations(s statusObject, c metav1.Condition, degradations profile.Degradations, old *metav1.Condition) {
+	var reasons []profile.DegradationReason
+	added := map[profile.DegradationReason][]string{}
+	for _, d := range degradations {
+		if old != nil && strings.Contains(withoutDigits(old.Message), withoutDigits(d.Message)) {
+			continue
+		}
+		if added[d.Reason] == nil {
+			reasons = append(reasons, d.Reason)
+		}
+		added[d.Reason] = append(added[d.Reason], d.Message)
+	}
+	for _, reason := range reasons {
+		note := fmt.Sprintf("%s is %s: %s", c.Type, c.Status, strings.Join(added[reason], "; "))
+		w.recorder.Eventf(s.Object, nil, eventType(c), string(reason), c.Type, "%s", truncate(note, maxEventNote))
+	}
+}
+
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // fieldReference returns a reference to a field of an object.

@@ -206,7 +206,7 @@ func TestACrashDuringATrialIsRecorded(t *testing.T) {
 		second.wantCalls("try hash-1", "pause batch false", "hold batch")
 		second.applier.lastTrial = failedTrial()
 		second.applier.lastTrial.Hash, second.applier.lastTrial.Failed = "hash-1", true
-		second.applier.beforeBuild = func() { // it dies in the next one
+		second.applier.beforeBuild = func() { // it crashes in the next one
 			d.restartProcess("third").wantRuns("", "False CrashedOnProbation")
 		}
 		second.mustReconcile()

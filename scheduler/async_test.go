@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/test/fixture"
 )
 
@@ -28,12 +29,13 @@ func TestASortThatHangsIsReplaced(t *testing.T) {
 		env.create(fixture.Pod("high").SchedulerName("p").Priority(2).Obj())
 		time.Sleep(9 * time.Second)
 		running, _ := env.Profiles().Running("p")
-		env.wantLines("degradations during the call", running.Degradations)
+		env.wantLines("degradations during the call", running.Degradations.Messages())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		const broken = `plugin "Odd" did not come back from Less within 10s: its pods are sorted by PrioritySort instead`
 		running, _ = env.Profiles().Running("p")
-		env.wantLines("degradations", running.Degradations, broken,
+		env.wantReasons(running, profile.QueueSortReplaced, profile.PluginHangs)
+		env.wantLines("degradations", running.Degradations.Messages(), broken,
 			`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from Less`)
 		var order []string
 		for a := env.queue.TryPop(); a != nil; a = env.queue.TryPop() {
@@ -43,7 +45,7 @@ func TestASortThatHangsIsReplaced(t *testing.T) {
 		o.unblock()
 		synctest.Wait()
 		running, _ = env.Profiles().Running("p")
-		env.wantLines("degradations after the call returned", running.Degradations, broken)
+		env.wantLines("degradations after the call returned", running.Degradations.Messages(), broken)
 	})
 }
 
@@ -68,14 +70,14 @@ func TestAHintThatHangsWakesThePod(t *testing.T) {
 			t.Error("another profile is not scheduled")
 		}
 		running, _ := env.Profiles().Running("p")
-		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0], `have not returned, the last of plugin "Odd" from QueueingHint`) {
-			t.Errorf("degradations %v", running.Degradations)
+		if len(running.Degradations) != 1 || !strings.HasSuffix(running.Degradations[0].Message, `have not returned, the last of plugin "Odd" from QueueingHint`) {
+			t.Errorf("degradations %v", running.Degradations.Messages())
 		}
 		env.cluster.UpdatePod(waits, func(p *v1.Pod) { p.Labels = nil })
 		o.unblock()
 		time.Sleep(20 * time.Second)
 		running, _ = env.Profiles().Running("p")
-		env.wantLines("degradations after the call returned", running.Degradations)
+		env.wantLines("degradations after the call returned", running.Degradations.Messages())
 		if env.nodeOf("a") == "" {
 			t.Errorf("not bound: %s", env.podScheduled("a"))
 		}
@@ -133,20 +135,20 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 				env.create(faultyPod("a", point+" hangs"))
 				time.Sleep(c.limit - time.Second)
 				running, _ := env.Profiles().Running("p")
-				env.wantLines("degradations before the timeout", running.Degradations)
+				env.wantLines("degradations before the timeout", running.Degradations.Messages())
 				env.create(podOf("p", "b"), podOf("q", "c"))
 				if env.nodeOf("b") == "" || env.nodeOf("c") == "" {
 					t.Error("other pods are not scheduled")
 				}
 				time.Sleep(12 * time.Second)
 				running, _ = env.Profiles().Running("p")
-				env.wantLines("degradations", running.Degradations,
+				env.wantLines("degradations", running.Degradations.Messages(),
 					fmt.Sprintf(`1 of at most 16 calls of its plugins have not returned, the last of plugin "Odd" from %s`, point))
 				env.want("condition", env.podScheduled("a"), c.says)
 				o.unblock()
 				synctest.Wait()
 				running, _ = env.Profiles().Running("p")
-				env.wantLines("degradations after the call returned", running.Degradations)
+				env.wantLines("degradations after the call returned", running.Degradations.Messages())
 				if env.nodeOf("a") == "" {
 					t.Errorf("not bound: %s", env.podScheduled("a"))
 				}
@@ -217,6 +219,6 @@ func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 			t.Error("the pod was not bound while its late call was reported: a lock is held during the report")
 		}
 		running, _ := env.Profiles().Running("p")
-		env.wantLines("degradations after the call returned", running.Degradations)
+		env.wantLines("degradations after the call returned", running.Degradations.Messages())
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
+	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/test/fakecluster"
 	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/probe"
@@ -173,6 +174,18 @@ func (env *testEnv) wantLines(what string, got []string, want ...string) {
 	env.t.Helper()
 	if !slices.Equal(got, want) {
 		env.t.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// wantReasons compares the reasons of the degradations.
+func (env *testEnv) wantReasons(running profile.Running, want ...profile.DegradationReason) {
+	env.t.Helper()
+	var got []profile.DegradationReason
+	for _, d := range running.Degradations {
+		got = append(got, d.Reason)
+	}
+	if !slices.Equal(got, want) {
+		env.t.Errorf("reasons of degradations %q, want %q", got, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/fixture"
 )
@@ -221,7 +222,8 @@ func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
 		}
 		const says = `16 calls of the profile's plugins have not returned, the last of plugin "Odd" from Filter: no pod is scheduled until one returns or Berth restarts`
 		running, _ := env.Profiles().Running("p")
-		env.wantLines("degradations", running.Degradations, says)
+		env.wantReasons(running, profile.TooManyAbandonedCalls)
+		env.wantLines("degradations", running.Degradations.Messages(), says)
 		env.create(podOf("p", "b"), podOf("q", "c"))
 		env.want("condition", env.podScheduled("b"), "False Quarantined: "+says)
 		if env.nodeOf("c") == "" {
@@ -234,7 +236,7 @@ func TestCallsThatDoNotReturnAreCounted(t *testing.T) {
 		o.unblock()
 		time.Sleep(20 * time.Second)
 		running, _ = env.Profiles().Running("p")
-		env.wantLines("degradations", running.Degradations)
+		env.wantLines("degradations", running.Degradations.Messages())
 		if c := env.queue.Counts("p"); c.Quarantined > 0 {
 			t.Errorf("%d pods are held", c.Quarantined)
 		}
@@ -286,7 +288,7 @@ func TestASortThatPanicsIsReplaced(t *testing.T) {
 		}
 		degradations := func(want ...string) {
 			running, _ := env.Profiles().Running("p")
-			env.wantLines("degradations", running.Degradations, want...)
+			env.wantLines("degradations", running.Degradations.Messages(), want...)
 		}
 		arrive := func(profile, name string, priority int32) {
 			env.create(fixture.Pod(name).SchedulerName(profile).Priority(priority).Obj())

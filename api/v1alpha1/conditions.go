@@ -3,7 +3,8 @@ package v1alpha1
 // ConditionType names one condition of a SchedulingProfile or a PluginConfig.
 type ConditionType string
 
-// The condition types. Berth writes all but Stalled and Exported at every reconcile,
+// The condition types. Berth writes all but Exported, Degraded and
+// Stalled at every reconcile,
 // each with the observedGeneration that it is about.
 const (
 	// ConditionAccepted is True when this generation of the spec is valid.
@@ -22,6 +23,10 @@ const (
 	// what runs. It is absent when spec.exports names none. Profiles only; Ready does
 	// not depend on it.
 	ConditionExported ConditionType = "Exported"
+	// ConditionDegraded is True when plugins of what runs hang, miss events that they
+	// registered, or were replaced, and absent otherwise. Its reason is that of the most
+	// severe one. Profiles only; Ready does not depend on it.
+	ConditionDegraded ConditionType = "Degraded"
 	// ConditionStalled is True when Berth makes no progress until the user acts, and
 	// absent otherwise, as kstatus defines it. Profiles only.
 	ConditionStalled ConditionType = "Stalled"
@@ -107,4 +112,19 @@ const (
 	ReasonConfigMapConflict ConditionReason = "ConfigMapConflict"
 	// ReasonExportFailed: the write to the API server failed. Berth tries it again.
 	ReasonExportFailed ConditionReason = "ExportFailed"
+)
+
+// The reasons of Degraded, the most severe first.
+const (
+	// ReasonTooManyAbandonedCalls: so many calls of plugins have not returned that no pod
+	// of the profile is scheduled until one returns.
+	ReasonTooManyAbandonedCalls ConditionReason = "TooManyAbandonedCalls"
+	// ReasonQueueSortReplaced: the queueSort plugin panicked or hung, and PrioritySort sorts
+	// the profile's pods in its place.
+	ReasonQueueSortReplaced ConditionReason = "QueueSortReplaced"
+	// ReasonPluginHangs: calls of plugins timed out and have not returned.
+	ReasonPluginHangs ConditionReason = "PluginHangs"
+	// ReasonEventsMissed: plugins registered events of a resource that is not served or that
+	// Berth may not watch, so that pods which they rejected may wait longer.
+	ReasonEventsMissed ConditionReason = "EventsMissed"
 )

@@ -47,8 +47,8 @@ const (
 	MaxName         = 253  // the name of a plugin, profile, node or event
 	MaxResource     = 317  // the name of a resource
 	MaxToken        = 64   // a hash, a code, an amount
-	MaxReasons      = 64   // rejections, wakesOn, and the lists in them
-	MaxClosestNodes = 10   // nearest
+	MaxReasons      = 64   // rejections, requeueEvents, and the lists in them
+	MaxClosestNodes = 10   // closestNodes
 )
 
 // DecisionResult is how a pod's last scheduling attempt ended, or why there was none.

@@ -14,7 +14,7 @@ type SchedulingProfileStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Accepted, ResolvedRefs, Programmed and Ready, and where they apply
-	// Stalled and Exported.
+	// Exported, Degraded and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

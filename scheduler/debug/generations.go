@@ -43,7 +43,7 @@ func (d Debugger) DumpGenerations() Generations {
 	for _, status := range d.Profiles.Statuses() {
 		p := Profile{
 			Name: status.Name, Since: status.Since, Paused: status.Paused, References: status.References, OldGenerations: status.OldGenerations,
-			PendingHash: status.PendingHash, AbandonedCalls: status.AbandonedCalls, Degradations: status.Degradations,
+			PendingHash: status.PendingHash, AbandonedCalls: status.AbandonedCalls, Degradations: status.Degradations.Messages(),
 		}
 		if b := status.Blueprint; b != nil {
 			p.Generation, p.Hash, p.Plugins = b.Generation, b.Hash, map[framework.Point][]string{}

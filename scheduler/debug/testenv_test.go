@@ -42,7 +42,7 @@ func (fakeProfiles) Names() []string { return []string{"p"} }
 
 func (fakeProfiles) Statuses() []profile.Status {
 	return []profile.Status{{
-		Name: "p", Since: noon, References: 3, OldGenerations: 1, AbandonedCalls: 2, Degradations: []string{"Odd has abandoned calls"},
+		Name: "p", Since: noon, References: 3, OldGenerations: 1, AbandonedCalls: 2, Degradations: profile.Degradations{{Reason: profile.PluginHangs, Message: "Odd has abandoned calls"}},
 		Blueprint: &compile.Blueprint{Name: "p", Generation: 7, Hash: "abc", Chains: framework.Chains{
 			framework.Filter: {{Name: "NodeName"}, {Name: "Fit"}}, framework.Bind: {{Name: "DefaultBinder"}},
 		}},

@@ -150,18 +150,19 @@ func (s *Set) notifyDegradedChange(name string) {
 	}
 }
 
-// degradations describes what is wrong with the current Generation of name. The caller holds
-// the lock.
-func (s *Set) degradations(name string, g *Generation) (all []string) {
-	if broken := g.Framework.QueueSortFault(); broken != nil {
-		all = append(all, broken.Error()+": its pods are sorted by PrioritySort instead")
+// degradations returns what is wrong with the plugins of name's current Generation, except
+// for missed events. The caller holds the lock.
+func (s *Set) degradations(name string, g *Generation) (all Degradations) {
+	abandoned := s.abandonedCalls[name]
+	if abandoned.calls >= maxAbandonedCalls {
+		all = append(all, Degradation{TooManyAbandonedCalls, (&AbandonedCallsError{abandoned.last, abandoned.calls}).Error()})
 	}
-	switch abandoned := s.abandonedCalls[name]; {
-	case abandoned.calls >= maxAbandonedCalls:
-		all = append(all, (&AbandonedCallsError{abandoned.last, abandoned.calls}).Error())
-	case abandoned.calls > 0:
-		all = append(all, fmt.Sprintf("%d of at most %d calls of its plugins have not returned, the last of plugin %q from %s",
-			abandoned.calls, maxAbandonedCalls, abandoned.last.Plugin, abandoned.last.Point))
+	if broken := g.Framework.QueueSortFault(); broken != nil {
+		all = append(all, Degradation{QueueSortReplaced, broken.Error() + ": its pods are sorted by PrioritySort instead"})
+	}
+	if abandoned.calls > 0 && abandoned.calls < maxAbandonedCalls {
+		all = append(all, Degradation{PluginHangs, fmt.Sprintf("%d of at most %d calls of its plugins have not returned, the last of plugin %q from %s",
+			abandoned.calls, maxAbandonedCalls, abandoned.last.Plugin, abandoned.last.Point)})
 	}
 	return all
 }

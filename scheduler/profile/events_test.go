@@ -59,8 +59,13 @@ func (env *testEnv) wantDegradations(want ...string) {
 		env.t.Fatal("nothing runs")
 	}
 	hasPrefix := func(got, prefix string) bool { return strings.HasPrefix(got, prefix) }
-	if !slices.EqualFunc(running.Degradations, want, hasPrefix) {
-		env.t.Errorf("degradations (-want +got):\n%s", cmp.Diff(want, running.Degradations))
+	if !slices.EqualFunc(running.Degradations.Messages(), want, hasPrefix) {
+		env.t.Errorf("degradations (-want +got):\n%s", cmp.Diff(want, running.Degradations.Messages()))
+	}
+	for _, d := range running.Degradations {
+		if d.Reason != EventsMissed {
+			env.t.Errorf("%q has reason %s, want %s", d.Message, d.Reason, EventsMissed)
+		}
 	}
 }
 

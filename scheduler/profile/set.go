@@ -147,7 +147,9 @@ func (s *Set) Running(name string) (Running, bool) {
 	current := state.current
 	running := Running{Blueprint: current.Blueprint(), Since: state.since, Degradations: s.degradations(name, current)}
 	s.mu.Unlock()
-	running.Degradations = append(running.Degradations, current.missedEvents()...)
+	for _, message := range current.missedEvents() {
+		running.Degradations = append(running.Degradations, Degradation{EventsMissed, message})
+	}
 	return running, true
 }
 

@@ -12,8 +12,44 @@ import (
 type Running struct {
 	Blueprint *compile.Blueprint
 	Since     time.Time
-	// Degradations describe what is wrong with its plugins, in whole sentences.
-	Degradations []string
+	// Degradations are what is wrong with its plugins.
+	Degradations Degradations
+}
+
+// DegradationReason says in one word what is wrong with plugins. It is a reason of the
+// profile's condition Degraded.
+type DegradationReason string
+
+const (
+	// TooManyAbandonedCalls: so many calls of plugins have not returned that no pod is
+	// scheduled.
+	TooManyAbandonedCalls DegradationReason = "TooManyAbandonedCalls"
+	// QueueSortReplaced: the QueueSort plugin panicked or hung, and PrioritySort sorts in
+	// its place.
+	QueueSortReplaced DegradationReason = "QueueSortReplaced"
+	// PluginHangs: calls of plugins were abandoned and have not returned.
+	PluginHangs DegradationReason = "PluginHangs"
+	// EventsMissed: plugins registered events that cannot be received.
+	EventsMissed DegradationReason = "EventsMissed"
+)
+
+// Degradation is one thing that is wrong with the plugins of a running profile.
+type Degradation struct {
+	Reason DegradationReason
+	// Message describes it in a whole sentence.
+	Message string
+}
+
+// Degradations are ordered by severity, the most severe first.
+type Degradations []Degradation
+
+// Messages returns the messages, in order; nil for no degradations.
+func (d Degradations) Messages() []string {
+	var messages []string
+	for _, degradation := range d {
+		messages = append(messages, degradation.Message)
+	}
+	return messages
 }
 
 // Status is the state of one name, for debugging.
@@ -31,9 +67,9 @@ type Status struct {
 	// PendingHash is the hash of a change that is in progress or waits; may be empty.
 	PendingHash string
 	// AbandonedCalls is the number of abandoned plugin calls that have not returned.
-	// Degradations describe what is wrong with the plugins, in whole sentences.
+	// Degradations are what is wrong with the plugins.
 	AbandonedCalls int
-	Degradations   []string
+	Degradations   Degradations
 	// Generation is the current Generation, without a reference, so it must only be read;
 	// nil if nothing runs.
 	Generation *Generation

@@ -52,18 +52,18 @@ func eventsOf(ctx context.Context, name string) func() []string {
 
 var _ = Describe("A custom resource whose events requeue pods", Ordered, func() {
 	It("is watched once rights and CRD exist; until then the profile reports what is missing", minutes, func(ctx SpecContext) {
-		Eventually(readyMessage(ctx)).Should(And(
+		Eventually(degradedMessage(ctx)).Should(And(
 			ContainSubstring("events of clearances.v1.example.com are not received, so pods that Clearance rejected may wait longer"),
 			ContainSubstring("forbidden")))
-		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("PluginAiling"))
+		Eventually(eventsOf(ctx, "foreign")).Should(ContainElement("EventsMissed"))
 		createNode(ctx, fixture.Node("n1"))
 		pending := admin.Pods(ctx, newPod("pending").Label(clearance.ClearanceLabel, "a"))
 		admin.ExpectRefused(ctx, "clearance a is not granted", pending...)
 
 		kubectlApply(ctx, "testdata/rights.yaml")
-		Eventually(readyMessage(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
+		Eventually(degradedMessage(ctx)).Should(ContainSubstring("the server could not find the requested resource"))
 		Expect(cp.InstallCRDs(ctx, "testdata/crd.yaml")).To(Succeed())
-		Eventually(readyMessage(ctx)).ShouldNot(ContainSubstring("are not received"))
+		Eventually(degradedMessage(ctx)).Should(BeEmpty())
 		createClearance(ctx, "a", map[string]any{"granted": true})
 		admin.ExpectBound(ctx, pending...)
 	})

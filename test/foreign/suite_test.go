@@ -84,12 +84,13 @@ func currentPod(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	return current
 }
 
-// readyMessage returns the message of the profile's Ready condition.
-func readyMessage(ctx context.Context) func() string {
+// degradedMessage returns the message of the profile's condition Degraded; empty when it is
+// absent.
+func degradedMessage(ctx context.Context) func() string {
 	return func() string {
 		p := &v1alpha1.SchedulingProfile{}
 		Expect(admin.Get(ctx, types.NamespacedName{Name: "foreign"}, p)).To(Succeed())
-		c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
+		c := meta.FindStatusCondition(p.Status.Conditions, "Degraded")
 		if c == nil {
 			return ""
 		}

@@ -17,7 +17,7 @@ type SchedulingProfileStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that the conditions are about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Accepted, ResolvedRefs, Programmed and Ready, and where they apply
-	// Stalled and Exported.
+	// Exported, Degraded and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// programmed is what runs. It is absent when nothing runs.
 	Programmed *ProgrammedProfileApplyConfiguration `json:"programmed,omitempty"`

@@ -22,7 +22,7 @@ import (
 var Verb = verb.Verb{
 	Name: "profiles", Arguments: "[NAME...] [-w] [-o FORMAT]",
 	Short: "List SchedulingProfiles: what is running, and why a spec is not",
-	Long: `GEN is metadata.generation and RUNNING the generation that is running. HASH identifies
+	Long: `GEN is metadata.generation and RUNS the generation that is running. HASH identifies
 the profile with its arguments: an edit of a PluginConfig changes the hash and not the
 generation. Below the table, a sentence says why a profile is not Ready; with --watch,
 only the column REASON does.`,
@@ -174,7 +174,7 @@ func notReadyMessage(p *v1alpha1.SchedulingProfile) string {
 	return fmt.Sprintf("%s: not Ready (%s): %s", p.Name, ready.Reason, ready.Message)
 }
 
-var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Running", "Hash", "Pending", "Bound"),
+var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Runs", "Hash", "Pending", "Bound"),
 	show.Column{Name: "Revision", Wide: true}, show.Column{Name: "Configs", Wide: true},
 	show.Column{Name: "Last"}, show.Column{Name: "Age"})
 

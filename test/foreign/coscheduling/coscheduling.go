@@ -169,3 +169,17 @@ func (p *Plugin) countMembers(group string) (all, assigned int) {
 	}
 	return len(p.podsByGroup[group]), assigned
 }
+
+// unassignedPods returns the pods of a group that have no node, without the one with this
+// UID, by namespace and name.
+func (p *Plugin) unassignedPods(group string, without types.UID) map[string]*v1.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pods := map[string]*v1.Pod{}
+	for uid, pod := range p.podsByGroup[group] {
+		if uid != without && pod.Spec.NodeName == "" {
+			pods[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	return pods
+}

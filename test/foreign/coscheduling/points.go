@@ -90,8 +90,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 }
 
 // Permit makes a pod wait until the last pod of its group arrives, and then allows all
-// of them.
-func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+// of them. Meanwhile it activates the others.
+func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	data, err := state.Read(preFilterStateKey)
 	if err != nil {
 		return nil, 0
@@ -105,6 +105,8 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ 
 		}
 	})
 	if known+len(waiting)+1 < m.members {
+		// What made this pod fit may be no event of the plugin's: its siblings are tried too.
+		p.handle.Activate(klog.FromContext(ctx), p.unassignedPods(m.group, pod.UID))
 		return fwk.NewStatus(fwk.Wait), p.permitTimeout
 	}
 	for _, w := range waiting {

@@ -5,6 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"slices"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/fixture"
@@ -27,7 +28,7 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 			stopManager()
 			berth = startManager(ctx)
 		})
-		expectReady(ctx, p)
+		Eventually(now(ctx, p)).Should(ConsistOf(append(slices.Clone(all), "Degraded True EventsMissed")))
 		Eventually(func(g Gomega) []string {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			return messages(p)

@@ -37,6 +37,10 @@ var _ = Describe("Looking into a manager", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		// No namespace controller runs, and a pod that stays is held for the next spec.
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(admin.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(name), client.GracePeriodSeconds(0))).To(Succeed())
+		})
 		node := fixture.Node("of-"+name).Capacity("cpu", "8", "memory", "8Gi", "pods", "2").Obj()
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })

@@ -131,13 +131,13 @@ var (
 	// numbered are pods that differ in the second in which they were bound.
 	numbered = regexp.MustCompile(`\bweb-([ab])-\d\b`)
 	// standings are what a revision has until it ran for a while, and then.
-	standings = regexp.MustCompile(`(served, )?on probation|proved itself`)
+	standings = regexp.MustCompile(`(served, )?on probation|\bstable\b`)
 	// continued are lines of a report that a longer word would break elsewhere.
-	continued = regexp.MustCompile(`\n {18}`)
+	continued = regexp.MustCompile(`\n {20}`)
 	// holders are managers that hold the Lease: a host and a number.
 	holders = regexp.MustCompile(`\S+_[0-9a-f]{8}-[0-9a-f-]{27}`)
-	// epochs are numbers of leaderships: how often the suite started a manager before.
-	epochs = regexp.MustCompile(`leadership \d+`)
+	// epochs are leader epochs: how often the suite started a manager before.
+	epochs = regexp.MustCompile(`leader epoch \d+`)
 	// servers are the version of the API server: a page shows the newest.
 	servers = regexp.MustCompile(`(Server|Kubernetes) +v1\.\d+\.\d+\b`)
 )
@@ -145,7 +145,7 @@ var (
 // timeless is a page without what a run on another day prints otherwise.
 func timeless(page string) string {
 	page = continued.ReplaceAllString(standings.ReplaceAllString(page, "STANDING"), " ")
-	page = epochs.ReplaceAllString(page, "leadership N")
+	page = epochs.ReplaceAllString(page, "leader epoch N")
 	page = servers.ReplaceAllString(holders.ReplaceAllString(page, "HOLDER"), "$1 VERSION")
 	page = numbered.ReplaceAllString(clockTimes.ReplaceAllString(page, "HH:MM"), "web-$1-N")
 	return spaces.ReplaceAllString(ages.ReplaceAllString(page, "Ns"), " ")

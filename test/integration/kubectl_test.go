@@ -64,7 +64,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		Eventually(now(ctx, p)).Should(ContainElements("Accepted False UnknownPlugin", "ResolvedRefs False PluginConfigNotFound"))
 		written := shell(ctx, "kubectl get sprof "+p.Name+" -o yaml | kubectl berth lint -f - 2>/dev/null || true")
 		Expect(written).To(ContainSubstring("Accepted=False (UnknownPlugin):"))
-		Expect(written).To(ContainSubstring("ResolvedRefs=False, PluginConfigNotFound:"))
+		Expect(written).To(ContainSubstring("ResolvedRefs=False (PluginConfigNotFound):"))
 		for line := range strings.Lines(written) {
 			if fault, ok := strings.CutPrefix(line, "  "); ok {
 				said := message(p, v1alpha1.ConditionAccepted) + message(p, v1alpha1.ConditionResolvedRefs)
@@ -103,12 +103,12 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			Expect(kubectl(ctx, "wait", "-n", y.name, "--for=condition=PodScheduled="+status, "pod/"+name)).Error().NotTo(HaveOccurred())
 		}
 		said := shell(ctx, "kubectl berth explain deploy/"+deployment.Name+" -n "+y.name)
-		Expect(said).To(HavePrefix("Deployment " + y.name + "/shop: 3 pods of 3, 1 bound, 2 waiting.\n"))
-		Expect(said).To(ContainSubstring("\n2 pods wait for one reason, the first for "))
+		Expect(said).To(HavePrefix("Deployment " + y.name + "/shop: 3 pods of 3 desired, 1 bound, 2 pending\n"))
+		Expect(said).To(ContainSubstring("\n2 pods pending for the same reason, the oldest for "))
 		Expect(said).To(ContainSubstring("Insufficient cpu"))
 		one := shell(ctx, "kubectl berth explain rs/"+set.Name+" -n "+y.name+" -o json")
 		Expect(one).To(And(ContainSubstring(`"bound": 1`), ContainSubstring(`"reason": "Unschedulable"`)))
-		Expect(shell(ctx, "kubectl berth explain deploy/none -n "+y.name+" || echo exit code $?")).To(HaveSuffix("-n names another\nexit code 2\n"))
+		Expect(shell(ctx, "kubectl berth explain deploy/none -n "+y.name+" || echo exit code $?")).To(HaveSuffix("use -n for another namespace\nexit code 2\n"))
 	})
 
 	It("works with the rights of who may read a pod and nothing else", minute, func(ctx SpecContext) {
@@ -124,11 +124,11 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		}
 		said := shell(ctx, filepath.Join("bin", "kubectl-berth")+" explain pod/web --as=tenant -n "+y.name)
 		Expect(said).To(ContainSubstring("Profile    " + p.Name))
-		Expect(said).To(ContainSubstring("Left out is what the profiles say"))
+		Expect(said).To(ContainSubstring("Cannot read the SchedulingProfiles"))
 		checked := shell(ctx, "kubectl berth check --as=tenant -n "+y.name+" || echo exit code $?")
 		Expect(checked).To(MatchRegexp(`explain: you may not get schedulingdecisions\.berth\.dev`))
-		Expect(checked).To(MatchRegexp(`(?m)^error  leader +the Lease berth-system/berth-manager: .* is forbidden`))
-		Expect(checked).To(HaveSuffix("could not be read: crds, leader, profiles, pods; whether that is well is unknown\nexit code 2\n"))
+		Expect(checked).To(MatchRegexp(`(?m)^error  leader +Lease berth-system/berth-manager: .* is forbidden`))
+		Expect(checked).To(HaveSuffix("could not check crds, leader, profiles, pods: see the lines that begin with error\nexit code 2\n"))
 	})
 })
 

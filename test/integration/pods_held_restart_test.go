@@ -79,7 +79,7 @@ var _ = Describe("Pods that are held for another reason than room", func() {
 				said := shell(ctx, "kubectl berth explain pod/"+pod.Name+" -n "+pod.Namespace)
 				Expect(said).To(And(MatchRegexp(`Condition +PodScheduled=False \(%s\), `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", word, when)
 				Expect(checked(ctx)).To(ContainElement(And(
-					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held, "+pod.Namespace+"/"+pod.Name+" first: "+reason+": "))), "%s %s", word, when)
+					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held (first: "+pod.Namespace+"/"+pod.Name+"): "+reason+": "))), "%s %s", word, when)
 				if when == "before" {
 					since[word] = expectDecision(ctx, pod).Status.LastChange
 				}
@@ -113,12 +113,12 @@ var _ = Describe("Pods that are held for another reason than room", func() {
 func checked(ctx context.Context) []string {
 	GinkgoHelper()
 	var found struct {
-		Checks []struct{ About, Message string }
+		Checks []struct{ Check, Message string }
 	}
 	Expect(json.Unmarshal([]byte(shell(ctx, "kubectl berth check -o json 2>/dev/null || true")), &found)).To(Succeed())
 	var out []string
 	for _, c := range found.Checks {
-		out = append(out, c.About+" "+c.Message)
+		out = append(out, c.Check+" "+c.Message)
 	}
 	return out
 }

@@ -110,7 +110,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 // summarize prints a summary and returns the error that the command ends with.
 func (o *options) summarize(files *manifest.Files, invalid int, unresolved bool) error {
 	if len(files.Objects) == 0 {
-		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s, %d have others", v1alpha1.GroupVersion, len(files.Others))
+		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s (%d of other kinds)", v1alpha1.GroupVersion, len(files.Others))
 	}
 	if unresolved {
 		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked up in the files only: add them with -f.")
@@ -169,7 +169,7 @@ func (v Result) String() string {
 			continue
 		}
 		_, reason := own.Condition()
-		text += show.Wrap(fmt.Sprintf("%s would get the condition %s=False (%s):", title, condition, reason), "", "    ") + "\n"
+		text += show.Wrap(fmt.Sprintf("%s would get %s=False (%s):", title, condition, reason), "", "    ") + "\n"
 		for _, fault := range own.Errors {
 			text += show.Wrap(fault.Path+": "+fault.Detail, "  ", "  ") + "\n"
 		}

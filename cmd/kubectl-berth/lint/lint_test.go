@@ -27,7 +27,7 @@ func TestEveryBadInputIsRejectedWithTheMessageOfTheCluster(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			printed := plugin.New(t).Run(New, "-f", badInputFolder+c.Name+".yaml")
-			want := fmt.Sprintf("%s/%s would get the condition %s=False (%s):", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
+			want := fmt.Sprintf("%s/%s would get %s=False (%s):", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
 			if c.Refused {
 				want = fmt.Sprintf("%s/%s would be rejected by the API server:", c.Bad().GetKind(), c.Bad().GetName())
 			}

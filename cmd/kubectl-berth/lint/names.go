@@ -84,10 +84,10 @@ func (k *otherSchedulers) warningsFor(p *v1alpha1.SchedulingProfile) []string {
 	listed := k.givenBy != "" && slices.Contains(k.names, p.Name)
 	switch {
 	case listed:
-		texts = append(texts, fmt.Sprintf("%s says that another scheduler serves %s: the profile would get the condition Accepted=False (%s), even with the annotation %s",
+		texts = append(texts, fmt.Sprintf("%s says that another scheduler serves %s: the profile would get Accepted=False (%s), even with the annotation %s",
 			k.givenBy, p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
 	case p.Name == corev1.DefaultSchedulerName && !takesOver && k.lease == "":
-		texts = append(texts, fmt.Sprintf("kube-scheduler serves %s in most clusters: the profile would get the condition Accepted=False (%s), unless Berth runs with "+
+		texts = append(texts, fmt.Sprintf("kube-scheduler serves %s in most clusters: the profile would get Accepted=False (%s), unless Berth runs with "+
 			"--other-scheduler-lease (set that flag here, too) or the profile has the annotation %s: \"true\"",
 			p.Name, v1alpha1.ReasonNameServedElsewhere, v1alpha1.AnnotationTakeOver))
 	}

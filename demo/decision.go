@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// placed is a pod with the decision that its binding carried.
+// decidedPod is a bound pod and the decision in its annotation.
 type decidedPod struct {
 	pod        string
 	Profile    string `json:"profile"`
@@ -31,28 +31,28 @@ func readDecision(pod corev1.Pod) (decidedPod, error) {
 	p := decidedPod{pod: pod.Name}
 	text, ok := pod.Annotations[name]
 	if !ok {
-		return p, fmt.Errorf("pod %s carries no annotation %s", pod.Name, name)
+		return p, fmt.Errorf("pod %s has no annotation %s", pod.Name, name)
 	}
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("pod %s: annotation %s: %w", pod.Name, name, err)
 	}
 	if p.Node != pod.Spec.NodeName || p.Profile != profileName || p.Hash == "" || len(p.Top) == 0 {
-		return p, fmt.Errorf("pod %s is on %s; its decision says otherwise, or too little: %s", pod.Name, pod.Spec.NodeName, text)
+		return p, fmt.Errorf("pod %s is on node %s; its decision does not match, or is incomplete: %s", pod.Name, pod.Spec.NodeName, text)
 	}
 	return p, nil
 }
 
-// why says in a line where a pod went and why.
+// describe says in a line which node was chosen and why.
 func (p decidedPod) describe() string {
 	var best []string
 	for _, n := range p.Top {
 		best = append(best, fmt.Sprintf("%s %d", n.Node, n.Score))
 	}
-	return fmt.Sprintf("%s → %s by generation %d: %d of %d nodes fit; best: %s",
+	return fmt.Sprintf("%s → %s by generation %d: %d of %d nodes feasible; best: %s",
 		p.pod, p.Node, p.Generation, p.Feasible, p.Evaluated, strings.Join(best, ", "))
 }
 
-// perNode counts pods by node.
+// perNode returns the number of pods of each node.
 func perNode(pods []decidedPod) map[string]int {
 	counts := map[string]int{} // node → pods
 	for _, p := range pods {
@@ -61,7 +61,7 @@ func perNode(pods []decidedPod) map[string]int {
 	return counts
 }
 
-// distribution says how many pods are on how many nodes, the fullest first.
+// distribution says how many nodes have how many pods, the fullest first.
 func distribution(pods []decidedPod) string {
 	nodesWith := map[int]int{} // pods → nodes that hold so many
 	for _, n := range perNode(pods) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tell runs the demo, and returns what it printed.
+// runDemo runs the demo and returns what it printed.
 func runDemo(t *testing.T, set settings) (string, error) {
 	var out strings.Builder
 	set.out = &out
@@ -24,14 +24,14 @@ func TestTheDemoRunsToTheEnd(t *testing.T) {
 	}
 	last := fmt.Sprintf("demo: %d/%d ", len(steps), len(steps))
 	if !strings.Contains(out, last) {
-		t.Errorf("the story has no %q:\n%s", last, out)
+		t.Errorf("the output has no %q:\n%s", last, out)
 	}
 }
 
 func TestTheDemoFailsWhenTheManagerIsKilledHalfWay(t *testing.T) {
 	const after = "200 pods are spread"
 	if !slices.ContainsFunc(steps, func(s step) bool { return s.title == after }) {
-		t.Fatalf("the story has no step %q", after)
+		t.Fatalf("the demo has no step %q", after)
 	}
 	out, err := runDemo(t, settings{killManagerAfter: after})
 	if err == nil {

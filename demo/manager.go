@@ -28,8 +28,8 @@ func (s *demo) buildManager(ctx context.Context) error {
 
 func (s *demo) managerPath() string { return filepath.Join(s.root, "bin", "manager") }
 
-// runManager starts the manager with the rights of its service account and no
-// others: what the shipped roles do not grant, the demo cannot show.
+// runManager starts the manager with the permissions of its service account only, so that
+// the demo fails if the shipped roles lack one.
 func (s *demo) runManager(ctx context.Context) error {
 	kubeconfig, err := s.cp.ServiceAccountKubeconfig(ctx, namespace, serviceAccount)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *demo) runManager(ctx context.Context) error {
 		"--namespace="+namespace,
 		"--health-probe-bind-address="+probes,
 		"--metrics-bind-address="+s.metricsAddress,
-		"--metrics-secure=false", // it is on loopback: whoever keeps the demo running may look
+		"--metrics-secure=false", // the address is on loopback
 	)
 	if err != nil {
 		return err

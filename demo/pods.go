@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// podsNamespace is where the demo's Deployments live.
+// podsNamespace is the namespace of the demo's Deployments.
 const podsNamespace = "default"
 
-// deploy creates a Deployment whose pods ask for our profile and want cpu and
-// 1Gi each.
+// deploy creates a Deployment whose pods have the schedulerName of the profile and request
+// cpu and 1Gi each.
 func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string) error {
 	labels := map[string]string{"app": name}
 	container := corev1.Container{
@@ -50,7 +50,7 @@ func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string
 	return err
 }
 
-// scale sets how many pods a Deployment is to have.
+// scale sets the replicas of a Deployment.
 func (s *demo) scale(ctx context.Context, name string, replicas int) error {
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).
@@ -58,8 +58,7 @@ func (s *demo) scale(ctx context.Context, name string, replicas int) error {
 	return err
 }
 
-// grow scales a Deployment by ten pods at a time, so that pods keep coming for
-// a second or two.
+// grow scales a Deployment by ten pods at a time, so that pods arrive for a second or two.
 func (s *demo) grow(ctx context.Context, name string, from, to int) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -75,7 +74,8 @@ func (s *demo) grow(ctx context.Context, name string, from, to int) error {
 	}
 }
 
-// lacksBound names what is lacking while no pod of app is on a node.
+// missingBoundPod returns a description of what is missing while no pod of app is bound;
+// empty otherwise.
 func (s *demo) missingBoundPod(ctx context.Context, app string) (string, error) {
 	pods, err := s.pods(ctx, app)
 	for _, pod := range pods {
@@ -83,11 +83,11 @@ func (s *demo) missingBoundPod(ctx context.Context, app string) (string, error) 
 			return "", err
 		}
 	}
-	return "a first pod of " + app + " that is bound", err
+	return "a bound pod of " + app, err
 }
 
 func (s *demo) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
-	// From the watch cache: it is asked for often.
+	// From the watch cache, since this is polled.
 	list, err := s.cp.Client().CoreV1().Pods(podsNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: "app=" + app, ResourceVersion: "0",
 	})
@@ -97,9 +97,8 @@ func (s *demo) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// untilRunning waits until exactly n pods of app are there and all run. Each
-// must carry a decision of our profile that names the node it is on, and one
-// of generations.
+// waitForPods waits until app has exactly n pods and all of them run. Each must have a
+// decision of the profile with its node and one of the generations.
 func (s *demo) waitForPods(ctx context.Context, app string, n int, generations ...int64) ([]decidedPod, error) {
 	var pods []corev1.Pod
 	err := s.poll(ctx, func() (string, error) {
@@ -114,7 +113,7 @@ func (s *demo) waitForPods(ctx context.Context, app string, n int, generations .
 		if len(pods) == n && running == n {
 			return "", err
 		}
-		return fmt.Sprintf("%d running pods of %s: there are %d, of which %d run", n, app, len(pods), running), err
+		return fmt.Sprintf("%d running pods of %s: %d exist, %d are running", n, app, len(pods), running), err
 	})
 	if err != nil {
 		return nil, err
@@ -131,6 +130,6 @@ func (s *demo) waitForPods(ctx context.Context, app string, n int, generations .
 		all = append(all, p)
 	}
 	s.boundPods += len(all)
-	s.printf("%d of %d pods run; pods a node, on how many nodes: %s", len(all), n, distribution(all))
+	s.printf("%d of %d pods are running; pods per node and number of nodes: %s", len(all), n, distribution(all))
 	return all, nil
 }

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// profileName is the name that the demo's pods carry as schedulerName.
+// profileName is the schedulerName of the pods.
 const profileName = "shop"
 
 //go:embed manifests/profile.yaml
 var profileManifest []byte
 
-// The changes that the story makes to the profile, as merge patches.
+// Merge patches of the profile.
 const (
 	patchSpread     = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"spread"}}]}}`
 	patchPack       = `{"spec":{"pluginConfig":[{"name":"NodeResourcesFit","configRef":{"name":"pack"}}]}}`
@@ -26,7 +26,7 @@ const (
 	rejectedField   = "spec.plugins.score.enabled[0].name"
 )
 
-// profile is what the demo reads of a SchedulingProfile: what any client sees.
+// profile has the fields of a SchedulingProfile that the demo reads.
 type profile struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -58,7 +58,7 @@ type profile struct {
 	} `json:"status"`
 }
 
-// pluginConfig is what the demo reads of a PluginConfig.
+// pluginConfig has the fields of a PluginConfig that the demo reads.
 type pluginConfig struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -68,7 +68,7 @@ type pluginConfig struct {
 	} `json:"status"`
 }
 
-// read gets one of Berth's cluster-scoped objects.
+// readObject gets one of Berth's cluster-scoped objects.
 func (s *demo) readObject(ctx context.Context, into any, resource, name string) error {
 	path := "/apis/berth.dev/v1alpha1/" + resource + "/" + name
 	raw, err := s.cp.Client().Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
@@ -84,7 +84,7 @@ func (s *demo) profile(ctx context.Context) (profile, error) {
 	return p, err
 }
 
-// lacks says which of the wanted conditions is not True for generation; "" is
+// missingCondition says which of the wanted conditions is not True for generation; empty for
 // none.
 func missingCondition(conditions []metav1.Condition, generation int64, wanted ...string) string {
 	for _, want := range wanted {
@@ -93,7 +93,7 @@ func missingCondition(conditions []metav1.Condition, generation int64, wanted ..
 		case c == nil:
 			return "condition " + want
 		case c.ObservedGeneration != generation:
-			return fmt.Sprintf("condition %s for generation %d, it speaks of %d", want, generation, c.ObservedGeneration)
+			return fmt.Sprintf("condition %s for generation %d: it is for generation %d", want, generation, c.ObservedGeneration)
 		case c.Status != metav1.ConditionTrue:
 			return fmt.Sprintf("condition %s: it is %s, %s: %s", want, c.Status, c.Reason, c.Message)
 		}
@@ -101,20 +101,20 @@ func missingCondition(conditions []metav1.Condition, generation int64, wanted ..
 	return ""
 }
 
-// lacks says what the profile lacks to run exactly as written; "" is nothing.
+// missing says what the profile lacks to run its current spec; empty for nothing.
 func (p profile) missing() string {
 	generation := p.Metadata.Generation
 	if l := missingCondition(p.Status.Conditions, generation, "Accepted", "ResolvedRefs", "Programmed", "Ready"); l != "" {
 		return l
 	}
 	if runs := p.Status.Programmed.Generation; runs != generation {
-		return fmt.Sprintf("generation %d, generation %d runs", generation, runs)
+		return fmt.Sprintf("running generation %d: generation %d is running", generation, runs)
 	}
 	return ""
 }
 
-// untilRuns waits until the profile runs as written, and the PluginConfigs
-// that it names with it. It returns the profile.
+// waitForProfile waits until the profile and its PluginConfigs are running their current
+// specs, and returns the profile.
 func (s *demo) waitForProfile(ctx context.Context) (profile, error) {
 	var p profile
 	err := s.poll(ctx, func() (lacking string, err error) {
@@ -136,15 +136,15 @@ func (s *demo) waitForProfile(ctx context.Context) (profile, error) {
 	return p, err
 }
 
-// showTables prints what users look at first, once it agrees with the pods:
-// all that were seen bound are counted, and pending ones wait.
+// showTables prints the tables of kubectl get once they agree with the pods: all bound pods
+// are counted, and pending pods are pending.
 func (s *demo) showTables(ctx context.Context, pending int, flags ...string) error {
 	err := s.poll(ctx, func() (string, error) {
 		p, err := s.profile(ctx)
 		if p.Status.Totals.Bound == s.boundPods && p.Status.Queue.Pending == pending {
 			return "", err
 		}
-		return fmt.Sprintf("a status that says %d bound and %d pending, it says %d and %d",
+		return fmt.Sprintf("a status with %d bound and %d pending pods: it has %d and %d",
 			s.boundPods, pending, p.Status.Totals.Bound, p.Status.Queue.Pending), err
 	})
 	if err != nil {
@@ -181,9 +181,9 @@ func (s *demo) switchToPack(ctx context.Context) error {
 		return err
 	}
 	if after.Status.Programmed.Hash == before.Status.Programmed.Hash {
-		return fmt.Errorf("the profile runs as %s, as before the switch", after.Status.Programmed.Hash)
+		return fmt.Errorf("hash %s is running, as before the change", after.Status.Programmed.Hash)
 	}
-	s.printf("generation %d (%s) runs, in the place of %d (%s); no process was restarted",
+	s.printf("generation %d (%s) is running instead of %d (%s); no process was restarted",
 		after.Metadata.Generation, after.Status.Programmed.Hash, before.Metadata.Generation, before.Status.Programmed.Hash)
 	return s.showTables(ctx, 0)
 }

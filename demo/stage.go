@@ -15,11 +15,11 @@ const (
 	nodes          = 50
 	namespace      = "berth-system"
 	serviceAccount = "berth-manager"
-	// pollEvery is how often the API server is asked about what is waited for.
+	// pollEvery is the interval of polling the API server.
 	pollEvery = 200 * time.Millisecond
 )
 
-// stage is what the steps work on.
+// demo is the state that the steps share.
 type demo struct {
 	settings
 	root           string // the module's folder
@@ -29,13 +29,12 @@ type demo struct {
 	boundPods      int    // pods seen to be bound so far
 }
 
-// say prints one line of the story.
+// printf prints a line.
 func (s *demo) printf(format string, args ...any) {
 	fmt.Fprintf(s.out, "  "+format+"\n", args...)
 }
 
-// kubectl runs kubectl and shows the command with its output, as a user would
-// see them.
+// kubectl runs kubectl and prints the command with its output.
 func (s *demo) kubectl(ctx context.Context, args ...string) error {
 	out, err := s.cp.Kubectl(ctx, nil, args...)
 	if err != nil {
@@ -55,17 +54,17 @@ func (s *demo) kubectl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// until polls done until it names nothing that is lacking. It gives up when
-// ctx ends, or when the manager or a component of the control plane does.
-func (s *demo) poll(ctx context.Context, done func() (lacking string, err error)) error {
+// poll calls done until it returns that nothing is missing. It gives up when ctx ends, or
+// when the manager or a component of the control plane exits.
+func (s *demo) poll(ctx context.Context, done func() (missing string, err error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if err := s.cp.Running(); err != nil {
 			return err
 		}
-		lacking, err := done()
-		if err == nil && lacking == "" {
+		missing, err := done()
+		if err == nil && missing == "" {
 			return nil
 		}
 		if err != nil && ctx.Err() == nil {
@@ -74,7 +73,7 @@ func (s *demo) poll(ctx context.Context, done func() (lacking string, err error)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %s", context.Cause(ctx), lacking)
+			return fmt.Errorf("%w: %s", context.Cause(ctx), missing)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func (s *demo) printServer() error {
 
 func (s *demo) addNodes(ctx context.Context) error {
 	if s.attachTo != "" {
-		s.printf("they are there")
+		s.printf("the nodes exist already")
 		return nil
 	}
 	if err := s.cp.Nodes(ctx, nodes, controlplane.NodeOptions{}); err != nil {
@@ -143,15 +142,14 @@ func (s *demo) install(ctx context.Context) error {
 	return s.kubectl(ctx, "get", "crd,serviceaccount", "--namespace", namespace, "--output=name")
 }
 
-// sayWhereItRuns tells a user of DEMO_KEEP how to look around, and how to end
-// it all.
+// printKeepInfo prints how to use and how to stop what DEMO_KEEP leaves running.
 func (s *demo) printKeepInfo() {
 	var pids strings.Builder
 	for _, pid := range s.cp.PIDs() {
 		fmt.Fprintf(&pids, " %d", pid)
 	}
-	fmt.Fprintf(s.out, "\ndemo: all of it is left running\n")
+	fmt.Fprintf(s.out, "\ndemo: everything is left running\n")
 	s.printf("export KUBECONFIG=%s", s.cp.Kubeconfig())
 	s.printf("the manager's log: %s, its metrics: http://%s/metrics", s.managerLog(), s.metricsAddress)
-	s.printf("to end it: kill -9%s; rm -r %s", pids.String(), s.cp.Dir())
+	s.printf("stop it with: kill -9%s; rm -r %s", pids.String(), s.cp.Dir())
 }

@@ -8,51 +8,51 @@ import (
 	"time"
 )
 
-// settings say how the demo runs.
+// settings are the options of the demo.
 type settings struct {
-	// out gets the story.
+	// out receives the output.
 	out io.Writer
 	// keep leaves all processes running at the end.
 	keep bool
-	// on is the folder of a control plane that another program runs, which has the
-	// nodes and Berth already; empty: the demo starts one.
+	// attachTo is the folder of a control plane that another program runs, with nodes and Berth;
+	// if empty, the demo starts a control plane.
 	attachTo string
-	// killManagerAfter names the step after which the manager is killed; a
-	// test shows with it that the demo cannot pass without one.
+	// killManagerAfter is the title of the step after which the manager is killed: a test shows
+	// with it that the demo fails without a manager.
 	killManagerAfter string
 }
 
-// step is one scene of the story.
+// step is a step of the demo.
 type step struct {
 	title string
 	limit time.Duration
 	do    func(*demo, context.Context) error
 }
 
-// steps is the story, in the order in which it is told.
+// steps are the steps in order.
 var steps = []step{
-	// The house. Each needs the one before.
+	// Setup. Each step needs the one before.
 	{"build the manager", 15 * time.Minute, (*demo).buildManager},
 	{"start etcd, kube-apiserver, the controllers and KWOK", 40 * time.Minute, (*demo).startControlPlane},
 	{"add 50 nodes of 4 CPU in 3 zones", 3 * time.Minute, (*demo).addNodes},
-	{"install Berth's resources, account and rights", time.Minute, (*demo).install},
-	{"run the manager under its account", 2 * time.Minute, (*demo).runManager},
+	{"install the CRDs, the service account and its permissions", time.Minute, (*demo).install},
+	{"run the manager with its service account", 2 * time.Minute, (*demo).runManager},
 
-	// The main job, and the switch that nobody waits for.
+	// Profiles, and a change without a restart.
 	{"apply a profile that spreads", time.Minute, (*demo).applyProfile},
 	{"200 pods are spread", 3 * time.Minute, (*demo).deploySpread},
 	{"switch the profile to packing, live", time.Minute, (*demo).switchToPack},
 	{"the next 200 pods are packed", 3 * time.Minute, (*demo).deployPacked},
-	{"switch back while 200 pods are coming: none is lost", 3 * time.Minute, (*demo).switchInFlight},
+	{"switch back while 200 pods arrive: none is lost", 3 * time.Minute, (*demo).switchInFlight},
 
-	// What goes wrong is said, and harms nobody.
-	{"a broken change is refused, and scheduling goes on", 2 * time.Minute, (*demo).refuseBrokenChange},
-	{"a pod that fits nowhere is told why", time.Minute, (*demo).explainRefusal},
-	{"the books agree with the pods", time.Minute, (*demo).showTotals},
+	// Errors and their reports.
+	{"an invalid change is rejected, and scheduling continues", 2 * time.Minute, (*demo).refuseBrokenChange},
+	{"an unschedulable pod has the reason in its condition", time.Minute, (*demo).explainRefusal},
+	{"status and totals agree with the pods", time.Minute, (*demo).showTotals},
 }
 
-// run tells the story. Whatever it started has ended when it returns, unless
-// the settings keep it.
+// run runs the demo. Everything that it started is stopped when it returns, unless the
+// settings keep it.
 func run(ctx context.Context, set settings) (err error) {
 	s := &demo{settings: set}
 	defer func() {

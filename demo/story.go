@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// crowd is the size of each of the three large Deployments.
+	// largeReplicas is the number of pods of the three large Deployments.
 	largeReplicas = 200
-	// podCPU is what each of their pods wants: a node of 4 CPU holds 16.
+	// podCPU is the CPU request of each of these pods: a node with 4 CPUs has room for 16.
 	podCPU = "250m"
-	// few is the size of the Deployment that meets the broken change.
+	// smallReplicas is the number of pods of the small Deployments.
 	smallReplicas = 20
 )
 
-// deploySpread shows LeastAllocated on empty nodes: each pod goes where the
-// fewest are, so that in the end all nodes hold the same.
+// deploySpread shows LeastAllocated on empty nodes: each pod is bound to a node with the
+// fewest pods, so that in the end all nodes have the same number.
 func (s *demo) deploySpread(ctx context.Context) error {
 	p, err := s.profile(ctx)
 	if err != nil {
@@ -35,14 +35,14 @@ func (s *demo) deploySpread(ctx context.Context) error {
 	}
 	for node, n := range perNode(pods) {
 		if n != largeReplicas/nodes {
-			return fmt.Errorf("%s holds %d pods; spread evenly it would hold %d", node, n, largeReplicas/nodes)
+			return fmt.Errorf("%s has %d pods, want %d on each node", node, n, largeReplicas/nodes)
 		}
 	}
 	return nil
 }
 
-// deployPacked shows MostAllocated after the switch: of the 16 pods that fit
-// on a node 4 are there, so 200 more fill 16 nodes and half of another.
+// deployPacked shows MostAllocated after the change: 4 of the 16 pods that fit on a node
+// exist, so 200 more fill 16 nodes and half of another one.
 func (s *demo) deployPacked(ctx context.Context) error {
 	p, err := s.profile(ctx)
 	if err != nil {
@@ -57,18 +57,18 @@ func (s *demo) deployPacked(ctx context.Context) error {
 	}
 	const room = 16 - largeReplicas/nodes
 	if used, want := len(perNode(pods)), (largeReplicas+room-1)/room; used != want {
-		return fmt.Errorf("the pods are on %d nodes; packed they would be on %d", used, want)
+		return fmt.Errorf("the pods are on %d nodes, want %d", used, want)
 	}
 	for _, pod := range pods[:3] {
 		s.printf("%s", pod.describe())
 	}
-	s.printf("The binding itself carried that, into the pod:")
+	s.printf("The Binding wrote this into the annotation of the pod:")
 	return s.kubectl(ctx, "get", "pod", pods[0].pod, `--output=jsonpath={.metadata.annotations.berth\.dev/decision}`)
 }
 
-// switchInFlight changes the profile while its pods keep coming. Each must be
-// bound by the old generation or by the new one. The first pods are bound
-// before the change and the last ones come after it, so both are seen.
+// switchInFlight changes the profile while its pods arrive. Each pod must be bound by the
+// old or the new generation. The first pods are bound before the change and the last ones
+// arrive after it, so both generations bind some.
 func (s *demo) switchInFlight(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
@@ -77,9 +77,9 @@ func (s *demo) switchInFlight(ctx context.Context) error {
 	if err := s.deploy(ctx, "rush", smallReplicas, podCPU); err != nil {
 		return err
 	}
-	s.printf("It grows to %d while the profile is switched.", largeReplicas)
-	grown := make(chan error, 1)
-	go func() { grown <- s.grow(ctx, "rush", smallReplicas, largeReplicas-smallReplicas) }()
+	s.printf("It is scaled to %d while the profile changes.", largeReplicas)
+	scaled := make(chan error, 1)
+	go func() { scaled <- s.grow(ctx, "rush", smallReplicas, largeReplicas-smallReplicas) }()
 	if err := s.poll(ctx, func() (string, error) { return s.missingBoundPod(ctx, "rush") }); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *demo) switchInFlight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := <-grown; err != nil {
+	if err := <-scaled; err != nil {
 		return err
 	}
 	if err := s.scale(ctx, "rush", largeReplicas); err != nil {
@@ -104,16 +104,16 @@ func (s *demo) switchInFlight(ctx context.Context) error {
 	for _, pod := range pods {
 		by[pod.Generation]++
 	}
-	s.printf("%d were bound by generation %d, %d by generation %d, none twice, none lost",
+	s.printf("%d bound by generation %d, %d by generation %d; none twice, none lost",
 		by[before.Metadata.Generation], before.Metadata.Generation, by[after.Metadata.Generation], after.Metadata.Generation)
 	if len(by) != 2 {
-		return fmt.Errorf("one generation bound them all: %v", by)
+		return fmt.Errorf("one generation bound all pods: %v", by)
 	}
 	return nil
 }
 
-// refuseBrokenChange misspells a plugin. The change is refused by name of the
-// field, what ran goes on, and the right spelling heals the profile.
+// refuseBrokenChange misspells a plugin. The change is rejected with the name of the field,
+// the running generation keeps running, and a correction makes the profile Ready again.
 func (s *demo) refuseBrokenChange(ctx context.Context) error {
 	before, err := s.profile(ctx)
 	if err != nil {
@@ -122,12 +122,12 @@ func (s *demo) refuseBrokenChange(ctx context.Context) error {
 	if err := s.patchProfile(ctx, patchMisspelled); err != nil {
 		return err
 	}
-	var verdict *metav1.Condition
+	var condition *metav1.Condition
 	err = s.poll(ctx, func() (string, error) {
 		p, err := s.profile(ctx)
-		verdict = meta.FindStatusCondition(p.Status.Conditions, "Accepted")
-		if verdict == nil || verdict.ObservedGeneration != p.Metadata.Generation || verdict.Status != metav1.ConditionFalse {
-			return "Accepted=False for the broken generation", err
+		condition = meta.FindStatusCondition(p.Status.Conditions, "Accepted")
+		if condition == nil || condition.ObservedGeneration != p.Metadata.Generation || condition.Status != metav1.ConditionFalse {
+			return "Accepted=False for the invalid generation", err
 		}
 		if missingCondition(p.Status.Conditions, p.Metadata.Generation, "Ready") == "" {
 			return "Ready=False", err
@@ -140,10 +140,10 @@ func (s *demo) refuseBrokenChange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if verdict.Reason != "UnknownPlugin" || !strings.Contains(verdict.Message, rejectedField) {
-		return fmt.Errorf("refused for %s, %q; want UnknownPlugin and the field %s", verdict.Reason, verdict.Message, rejectedField)
+	if condition.Reason != "UnknownPlugin" || !strings.Contains(condition.Message, rejectedField) {
+		return fmt.Errorf("rejected with %s, %q; want UnknownPlugin and the field %s", condition.Reason, condition.Message, rejectedField)
 	}
-	s.printf("%s: %s", verdict.Reason, verdict.Message)
+	s.printf("%s: %s", condition.Reason, condition.Message)
 	if err := s.showTables(ctx, 0); err != nil {
 		return err
 	}
@@ -156,15 +156,15 @@ func (s *demo) refuseBrokenChange(ctx context.Context) error {
 	if err := s.patchProfile(ctx, patchCorrected); err != nil {
 		return err
 	}
-	healed, err := s.waitForProfile(ctx)
+	corrected, err := s.waitForProfile(ctx)
 	if err != nil {
 		return err
 	}
-	s.printf("generation %d runs", healed.Metadata.Generation)
+	s.printf("generation %d is running", corrected.Metadata.Generation)
 	return nil
 }
 
-// explainRefusal asks for more than any node has.
+// explainRefusal creates a pod that requests more than any node has.
 func (s *demo) explainRefusal(ctx context.Context) error {
 	if err := s.deploy(ctx, "giant", 1, "64"); err != nil {
 		return err
@@ -187,14 +187,14 @@ func (s *demo) explainRefusal(ctx context.Context) error {
 		return err
 	}
 	if !strings.HasPrefix(why, want) {
-		return fmt.Errorf("the pod is told %q, want %q", why, want)
+		return fmt.Errorf("the condition has the message %q, want %q", why, want)
 	}
 	s.printf("%s", why)
 	return nil
 }
 
-// showTheBooks ends with what the status says about it all: every pod that was
-// seen bound is counted, and the newest decision is about the one that waits.
+// showTotals checks the status at the end: every bound pod is counted, and the newest
+// decision is about the pending pod.
 func (s *demo) showTotals(ctx context.Context) error {
 	if err := s.showTables(ctx, 1, "--output=wide"); err != nil {
 		return err
@@ -205,6 +205,6 @@ func (s *demo) showTotals(ctx context.Context) error {
 			s.printf("newest in status.recentDecisions: %s: %s: %s", recent[0].Pod, recent[0].Result, recent[0].Message)
 			return "", err
 		}
-		return "the giant's refusal on top of status.recentDecisions", err
+		return "the decision about giant as the newest in status.recentDecisions", err
 	})
 }

@@ -1,5 +1,5 @@
-// Package command is how the commands under test begin and end: flags and nothing
-// else, an orderly end at SIGINT and SIGTERM, and a last line that says how it went.
+// Package command has what the commands of the tests share: flags without other arguments,
+// shutdown on SIGINT and SIGTERM, and a last line with the result.
 package command
 
 import (
@@ -14,13 +14,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Run is a command's work: what its arguments say is done until ctx ends, and what
-// there is to tell is written to out. An argument that is wrong is an error that names
-// it and what would be right; pflag.ErrHelp says that help was asked for, and given.
+// RunFunc does the work of a command until it is done or ctx ends, and writes its output to
+// out. The error for a wrong argument names it and what is expected; pflag.ErrHelp means
+// that help was printed.
 type RunFunc func(ctx context.Context, args []string, out io.Writer) error
 
-// Main is the main function of the command of that name. It ends the process with
-// exit code 1 where run fails.
+// Main is the main function of a command. It exits with code 1 if run fails.
 func Main(name string, run RunFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := Execute(ctx, name, run, Streams{Args: os.Args[1:], Out: os.Stdout, Err: os.Stderr})
@@ -28,13 +27,13 @@ func Main(name string, run RunFunc) {
 	os.Exit(code)
 }
 
-// Streams is what a command is called with.
+// Streams are the arguments and output streams of a command.
 type Streams struct {
 	Args     []string
 	Out, Err io.Writer
 }
 
-// Play runs the command, says how it went, and returns its exit code.
+// Execute runs a command, prints the result, and returns the exit code.
 func Execute(ctx context.Context, name string, run RunFunc, s Streams) int {
 	switch err := run(ctx, s.Args, s.Out); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -47,15 +46,15 @@ func Execute(ctx context.Context, name string, run RunFunc, s Streams) int {
 	return 0
 }
 
-// Flags are the flags of the command of that name, in help in the order in which they
-// were added.
+// Flags returns the flags of a command. Help lists them in the order in which they are
+// added.
 func Flags(name string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.SortFlags = false
 	return f
 }
 
-// Parse reads flags, and refuses what is not one.
+// Parse parses flags and rejects other arguments.
 func Parse(f *pflag.FlagSet, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err

@@ -17,17 +17,17 @@ func TestACommandReportsHowItEnded(t *testing.T) {
 		Code     int
 		Out, Err string
 	}
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		args []string
 		want end
 	}{
-		"one that works says so last":          {nil, end{Out: "ten pods\nsoak: ok\n"}},
-		"one that fails says why, on stderr":   {[]string{"--fail"}, end{1, "", "soak: failed: a pod is lost\n"}},
-		"a flag that there is not is named":    {[]string{"--pds"}, end{1, "", "soak: failed: unknown flag: --pds\n"}},
-		"an argument without a place is named": {[]string{"now"}, end{1, "", "soak: failed: unexpected argument \"now\": only flags are taken\n"}},
-		"help is no failure":                   {[]string{"--help"}, end{}},
+		"success is the last line":      {nil, end{Out: "ten pods\nsoak: ok\n"}},
+		"an error is written to stderr": {[]string{"--fail"}, end{1, "", "soak: failed: a pod is lost\n"}},
+		"an unknown flag":               {[]string{"--pds"}, end{1, "", "soak: failed: unknown flag: --pds\n"}},
+		"an unexpected argument":        {[]string{"now"}, end{1, "", "soak: failed: unexpected argument \"now\": only flags are taken\n"}},
+		"help":                          {[]string{"--help"}, end{}},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := command.Execute(t.Context(), "soak", func(_ context.Context, args []string, out io.Writer) error {
 				f := command.Flags("soak")

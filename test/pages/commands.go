@@ -5,39 +5,39 @@ import (
 	"strings"
 )
 
-// Command is one that a page tells its reader to run.
+// Command is a command in a page.
 type Command struct {
 	Line int
 	Text string
-	// Shown says that the page shows what it prints, too.
+	// Shown: the page shows its output as well.
 	Shown bool
 }
 
-// Played are the pages whose sessions a spec of test/integration plays, and holds
-// to what they show.
+// VerifiedPages are the pages whose sessions a spec of test/integration runs and compares
+// with their output.
 var VerifiedPages = []string{"README.md", "docs/hot-swap.md", "docs/kubectl.md", "docs/guide/second-scheduler.md", "docs/guide/leaving.md", "docs/guide/migration.md"}
 
-// Other is what becomes of commands that are not run as they stand.
+// CommandRule says what is done with commands that are not run as they are.
 type CommandRule struct {
-	// Prefix is how they begin.
+	// Prefix is the beginning of the commands.
 	Prefix string
-	// Append makes of them what is run; where it is empty, and Instead is, too,
-	// they are not run at all.
+	// Append is added to the command, or Instead run in its place; if both are empty, the
+	// command is not run.
 	Append, Instead string
 	Reason          string
 }
 
 const (
-	reasonInProcess  = "Berth runs in the suite's own process, with these applied before it"
-	reasonNoKubelet  = "no kubelet runs Berth's own pods here"
-	reasonNoImages   = "images are neither made nor stored here"
-	reasonMakeTarget = "a target of the Makefile, which this package looks for"
-	reasonSource     = "a folder of the sources, which this package looks for"
+	reasonInProcess  = "Berth runs in the process of the suite, which has applied these objects"
+	reasonNoKubelet  = "no kubelet runs the pods of Berth here"
+	reasonNoImages   = "images are neither built nor stored here"
+	reasonMakeTarget = "a target of the Makefile, whose existence this package checks"
+	reasonSource     = "a folder of the sources, whose existence this package checks"
 	reasonExcerpt    = "an excerpt of a run of make demo, or of docs/kubectl.md, in the README"
 )
 
-// Others are all commands of the pages that are not run as they stand; the first
-// whose prefix fits counts.
+// CommandRules are the rules for all commands that are not run as they are; the first with a
+// matching prefix applies.
 var CommandRules = []CommandRule{
 	{Prefix: "make ", Reason: reasonMakeTarget},
 	{Prefix: "go run ./", Reason: reasonSource},
@@ -52,8 +52,8 @@ var CommandRules = []CommandRule{
 	{Prefix: "sha256sum ", Reason: "there is no release yet"},
 	{Prefix: "go build ", Reason: "builds the reader's own scheduler: test/foreign is one"},
 	{Prefix: "kubectl apply --server-side -k config/", Append: " --force-conflicts --dry-run=server", Reason: reasonInProcess},
-	{Prefix: "kubectl create clusterrolebinding ", Append: " --dry-run=server", Reason: "nobody takes it away again"},
-	{Prefix: "kubectl -n berth-system create serviceaccount ", Append: " --dry-run=server", Reason: "nobody takes it away again"},
+	{Prefix: "kubectl create clusterrolebinding ", Append: " --dry-run=server", Reason: "nothing deletes it again"},
+	{Prefix: "kubectl -n berth-system create serviceaccount ", Append: " --dry-run=server", Reason: "nothing deletes it again"},
 	{Prefix: "kubectl -n berth-system rollout status ", Reason: reasonNoKubelet},
 	{Prefix: "kubectl -n berth-system logs ", Reason: reasonNoKubelet},
 	{Prefix: "kubectl -n berth-system port-forward ", Reason: reasonNoKubelet},
@@ -63,9 +63,9 @@ var CommandRules = []CommandRule{
 	{Prefix: "kubectl get sprof,plugcfg", Reason: reasonExcerpt},
 }
 
-// Otherwise is the row that a command falls under, if it is not run as it stands.
-// What a page shows the output of elsewhere than in a session that is played is an
-// excerpt; the other rows are for what is told to be run.
+// RuleFor returns the rule for a command, if it is not run as it is. A command whose output
+// is shown on a page that is not verified is an excerpt; the other rules are for commands
+// without output.
 func RuleFor(c Command) (CommandRule, bool) {
 	at := slices.IndexFunc(CommandRules, func(o CommandRule) bool {
 		return strings.HasPrefix(c.Text, o.Prefix) && (o.Reason == reasonExcerpt) == c.Shown
@@ -76,9 +76,9 @@ func RuleFor(c Command) (CommandRule, bool) {
 	return CommandRules[at], true
 }
 
-// Commands are those of a page: each line of a block sh, and in other blocks what
-// follows "$ ". A line that ends in a backslash goes on in the next; in a session,
-// lines after "> " go on.
+// Commands returns the commands of a page: each line of a block sh, and in other blocks what
+// follows "$ ". A line that ends in a backslash continues in the next one; in a session,
+// lines after "> " continue the command.
 func (p Page) Commands() []Command {
 	var all []Command
 	for _, block := range p.Blocks {
@@ -106,7 +106,7 @@ func (p Page) Commands() []Command {
 	return all
 }
 
-// uncommented is a command without what the page says of it behind it.
+// stripComment returns a command without the comment behind it.
 func stripComment(text string) string {
 	text, _, _ = strings.Cut(text, "  # ")
 	return strings.TrimSpace(text)

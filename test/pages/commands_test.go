@@ -11,28 +11,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A command is played, run, dry-run, or in the table of those that are not, with
-// the reason. test/integration does what can be done.
+// Every command is verified as part of a session, run, run with --dry-run, or has a rule
+// that says why not. test/integration runs the commands.
 func TestEveryCommandIsRunOrHasARule(t *testing.T) {
-	fits := map[string]bool{}
+	used := map[string]bool{}
 	for _, page := range allPages(t) {
 		for _, c := range page.Commands() {
-			other, is := RuleFor(c)
-			fits[other.Prefix] = true
+			rule, is := RuleFor(c)
+			used[rule.Prefix] = true
 			if c.Shown && !is && !slices.Contains(VerifiedPages, page.Path) {
-				t.Errorf("%s:%d: nobody plays %q: write it in a block sh, or the page into Played, or a row into Others", page.Path, c.Line, c.Text)
+				t.Errorf("%s:%d: %q is not run: write it in a block sh, or add the page to VerifiedPages, or a rule to CommandRules", page.Path, c.Line, c.Text)
 			}
 			if !c.Shown && !is && !strings.HasPrefix(c.Text, "kubectl ") {
-				t.Errorf("%s:%d: %q is no kubectl, and no row of Others says what becomes of it", page.Path, c.Line, c.Text)
+				t.Errorf("%s:%d: %q is not a kubectl command and has no rule in CommandRules", page.Path, c.Line, c.Text)
 			}
 		}
 	}
 	for _, o := range CommandRules {
-		if !fits[o.Prefix] {
-			t.Errorf("no page has a command that begins with %q any more", o.Prefix)
+		if !used[o.Prefix] {
+			t.Errorf("no page has a command that begins with %q: remove the rule", o.Prefix)
 		}
 		if o.Reason == "" {
-			t.Errorf("%q: why not?", o.Prefix)
+			t.Errorf("%q: the rule has no reason", o.Prefix)
 		}
 	}
 }

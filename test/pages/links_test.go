@@ -22,7 +22,7 @@ func allPages(t *testing.T) []Page {
 	return pages
 }
 
-// Links to other sites are not followed: the tests ask nobody outside.
+// Links to other sites are not checked: tests do not access the network.
 func TestEveryLinkHasATarget(t *testing.T) {
 	pages := allPages(t)
 	anchors := map[string][]string{} // path → anchors
@@ -31,14 +31,14 @@ func TestEveryLinkHasATarget(t *testing.T) {
 	}
 	for _, p := range pages {
 		for _, link := range p.Links {
-			if fault := checkLink(p.Path, link.Target, anchors); fault != "" {
-				t.Errorf("%s:%d: %s: %s", p.Path, link.Line, link.Target, fault)
+			if message := checkLink(p.Path, link.Target, anchors); message != "" {
+				t.Errorf("%s:%d: %s: %s", p.Path, link.Line, link.Target, message)
 			}
 		}
 	}
 }
 
-// follow says why a link of a page leads nowhere.
+// checkLink returns why a link of a page is broken; empty if it is not.
 func checkLink(from, target string, anchors map[string][]string) string {
 	parsed, err := url.Parse(target)
 	if err != nil {
@@ -53,10 +53,10 @@ func checkLink(from, target string, anchors map[string][]string) string {
 	}
 	found, err := os.Stat(filepath.Join(root, filepath.FromSlash(to)))
 	if err != nil || strings.HasPrefix(to, "..") {
-		return "there is no such file"
+		return "the file does not exist"
 	}
-	// The site has pages, not folders; what is outside of docs it shows in the
-	// repository, which has both.
+	// The site has pages and no folders. It links to files outside of docs in the repository,
+	// which has both.
 	if found.IsDir() && strings.HasPrefix(to, "docs") {
 		return "is a folder: link its README.md"
 	}
@@ -68,19 +68,19 @@ func checkLink(from, target string, anchors map[string][]string) string {
 
 func TestABrokenLinkIsFound(t *testing.T) {
 	anchors := map[string][]string{"docs/metrics.md": {"there"}, "docs/health.md": {"probes"}}
-	for sentence, c := range map[string]struct{ target, want string }{
-		"a page that is there":                 {"health.md", ""},
-		"a heading that is there":              {"health.md#probes", ""},
-		"a heading of the page itself":         {"#there", ""},
-		"what stands outside of docs":          {"../config/admission", ""},
-		"another site":                         {"https://example.com/nothing", ""},
-		"a page that is not there":             {"nothing.md", "there is no such file"},
-		"a heading that is not there":          {"health.md#nothing", "the page has no such heading; it has probes"},
-		"a folder, which the site has no page": {"runbooks", "is a folder: link its README.md"},
-		"what is outside of the repository":    {"../../nothing.md", "there is no such file"},
+	for name, c := range map[string]struct{ target, want string }{
+		"an existing page":                 {"health.md", ""},
+		"an existing heading":              {"health.md#probes", ""},
+		"a heading of the page itself":     {"#there", ""},
+		"a file outside of docs":           {"../config/admission", ""},
+		"another site":                     {"https://example.com/nothing", ""},
+		"a page that does not exist":       {"nothing.md", "the file does not exist"},
+		"a heading that does not exist":    {"health.md#nothing", "the page has no such heading; it has probes"},
+		"a folder without a page":          {"runbooks", "is a folder: link its README.md"},
+		"a file outside of the repository": {"../../nothing.md", "the file does not exist"},
 	} {
 		if got := checkLink("docs/metrics.md", c.target, anchors); got != c.want {
-			t.Errorf("%s: %q, want %q", sentence, got, c.want)
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -98,8 +98,8 @@ func TestParsePage(t *testing.T) {
 	}
 }
 
-// Each page is one on the site, which takes its title from there. What looks like
-// a tag, the site takes for one.
+// Each page is a page of the site, which takes the title from it and treats text that looks
+// like a tag as a tag.
 func TestEveryPageHasATitleAndNoTags(t *testing.T) {
 	tag := regexp.MustCompile(`<[a-z][a-z-]*[ >]`)
 	for _, p := range allPages(t) {
@@ -119,7 +119,7 @@ func TestEveryPageHasATitleAndNoTags(t *testing.T) {
 				inBlock = !inBlock
 			}
 			if found := tag.FindString(code.ReplaceAllString(line, "")); found != "" && !inBlock && !strings.HasPrefix(found, "<br") {
-				t.Errorf("%s: %q is outside of code: put it between backticks", p.Path, found)
+				t.Errorf("%s: %q is not code: put it between backticks", p.Path, found)
 			}
 		}
 	}

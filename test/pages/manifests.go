@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Manifests are the objects of a block of YAML. What follows the word yaml says
-// what the block is:
+// Manifests returns the objects of a block of YAML. What follows the word yaml says what the
+// block contains:
 //
 //	(nothing)       whole objects
-//	args NAME       the arguments of plugin NAME: a profile is put around them
-//	into FILE FIELD a part of the object in FILE, below FIELD, in whose place it is put
+//	args NAME       the arguments of plugin NAME, which become part of a profile
+//	into FILE FIELD fields of the object in FILE, which replace those below FIELD
 //
-// root is the module's folder. The error names what is none of these.
+// root is the folder of the module. The error names a block that is none of these.
 func (b Block) Manifests(root string) (string, error) {
 	what, rest, _ := strings.Cut(b.Info, " ")
 	switch what {
@@ -31,13 +31,13 @@ func (b Block) Manifests(root string) (string, error) {
 		file, field, _ := strings.Cut(rest, " ")
 		return mergeInto(filepath.Join(root, filepath.FromSlash(file)), field, b.Text)
 	}
-	return "", fmt.Errorf("%q: a block of YAML is whole, or says \"args NAME\" or \"into FILE FIELD\"", b.Info)
+	return "", fmt.Errorf("%q: a block of YAML must have no info, or \"args NAME\" or \"into FILE FIELD\"", b.Info)
 }
 
-// bundle is an authority's certificate in a manifest.
+// caBundle is the certificate of an authority in a manifest.
 var caBundle = regexp.MustCompile(`caBundle: (\S+)`)
 
-// vouched is text with a certificate where it has an ellipsis: nobody reads one.
+// withCABundle replaces an ellipsis by a certificate: pages do not show certificates.
 func withCABundle(root, text string) (string, error) {
 	if !strings.Contains(text, "caBundle: …") {
 		return text, nil
@@ -53,7 +53,7 @@ func withCABundle(root, text string) (string, error) {
 	return strings.ReplaceAll(text, "caBundle: …", found), nil
 }
 
-// into puts a part in the place of what the object in file has below field.
+// mergeInto replaces fields below field of the object in file.
 func mergeInto(file, field, part string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -65,7 +65,7 @@ func mergeInto(file, field, part string) (string, error) {
 	}
 	below, ok := whole[field].(map[string]any)
 	if !ok {
-		return "", fmt.Errorf("%s has no %q to put it into", file, field)
+		return "", fmt.Errorf("%s has no field %q", file, field)
 	}
 	if err := yaml.UnmarshalStrict([]byte(part), &above); err != nil {
 		return "", err

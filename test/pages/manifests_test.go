@@ -15,10 +15,10 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 )
 
-// beyond are kinds that only test/integration knows what to do with.
+// otherGroups are groups that only test/integration can validate.
 var otherGroups = []string{"monitoring.coreos.com/", "kustomize.config.k8s.io/"}
 
-// What the API server itself says of them, test/integration asks.
+// test/integration also sends them to the API server.
 func TestEveryManifestIsValid(t *testing.T) {
 	found := 0
 	for _, page := range allPages(t) {
@@ -32,19 +32,19 @@ func TestEveryManifestIsValid(t *testing.T) {
 				t.Errorf("%s:%d: %v", page.Path, block.Line, err)
 				continue
 			}
-			for _, fault := range manifestErrors(t, text) {
-				t.Errorf("%s:%d: %s", page.Path, block.Line, fault)
+			for _, message := range manifestErrors(t, text) {
+				t.Errorf("%s:%d: %s", page.Path, block.Line, message)
 			}
 		}
 	}
 	if found < 20 {
-		t.Errorf("%d manifests in all: are they still read?", found)
+		t.Errorf("%d manifests, want more: are all pages read?", found)
 	}
 }
 
-// faultsOf are what `kubectl berth lint` says of Berth's own kinds, and what a
-// strict decoder says of Kubernetes'.
-func manifestErrors(t *testing.T, text string) (faults []string) {
+// manifestErrors returns the errors of `kubectl berth lint` for kinds of Berth, and of a
+// strict decoder for kinds of Kubernetes.
+func manifestErrors(t *testing.T, text string) (messages []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "block.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -55,18 +55,18 @@ func manifestErrors(t *testing.T, text string) (faults []string) {
 		return []string{err.Error()}
 	}
 	for _, object := range files.Objects {
-		if verdict := lint.Validate(object, files.Configs()); !verdict.Valid() {
-			faults = append(faults, verdict.String())
+		if result := lint.Validate(object, files.Configs()); !result.Valid() {
+			messages = append(messages, result.String())
 		}
 	}
 	if len(files.Objects)+len(files.Others) == 0 {
-		faults = append(faults, "there is no object in it")
+		messages = append(messages, "contains no object")
 	}
 	strict := serializer.NewCodecFactory(clientscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, document := range strings.Split(text, "\n---\n") {
 		var kind runtime.TypeMeta
 		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
-			return append(faults, err.Error())
+			return append(messages, err.Error())
 		}
 		known := strings.HasPrefix(kind.APIVersion, "berth.dev/")
 		for _, group := range otherGroups {
@@ -76,31 +76,31 @@ func manifestErrors(t *testing.T, text string) (faults []string) {
 			continue
 		}
 		if _, _, err := strict.Decode([]byte(document), nil, nil); err != nil {
-			faults = append(faults, err.Error())
+			messages = append(messages, err.Error())
 		}
 	}
-	return faults
+	return messages
 }
 
 func TestAnInvalidManifestIsFound(t *testing.T) {
 	profile := "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: a}\nspec: "
-	for sentence, c := range map[string]struct{ info, text, want string }{
-		"a plugin that there is not":         {"", profile + "{plugins: {score: {enabled: [{name: NodeResourceFit}]}}}\n", `did you mean "NodeResourcesFit"`},
-		"a field of a pod that there is not": {"", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {schedulername: a}\n", `unknown field "spec.schedulername"`},
-		"a kind that there is not":           {"", "apiVersion: apps/v1\nkind: Deploymant\nmetadata: {name: a}\n", "no kind"},
-		"an argument that there is not":      {"args NodeResourcesFit", "ignored: [a]\n", "ignored"},
-		"nothing at all":                     {"", "# nothing\n", "there is no object"},
+	for name, c := range map[string]struct{ info, text, want string }{
+		"an unknown plugin":         {"", profile + "{plugins: {score: {enabled: [{name: NodeResourceFit}]}}}\n", `did you mean "NodeResourcesFit"`},
+		"an unknown field of a pod": {"", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {schedulername: a}\n", `unknown field "spec.schedulername"`},
+		"an unknown kind":           {"", "apiVersion: apps/v1\nkind: Deploymant\nmetadata: {name: a}\n", "no kind"},
+		"an unknown argument":       {"args NodeResourcesFit", "ignored: [a]\n", "ignored"},
+		"no object":                 {"", "# nothing\n", "contains no object"},
 	} {
 		text, err := Block{Language: "yaml", Info: c.info, Text: c.text}.Manifests(root)
 		if err != nil {
-			t.Errorf("%s: %v", sentence, err)
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if got := strings.Join(manifestErrors(t, text), "\n"); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q does not hold %q", sentence, got, c.want)
+			t.Errorf("%s: %q does not contain %q", name, got, c.want)
 		}
 	}
 	if _, err := (Block{Info: "snippet"}).Manifests(root); err == nil {
-		t.Error("a block that says something else is taken")
+		t.Error("a block with unknown info is accepted")
 	}
 }

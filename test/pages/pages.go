@@ -1,5 +1,5 @@
-// Package pages reads the documentation, for tests that hold it to what it says:
-// links lead somewhere, manifests are taken, commands run.
+// Package pages reads the documentation, for tests that check its links, manifests and
+// commands.
 package pages
 
 import (
@@ -11,36 +11,35 @@ import (
 	"strings"
 )
 
-// Page is one file of the documentation.
+// Page is a file of the documentation.
 type Page struct {
-	// Path is below the root of the module, with slashes.
+	// Path is relative to the root of the module, with slashes.
 	Path   string
 	Blocks []Block
 	Links  []Link
-	// Anchors are the fragments by which a link may name a part of it.
+	// Anchors are the fragments by which a link may refer to a part of the page.
 	Anchors []string
 }
 
-// Block is what stands between two fences.
+// Block is a fenced block.
 type Block struct {
-	// Language and Info are what follows the opening fence: its first word, and
-	// the rest.
+	// Language and Info are the first word after the opening fence, and the rest of its line.
 	Language, Info string
-	// Line is where the block begins.
+	// Line is the line of the opening fence.
 	Line int
 	Text string
 }
 
-// Link is one to another page, or to a part of one.
+// Link is a link to a page, or to a part of it.
 type Link struct {
 	Line   int
 	Target string
 }
 
-// top are the pages beside docs.
+// rootPages are the pages outside of docs.
 var rootPages = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 
-// All reads every page below root, in the order of their paths.
+// All reads every page below root, sorted by path.
 func All(root string) ([]Page, error) {
 	files := slices.Clone(rootPages)
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
@@ -67,18 +66,18 @@ func All(root string) ([]Page, error) {
 }
 
 var (
-	// fence opens or closes a block; it may be indented in a list.
+	// fence begins or ends a block; it may be indented in a list.
 	fence = regexp.MustCompile("^ {0,3}```([^` ]*) *(.*)$")
-	// links are [text](target); the target of an image counts, too.
+	// links are [text](target); images count, too.
 	links = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	// code is what stands between backticks, where nothing is a link.
+	// code is text between backticks, which contains no links.
 	code = regexp.MustCompile("`[^`]*`")
-	// linked is a link in a heading, which the anchor has without its target.
+	// linked is a link in a heading; the anchor does not have its target.
 	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	heading = regexp.MustCompile(`^#{1,6} +(.+?) *$`)
 )
 
-// read takes a page apart.
+// parsePage parses a page.
 func parsePage(path, text string) Page {
 	page := Page{Path: path}
 	var open *Block
@@ -106,17 +105,16 @@ func parsePage(path, text string) Page {
 	return page
 }
 
-// dropped is what an anchor has not of its heading.
+// notInAnchor are the characters of a heading that its anchor does not have.
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 
-// anchor is what a heading is called, where the pages are read beside the code and
-// on the site alike.
+// anchor returns the anchor of a heading, which is the same on GitHub and on the site.
 func anchor(title string) string {
 	title = linked.ReplaceAllString(title, "$1")
 	return strings.ReplaceAll(strings.TrimSpace(notInAnchor.ReplaceAllString(strings.ToLower(title), "")), " ", "-")
 }
 
-// unlike is name, or what it is called when an earlier heading has it.
+// uniqueAnchor returns name, or name-1 if an earlier heading has it.
 func uniqueAnchor(name string, taken []string) string {
 	if slices.Contains(taken, name) {
 		return name + "-1"

@@ -18,19 +18,19 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var nonWord = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Golden compares what was printed with testdata/<sentence>.golden. Where lines
-// may be longer than a terminal is wide, long says so.
-func Golden(t *testing.T, sentence, printed string, long bool) {
+// Golden compares printed with testdata/<name>.golden, where name is in lower case with
+// dashes. Lines must fit into show.Width, unless long.
+func Golden(t *testing.T, name, printed string, long bool) {
 	t.Helper()
 	for line := range strings.Lines(printed) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > show.Width && !long {
 			t.Errorf("a line has %d characters, more than %d: %s", n, show.Width, line)
 		}
 		if trimmed := strings.TrimRight(line, " \n"); trimmed+"\n" != line {
-			t.Errorf("spaces at the end of %q", line)
+			t.Errorf("trailing spaces in %q", line)
 		}
 	}
-	file := filepath.Join("testdata", strings.Trim(nonWord.ReplaceAllString(strings.ToLower(sentence), "-"), "-")+".golden")
+	file := filepath.Join("testdata", strings.Trim(nonWord.ReplaceAllString(strings.ToLower(name), "-"), "-")+".golden")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)

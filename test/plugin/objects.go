@@ -18,10 +18,10 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// Ago is a time before Now.
+// Ago returns the time d before Now.
 func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
-// Profile is one that nobody has looked at yet.
+// Profile returns a profile that Berth has not observed yet.
 func Profile(name string, generation int64, edits ...func(*v1alpha1.SchedulingProfileSpec)) *v1alpha1.SchedulingProfile {
 	p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Generation: generation, UID: types.UID(name), CreationTimestamp: Ago(48 * time.Hour),
@@ -33,8 +33,8 @@ func Profile(name string, generation int64, edits ...func(*v1alpha1.SchedulingPr
 	return p
 }
 
-// Running is a profile of which a generation runs, as a status tells: ready
-// where that is its own.
+// Running sets the status of a profile of which a generation is running. The profile is
+// Ready if it is its current generation.
 func Running(p *v1alpha1.SchedulingProfile, runs *appsv1.ControllerRevision, generation int64) *v1alpha1.SchedulingProfile {
 	hash := runs.Name[len(p.Name)+1:]
 	p.Status.Programmed = &v1alpha1.ProgrammedProfile{Generation: generation, Hash: hash, Revision: runs.Name, Time: &metav1.Time{Time: Now.Add(-time.Hour)}}
@@ -58,7 +58,7 @@ func Running(p *v1alpha1.SchedulingProfile, runs *appsv1.ControllerRevision, gen
 	return p
 }
 
-// programmed are the plugins of a revision, as a status lists them.
+// programmedPlugins are the plugins of a revision, as a status lists them.
 func programmedPlugins(of *appsv1.ControllerRevision) []v1alpha1.ProgrammedPlugin {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := json.Unmarshal(of.Data.Raw, p); err != nil {
@@ -75,7 +75,8 @@ func programmedPlugins(of *appsv1.ControllerRevision) []v1alpha1.ProgrammedPlugi
 	return all
 }
 
-// Revision is what Berth stores of a profile that runs, the nth that did.
+// Revision returns the ControllerRevision that Berth stores for a profile; number is its
+// revision.
 func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.PluginConfig) *appsv1.ControllerRevision {
 	by := map[string]*v1alpha1.PluginConfig{}
 	for _, c := range configs {
@@ -83,7 +84,7 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 	}
 	data, err := compile.SelfContained(p, by)
 	if err != nil {
-		panic(err) // the test's own mistake
+		panic(err) // a mistake of the test
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: by, Registry: plugins.InTree(), Version: "test"})
 	if rejection != nil {
@@ -101,21 +102,21 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 	}
 }
 
-// Weighted gives a plugin a weight.
+// WithWeight sets the weight of a plugin.
 func WithWeight(plugin string, weight int32) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: plugin, Weight: &weight}}}}
 	}
 }
 
-// From lets a plugin take its arguments from a PluginConfig.
+// WithConfigRef makes a plugin take its arguments from a PluginConfig.
 func WithConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: plugin, ConfigRef: &v1alpha1.PluginConfigReference{Name: config}})
 	}
 }
 
-// Config is a PluginConfig.
+// Config returns a PluginConfig.
 func Config(name, plugin, args string) *v1alpha1.PluginConfig {
 	return &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -123,7 +124,7 @@ func Config(name, plugin, args string) *v1alpha1.PluginConfig {
 	}
 }
 
-// Pod is one that asks for a scheduler and has been there for an hour.
+// Pod returns a pod that was created an hour ago.
 func Pod(name, scheduler, node string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: Ago(time.Hour)},
@@ -132,7 +133,7 @@ func Pod(name, scheduler, node string) *corev1.Pod {
 	return pod
 }
 
-// Told gives a pod its condition PodScheduled.
+// WithPodScheduled sets the condition PodScheduled of a pod, ten minutes ago.
 func WithPodScheduled(pod *corev1.Pod, status corev1.ConditionStatus, reason, message string) *corev1.Pod {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: status, Reason: reason, Message: message, LastTransitionTime: Ago(10 * time.Minute),

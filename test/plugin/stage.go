@@ -1,5 +1,5 @@
-// Package plugin runs verbs of the kubectl plugin against a cluster that a test
-// made up, and compares what they print with golden files.
+// Package plugin runs verbs of the kubectl plugin on a fake cluster, and compares their
+// output with golden files.
 package plugin
 
 import (
@@ -28,28 +28,28 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
 
-// Now is when all tests of the plugin take place.
+// Now is the current time in all tests of the plugin.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Stage is a cluster, and somebody who asks it.
+// TestEnv is a fake cluster with a user.
 type TestEnv struct {
 	t testing.TB
 	*cluster.Cluster
-	// In is what standard input holds.
+	// In is the content of standard input.
 	In string
-	// Fail, where it is set, is asked before each call: an error is the API
-	// server's answer. It gets the API's verb, and the object or list.
+	// Fail, if not nil, is called before each request with the verb of the API and the object or
+	// list. An error is the response of the API server.
 	Fail func(verb string, object any) error
-	// May says what the user may do; nil allows all.
+	// Allow reports what the user is allowed to do; nil allows everything.
 	Allow func(authorizationv1.ResourceAttributes) bool
-	// Kubernetes is the API server's version.
+	// ServerVersion is the version of the API server.
 	ServerVersion string
-	// watched is told of each watch that has begun: the fake forgets what
-	// happened before it.
+	// watched receives a value when a watch has started: the fake client does not replay earlier
+	// events.
 	watched chan struct{}
 }
 
-// New returns a stage with these objects in namespace default.
+// New returns a fake cluster with these objects.
 func New(t testing.TB, objects ...client.Object) *TestEnv {
 	s := &TestEnv{t: t, ServerVersion: "v1.37.1", watched: make(chan struct{}, 1)}
 	built := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).
@@ -108,7 +108,7 @@ func (s *TestEnv) interceptors() interceptor.Funcs {
 			if len(asked.DryRun) == 0 {
 				return c.Patch(ctx, object, patch, options...)
 			}
-			// The fake returns the object as it was; an API server, as it would be.
+			// The fake client returns the object before the patch; an API server, the object after it.
 			before := object.DeepCopyObject().(client.Object)
 			if err := c.Patch(ctx, object, patch); err != nil {
 				return err
@@ -119,8 +119,8 @@ func (s *TestEnv) interceptors() interceptor.Funcs {
 	}
 }
 
-// Run runs a verb, and returns what a terminal would show: the command, what it
-// printed, what it said on standard error, and its exit code.
+// Run runs a verb and returns what a terminal would show: standard output, standard error
+// and the exit code.
 func (s *TestEnv) Run(of func(verb.Env) *cobra.Command, args ...string) string {
 	var out, said bytes.Buffer
 	err := s.execute(s.t.Context(), of, &out, &said, args)
@@ -138,7 +138,7 @@ func (s *TestEnv) execute(ctx context.Context, of func(verb.Env) *cobra.Command,
 		Now:       func() time.Time { return Now },
 	})
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(append([]string{}, args...)) // cobra takes nil for the test's own
+	cmd.SetArgs(append([]string{}, args...)) // with nil, cobra would use the arguments of the test
 	cmd.SetOut(out)
 	cmd.SetErr(said)
 	err := cmd.ExecuteContext(ctx)
@@ -148,8 +148,8 @@ func (s *TestEnv) execute(ctx context.Context, of func(verb.Env) *cobra.Command,
 	return err
 }
 
-// Watch runs a verb until the test ends and, once it watches, returns what waits until it has
-// printed a text, and returns all that it has printed.
+// Watch runs a verb until the test ends. It returns, once a watch has started, a function
+// that waits until a text is printed and returns everything that was printed.
 func (s *TestEnv) Watch(of func(verb.Env) *cobra.Command, args ...string) (await func(text string) string) {
 	var out syncBuffer
 	ctx, cancel := context.WithCancel(context.Background())
@@ -177,8 +177,8 @@ func (s *TestEnv) Watch(of func(verb.Env) *cobra.Command, args ...string) (await
 	}
 }
 
-// listPods lists those that have not ended where that is asked, for which the
-// fake has no words.
+// listPodsByPhase lists pods that have not ended if the selector says so: the fake client
+// does not support that field selector.
 func listPodsByPhase(ctx context.Context, c client.WithWatch, list *corev1.PodList, options []client.ListOption) error {
 	asked := &client.ListOptions{}
 	asked.ApplyOptions(options)
@@ -201,7 +201,7 @@ func runAsync(f func() error) <-chan error {
 	return done
 }
 
-// screen is a buffer that one goroutine writes and another reads.
+// syncBuffer is a buffer that one goroutine writes and another reads.
 type syncBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

@@ -1,4 +1,4 @@
-// Package readme holds a suite to what its README.md says that it plays.
+// Package readme compares the README.md of a suite with the specs of the suite.
 package readme
 
 import (
@@ -9,47 +9,47 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// quoted is what stands in backticks.
+// quoted is text in backticks.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// isName says whether what stands there may be a scenario's name: what has a
-// slash in it is a file or a package, what begins with '-' a flag.
+// isName reports whether a quoted text may be the name of a spec: text with a slash is a
+// file or a package, text that begins with "-" a flag.
 func isName(text string) bool { return !strings.Contains(text, "/") && !strings.HasPrefix(text, "-") }
 
-// Strange are the names in a text that no spec of the report has, run or not. A
-// name is a part of what a spec is called; "…" in it stands for any other part.
+// UnknownNames returns the names in a text that no spec of the report has, whether it ran or
+// not. A name is a part of the text of a spec; "…" in it stands for any other part.
 func UnknownNames(text string, report types.Report) []string {
-	scenarios, _ := specNames(report)
-	var strange []string
+	names, _ := specNames(report)
+	var unknown []string
 	for _, found := range quoted.FindAllStringSubmatch(text, -1) {
 		if !isName(found[1]) {
 			continue
 		}
 		for _, part := range strings.Split(found[1], "…") {
 			part = strings.Trim(part, " ,")
-			if !slices.ContainsFunc(scenarios, func(s string) bool { return strings.Contains(s, part) }) {
-				strange = append(strange, part)
+			if !slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, part) }) {
+				unknown = append(unknown, part)
 			}
 		}
 	}
-	return strange
+	return unknown
 }
 
-// Unnamed are the outermost containers of the report, each once, of which a text
-// names nothing.
+// UnnamedContainers returns the outermost containers of the report, each once, that a text
+// does not name.
 func UnnamedContainers(text string, report types.Report) []string {
-	_, tables := specNames(report)
+	_, containers := specNames(report)
 	var unnamed []string
-	for _, table := range tables {
-		if !strings.Contains(text, "`"+table) && !slices.Contains(unnamed, table) {
-			unnamed = append(unnamed, table)
+	for _, container := range containers {
+		if !strings.Contains(text, "`"+container) && !slices.Contains(unnamed, container) {
+			unnamed = append(unnamed, container)
 		}
 	}
 	return unnamed
 }
 
-// Section is what stands under a heading of a text, up to the next; and the text
-// without it.
+// Section returns the section under a heading of a text, up to the next heading, and the
+// text without it.
 func Section(text, heading string) (section, rest string) {
 	before, after, found := strings.Cut(text, "\n## "+heading+"\n")
 	if !found {
@@ -61,10 +61,10 @@ func Section(text, heading string) (section, rest string) {
 	return after, before
 }
 
-func specNames(report types.Report) (scenarios, tables []string) {
+func specNames(report types.Report) (names, containers []string) {
 	for _, spec := range report.SpecReports.WithLeafNodeType(types.NodeTypeIt) {
-		scenarios = append(scenarios, spec.FullText())
-		tables = append(tables, spec.ContainerHierarchyTexts[0])
+		names = append(names, spec.FullText())
+		containers = append(containers, spec.ContainerHierarchyTexts[0])
 	}
-	return scenarios, tables
+	return names, containers
 }

@@ -1,10 +1,10 @@
-# What tools/build.sh and tools/build-olm.sh share: sourced, not run. The caller
-# sets here, the folder of the nested modules, and out, the folder of the binaries.
+# Functions of tools/build.sh and tools/build-olm.sh. This file is sourced, not run. The
+# caller sets here, the folder of the nested modules, and out, the folder of the binaries.
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
-# folder NAME MODULE… prints where binaries of these modules go: a folder that
-# changes its name when what is pinned changes.
+# folder NAME MODULE… prints the folder for the binaries of these modules. Its
+# name changes when a pinned version changes.
 folder() {
 	local name=$1 module key
 	shift
@@ -12,8 +12,8 @@ folder() {
 	printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/berth/tools/$name-$key"
 }
 
-# alone WHAT waits until nobody else builds into out: two cores compile Kubernetes
-# once, not twice.
+# alone WHAT waits until no other process builds into out, so that Kubernetes is compiled
+# only once.
 alone() {
 	mkdir -p "$out"
 	exec 9>"$out/.lock"
@@ -27,8 +27,8 @@ alone() {
 # pins. Without the download go list prints nothing where the module cache lacks it.
 source_of() { (cd "$here/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }
 
-# compile NAME MODULE PACKAGE FLAG… builds one binary and tells how long it takes.
-# The move at the end makes it appear whole or not at all.
+# compile NAME MODULE PACKAGE FLAG… builds one binary and prints how long it took. The
+# binary is moved into place at the end, so that it is never incomplete.
 compile() {
 	local name=$1 module=$2 package=$3 pid start
 	shift 3

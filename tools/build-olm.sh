@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what `make olm-e2e` runs: olm and catalog of the Operator Lifecycle
-# Manager, and opm, from Go modules, once; a few minutes on two cores. Beside them in
-# crds/ are the kinds that they need. With the argument opm it builds that alone.
+# Builds the programs of `make olm-e2e` from Go modules, once: olm and catalog of the
+# Operator Lifecycle Manager, and opm. It takes a few minutes on two cores. The folder
+# crds/ beside them has the CRDs that they need. With the argument opm, only opm is built.
 # Progress goes to stderr; the folder is the only line on stdout.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,14 +15,14 @@ out=$(folder "olm-$version" olm)
 alone "the lifecycle manager"
 
 # loopback MODULE FILE WHAT INSTEAD: these programs listen on every interface, two of
-# them on one port, and have no flag for it. They are built from a copy in which they
-# do not; where there is nothing to change any more, that is said.
+# them on the same port, and have no flag to change that. They are built from a copy with
+# another address. It is an error if there is nothing to replace.
 loopback() {
 	local to="$out/.src/$1"
 	cp -r "$(source_of olm "$framework/$1")" "$to"
 	chmod -R u+w "$to"
 	if ! grep -qF "$3" "$to/$2"; then
-		echo "tools/build-olm.sh: no $3 in $1/$2: look where it listens now" >&2
+		echo "tools/build-olm.sh: no $3 in $1/$2: update the address that it listens on" >&2
 		exit 1
 	fi
 	sed "s|$3|$4|" "$to/$2" >"$to/$2.new"
@@ -38,8 +38,8 @@ sources() {
 	loopback operator-registry cmd/opm/serve/serve.go 'net.Listen("tcp", ":"+s.port)' 'net.Listen("tcp", "127.0.0.1:"+s.port)'
 }
 
-# build NAME PACKAGE VARIABLE VERSION builds one binary unless it is there. With the
-# tags opm reads images in pure Go.
+# build NAME PACKAGE VARIABLE VERSION builds one binary unless it exists. With the tags,
+# opm reads images in pure Go.
 build() {
 	[ -x "$out/$1" ] && return
 	sources

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds what `make controlplane` promises: etcd, kube-apiserver,
+# Builds the programs of `make controlplane`: etcd, kube-apiserver,
 # kube-controller-manager, kube-scheduler, kubectl and kwok from Go modules,
 # once. Progress goes to stderr; the folder is the only line on stdout. With a
-# minor version of which tools/older has a module, such as 1.35, kube-apiserver is of
-# that version, and the rest is the same.
+# minor version that tools/older has a module for, such as 1.35, kube-apiserver has that
+# version; the other programs are the same.
 #
-#   BERTH_TOOLS         where the binaries go; default: berth/tools in the
+#   BERTH_TOOLS         the folder of the binaries; default: berth/tools in the
 #                       user's cache folder, in a folder named by version
-#   KUBEBUILDER_ASSETS  where set, its etcd, kube-apiserver and kubectl win
+#   KUBEBUILDER_ASSETS  if set, its etcd, kube-apiserver and kubectl are used
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/binaries.sh"
@@ -35,7 +35,7 @@ version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/compo
 
 alone "the control plane"
 
-# build NAME MODULE PACKAGE builds one binary unless it is there.
+# build NAME MODULE PACKAGE builds one binary unless it exists.
 build() {
 	local name=$1 module=$2 package=$3
 	[ -x "$out/$name" ] && return
@@ -58,7 +58,7 @@ build kube-controller-manager controlplane k8s.io/kubernetes/cmd/kube-controller
 build kwok kwok sigs.k8s.io/kwok/cmd/kwok
 build kube-scheduler controlplane k8s.io/kubernetes/cmd/kube-scheduler
 
-# KWOK's own stage files: what its nodes and pods go through.
+# The stage files of KWOK, which define the life cycle of its nodes and pods.
 if [ ! -d "$out/stages" ]; then
 	kwok=$(source_of kwok sigs.k8s.io/kwok)
 	rm -rf "$out/.stages.part" && mkdir "$out/.stages.part"

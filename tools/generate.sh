@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Writes every generated file from its source: deep copies, apply
-# configurations and CRDs from api/, the manager's role from the RBAC markers
-# that stand beside the code that needs the right, the references in docs/, dist/,
-# charts/ and bundle/ from config/. `make verify` runs it and asks git whether anything
-# changed. IMG is the manager's image in the bundle; the default has VERSION as its tag.
+# configurations and CRDs from api/, the manager's role from the RBAC markers beside the
+# code that needs the permission, the references in docs/, and dist/, charts/ and bundle/
+# from config/. `make verify` runs it and checks with git that nothing changed. IMG is the
+# manager's image in the bundle; the default has VERSION as its tag.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 generate() { go tool -modfile=tools/dev/go.mod controller-gen "$@"; }
 
-# The types first: the rest of the house compiles against them.
+# The types first: the other packages compile against them.
 rm -rf api/v1alpha1/applyconfiguration
 generate object applyconfiguration crd \
 	paths=./api/... output:crd:artifacts:config=config/crd/bases
 
-# controller-gen takes an RBAC marker only from a comment that stands alone: one
-# that touches a declaration is that declaration's, and passed over in silence.
+# controller-gen ignores an RBAC marker in the comment of a declaration: a marker needs a
+# comment of its own.
 git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
 	FNR == 1 { marker = 0 }
 	/^[[:space:]]*\/\/ \+kubebuilder:rbac:/ { marker = 1; next }
@@ -25,8 +25,8 @@ git ls-files -z -co --exclude-standard '*.go' | xargs -0 awk '
 	END { exit bad }' >&2
 generate rbac:roleName=manager-role paths=./... output:rbac:artifacts:config=config/rbac
 
-# The references: of metrics and flags, from the code that makes them; of the
-# resources, from their types; and what the code says of each plugin, on its page.
+# The references: metrics and flags from the code that defines them, the resources from
+# their types, and the generated part of each page of a plugin.
 go run ./tools/metrics
 go run ./tools/flags
 go run ./tools/plugins
@@ -34,7 +34,7 @@ go tool -modfile=tools/apidocs/go.mod crd-ref-docs --log-level=ERROR \
 	--source-path=api/v1alpha1 --config=tools/apidocs/config.yaml \
 	--renderer=markdown --templates-dir=tools/apidocs/templates --output-path=docs/reference/api.md
 
-# The same as `kubectl apply -k config/default`, for who has the one file alone.
+# The same as `kubectl apply -k config/default`, in one file.
 mkdir -p dist
 {
 	printf '%s\n' '# The whole operator: kubectl apply --server-side -f install.yaml' \
@@ -42,7 +42,7 @@ mkdir -p dist
 	go tool -modfile=tools/dev/go.mod kustomize build config/default
 } >dist/install.yaml
 
-# The same for Helm, with each component as a value.
+# The same for Helm, with a value for each component.
 go run ./tools/chart
 
 # The same for the Operator Lifecycle Manager.

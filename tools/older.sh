@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs what of the tests needs an API server against older ones:
+# Runs the tests that need an API server against older API servers:
 # tools/older.sh 1.35 1.36
 #
-# The suites are built once and serve all versions. Each runs, whatever became of
-# those before it; the exit status says whether one failed.
+# The suites are built once for all versions. Each of them runs, even if one before it
+# failed; the exit status tells whether any failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -15,9 +15,9 @@ bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 say 'building the suites, which takes a minute or two'
 go test -c -vet=off -ldflags=-w -o "$bin/" "${suites[@]}"
-# A folder a line, and the flag of those that can report what they skipped.
+# One folder a line, with the flag of suites that can report skipped specs.
 folders=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{range .TestImports}}{{if eq . "github.com/onsi/ginkgo/v2"}} -ginkgo.junit-report={{end}}{{end}}{{end}}' "${suites[@]}")
-# A kube-apiserver there would win over the older one.
+# A kube-apiserver there would be used instead of the older one.
 unset KUBEBUILDER_ASSETS
 
 # run MINOR runs every suite against the API server of that version.
@@ -47,7 +47,7 @@ run() {
 failed=
 for minor in "$@"; do
 	start=$SECONDS
-	# A condition turns errexit off in what it calls: run says itself what failed.
+	# In a condition, errexit does not apply to functions: run reports failures itself.
 	if run "$minor"; then
 		say "$minor passed in $((SECONDS - start)) s"
 	else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test/realnode on a real kubelet on this machine, in namespaces for the network,
-# mounts and processes that it makes and removes: `make real-node`. It needs root on
-# Debian or a system like it, and installs the packages that are missing.
+# mounts and processes that it creates and removes: `make real-node`. It needs root on
+# Debian or a similar system, and installs missing packages.
 #
 #   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static-pod
 #   KEEP=1        leaves the cluster running until Ctrl-C, with a line that says how to
@@ -16,7 +16,7 @@ missing() { printf 'real-node: %s\n' "$*" >&2; exit 1; }
 [ "$(uname -s)" = Linux ] || missing 'it needs Linux: kubelet, containerd and network namespaces run nowhere else'
 [ "$(id -u)" = 0 ] || missing 'it needs root, for containers and network namespaces: sudo --preserve-env=PATH,HOME make real-node'
 
-# What is not there is installed from Debian; each line is a program and its package.
+# Missing programs are installed from Debian; each line is a program and its package.
 packages=()
 while read -r program package; do
 	PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || packages+=("$package")
@@ -51,7 +51,7 @@ BERTH_TOOLS=${BERTH_TOOLS:-$(tools/build.sh | tail -1)}
 export BERTH_TOOLS
 kubelet=$(tools/build-kubelet.sh | tail -1)
 
-# One run is named after this process; what a run left that was killed goes first.
+# A run has the ID of this process in its name. What a killed run left is removed first.
 sweep() {
 	local name=$1 dir
 	ip netns delete "$name" 2>/dev/null || true
@@ -90,17 +90,17 @@ if [ -n "${KEEP:-}" ]; then
 	END
 fi
 
-# Inside: mounts and processes of its own. Folders that kubelet and containerd use
-# whatever their configuration says are covered by empty ones, and /etc by a copy on
-# write. The first process of the namespace waits for the suite; with it everything
-# ends that was started, by the kernel.
+# Inside the namespaces. Folders that kubelet and containerd use regardless of their
+# configuration are covered by empty ones, and /etc by a copy-on-write overlay. The first
+# process of the PID namespace waits for the suite; when it exits, the kernel kills all
+# processes in the namespace.
 inside() {
 	mount -t tmpfs tmpfs /run
 	mount -t tmpfs tmpfs /var/log
 	mount -t tmpfs tmpfs /var/lib
 	mkdir -p /run/cover/etc /run/cover/work /run/netns
 	mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/cover/etc,workdir=/run/cover/work /etc
-	trap : INT TERM # the suite gets them, too, and ends in order
+	trap : INT TERM # the suite receives them as well and shuts down
 	cd test/realnode
 	"$@" &
 	suite=$!

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes what a release is made of, with the tools of tools/release, which are built
-# once into the user's cache folder:
+# Builds the files of a release with the tools of tools/release, which are built once into
+# the user's cache folder:
 #
-#   tools/release.sh check            the recipe and the workflow files are sound
+#   tools/release.sh check            checks the release configuration and the workflow files
 #   tools/release.sh snapshot         everything but signatures and the image, into bin/release
-#   tools/release.sh version TAG      TAG is the version that VERSION and CHANGELOG.md name
+#   tools/release.sh version TAG      checks that TAG is the version in VERSION and CHANGELOG.md
 #   tools/release.sh bundle IMAGE     the bundle of that manager, into bin/bundle
 #   tools/release.sh catalog BUNDLE   a catalog of that bundle image and bin/bundle, into bin/catalog
 #   tools/release.sh publish IMAGE BUNDLE   a draft of a release, signed; in the workflow only
@@ -17,7 +17,7 @@ key=$(cat tools/release/go.{mod,sum} | sha256sum | cut -c1-10)
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/berth/release/$key
 export PATH=$tools:$PATH
 
-# have NAME PACKAGE builds a tool unless it is there.
+# have NAME PACKAGE builds a tool unless it exists.
 have() {
 	[ -x "$tools/$1" ] && return
 	mkdir -p "$tools"
@@ -26,15 +26,15 @@ have() {
 	mv "$tools/.$1.part" "$tools/$1"
 }
 
-# pinned IMAGE FILE is a manifest on stdin, with that image.
+# pinned IMAGE FILE writes the manifest on stdin with that image.
 pinned() {
 	sed "s|image: berth:latest\$|image: $1|" >"$2"
-	grep -q "image: $1\$" "$2" || { echo "tools/release.sh: what becomes $2 names no image berth:latest" >&2; exit 1; }
+	grep -q "image: $1\$" "$2" || { echo "tools/release.sh: the manifest for $2 has no image berth:latest" >&2; exit 1; }
 }
 
-# packages IMAGE writes what installs the operator with that image, NAME:TAG or
-# NAME:TAG@sha256:…, in every way: two manifests, the chart, and the bundle, whose
-# relatedImages name the image where it has a digest.
+# packages IMAGE writes everything that installs the operator with that image, NAME:TAG or
+# NAME:TAG@sha256:…: two manifests, the chart, and the bundle, whose relatedImages contain
+# the image if it has a digest.
 packages() {
 	local image=$1 version name tag digest=
 	version=$(cat VERSION)
@@ -63,16 +63,16 @@ bundle() {
 	(cd tools/bundle && go run . --image="$1" --out=../../bin/bundle)
 }
 
-# catalog BUNDLE writes a catalog into bin/catalog, and what makes an image of it. In it
-# is the bundle of bin/bundle alone, whose image is BUNDLE, NAME:TAG@sha256:…; it replaces
-# every older version.
+# catalog BUNDLE writes a catalog into bin/catalog, and the files to build its image. It has
+# only the bundle in bin/bundle, whose image is BUNDLE, NAME:TAG@sha256:…; the bundle
+# replaces every older version.
 catalog() {
 	local image=$1 version channel opm base
 	case $image in
 	*@sha256:*) ;;
-	*) echo "tools/release.sh: the bundle's image is $image: give it by its digest, NAME:TAG@sha256:…" >&2; exit 1 ;;
+	*) echo "tools/release.sh: the image of the bundle is $image: it must have a digest, NAME:TAG@sha256:…" >&2; exit 1 ;;
 	esac
-	[ -d bin/bundle/bundle ] || { echo "tools/release.sh: there is no bin/bundle: run tools/release.sh bundle IMAGE first" >&2; exit 1; }
+	[ -d bin/bundle/bundle ] || { echo "tools/release.sh: bin/bundle not found: run tools/release.sh bundle IMAGE first" >&2; exit 1; }
 	version=$(cat VERSION)
 	channel=$(sed -n 's/.*bundle\.channel\.default\.v1: //p' bin/bundle/bundle/metadata/annotations.yaml)
 	opm=$(tools/build-olm.sh opm)/opm
@@ -86,7 +86,7 @@ catalog() {
 	} >bin/catalog/berth/catalog.yaml
 	"$opm" validate bin/catalog/berth
 	(cd bin/catalog && "$opm" generate dockerfile berth --base-image="$base" --builder-image="$base")
-	# The cache is the same on each platform, and is made on the one that builds.
+	# The cache is the same on each platform, and is built on the build platform.
 	sed -i.orig 's|^FROM \(.* as builder\)$|FROM --platform=$BUILDPLATFORM \1|' bin/catalog/berth.Dockerfile
 	rm bin/catalog/berth.Dockerfile.orig
 	cp bin/catalog/berth/catalog.yaml "bin/berth-catalog-$version.yaml"

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Checks that what is in the tree is what would be made from it: generated
-# files, format, go.mod and go.sum, and the import policy. Goes through all
-# checks before it fails. Fresh generated files are left in place.
+# Checks that generated files, the format, go.mod and go.sum are up to date, and the import
+# policy. It runs all checks before it fails, and leaves newly generated files in place.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 failed=
 fail() { failed+="verify: $*"$'\n'; }
 
-# tree names the content of the whole working tree, added or not.
+# tree prints a hash of the whole working tree, also of files that are not added.
 index=$(mktemp)
 trap 'rm -f "$index"' EXIT
 tree() {

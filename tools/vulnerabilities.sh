@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in what the operator's module calls, with govulncheck.
-# What it knows is in a database on the network, vuln.go.dev unless GOVULNDB names
-# another one, such as file:///path/to/a/copy. Without a database nothing is checked,
-# which is a failure; VULN=off leaves the check out, and says so.
+# Checks the operator's module for known vulnerabilities with govulncheck. The database is
+# vuln.go.dev, or GOVULNDB, such as file:///path/to/a/copy. It is a failure if there is no
+# database; VULN=off skips the check and prints that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +13,7 @@ code=0
 go tool -modfile=tools/dev/go.mod govulncheck -db "${GOVULNDB:-https://vuln.go.dev}" ./... || code=$?
 case $code in
 0) ;;
-3) # it found some, and named them
+3) # vulnerabilities were found and printed
 	exit 1
 	;;
 *)

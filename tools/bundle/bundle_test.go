@@ -18,7 +18,7 @@ import (
 
 const root = "../.."
 
-// shipped is the bundle in the tree, as the lifecycle manager's own code reads it.
+// committedBundle is the bundle in the tree, parsed by the lifecycle manager's own code.
 func committedBundle(t *testing.T) *manifests.Bundle {
 	t.Helper()
 	bundle, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
@@ -37,7 +37,7 @@ func readSources(t *testing.T) *source {
 	return s
 }
 
-// tree is every file of a bundle, by its path below the folder that holds it.
+// bundleFiles returns the files of a bundle by their path below dir.
 func bundleFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -47,7 +47,7 @@ func bundleFiles(t *testing.T, dir string) map[string]string {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
-			if text, err := os.ReadFile(path); err == nil { // else it is a folder
+			if text, err := os.ReadFile(path); err == nil { // otherwise it is a folder
 				name, _ := filepath.Rel(dir, path)
 				files[name] = string(text)
 			}
@@ -62,7 +62,7 @@ func TestTheBundleIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(bundleFiles(t, dir), bundleFiles(t, root)); diff != "" {
-		t.Errorf("run `make bundle` and commit what it changes (-made now, +in the tree):\n%s", diff)
+		t.Errorf("run `make bundle` and commit the changes (-generated, +in the tree):\n%s", diff)
 	}
 }
 
@@ -87,15 +87,15 @@ func TestAVersionIsWrittenEverywhere(t *testing.T) {
 		t.Errorf("relatedImages of an image by digest (-want,+got):\n%s", diff)
 	}
 	if images := committedBundle(t).CSV.Spec.RelatedImages; images != nil {
-		t.Errorf("relatedImages of an image by tag: %v, want none: a mirror could not take it", images)
+		t.Errorf("relatedImages of an image without digest: %v, want none: a mirror could not copy it", images)
 	}
 	if err := run(options{root: root, out: dir, version: "one"}); err == nil || !strings.Contains(err.Error(), "1.2.3") {
-		t.Errorf("version one: got %v, want an error that shows a version", err)
+		t.Errorf("version one: got %v, want an error with an example of a version", err)
 	}
 }
 
-// The lifecycle manager gives the account these, and installs the rest as it is: taken
-// together it must be what config/default gives, no more and no less.
+// The lifecycle manager grants these permissions to the service account, and creates the
+// other objects as they are. Together they must be those of config/default.
 func TestThePermissionsAreThoseOfConfig(t *testing.T) {
 	bundle, config := committedBundle(t), readSources(t)
 	bound, users := map[string]bool{}, map[string]any{}
@@ -124,7 +124,7 @@ func TestThePermissionsAreThoseOfConfig(t *testing.T) {
 	strategy := bundle.CSV.Spec.InstallStrategy.StrategySpec
 	for _, p := range strategy.ClusterPermissions {
 		if p.ServiceAccountName != strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName {
-			t.Errorf("rights for account %s, which no Deployment runs under", p.ServiceAccountName)
+			t.Errorf("permissions for service account %s, which no Deployment uses", p.ServiceAccountName)
 		}
 		got = append(got, p.Rules)
 	}
@@ -132,16 +132,16 @@ func TestThePermissionsAreThoseOfConfig(t *testing.T) {
 		t.Errorf("clusterPermissions (-config,+bundle):\n%s", diff)
 	}
 	if len(strategy.Permissions) > 0 {
-		t.Error("permissions: the lifecycle manager would give them in every namespace: see csv.go")
+		t.Error("permissions: the lifecycle manager would grant them in every namespace: see csv.go")
 	}
-	along := map[string]any{}
+	plain := map[string]any{}
 	for _, o := range bundle.Objects {
 		if o.GroupVersionKind().Group == rbacv1.GroupName {
-			along[fileName(o)] = o.Object
+			plain[fileName(o)] = o.Object
 		}
 	}
-	if diff := cmp.Diff(users, along); diff != "" {
-		t.Errorf("roles and bindings beside it (-config,+bundle):\n%s", diff)
+	if diff := cmp.Diff(users, plain); diff != "" {
+		t.Errorf("other roles and bindings (-config,+bundle):\n%s", diff)
 	}
 }
 
@@ -179,33 +179,33 @@ func TestEachTopLevelFieldIsDescribed(t *testing.T) {
 		at := slices.IndexFunc(bundle.CSV.Spec.CustomResourceDefinitions.Owned,
 			func(d ownedCRD) bool { return d.Name == crd.Name })
 		if at < 0 {
-			t.Errorf("%s is not among the owned kinds", crd.Name)
+			t.Errorf("%s is not in owned", crd.Name)
 			continue
 		}
-		said := map[string]string{}
+		descriptions := map[string]string{}
 		owned := bundle.CSV.Spec.CustomResourceDefinitions.Owned[at]
 		for _, d := range owned.SpecDescriptors {
-			said["spec."+d.Path] = d.DisplayName + d.Description
+			descriptions["spec."+d.Path] = d.DisplayName + d.Description
 		}
 		for _, d := range owned.StatusDescriptors {
-			said["status."+d.Path] = d.DisplayName + d.Description
+			descriptions["status."+d.Path] = d.DisplayName + d.Description
 		}
-		there := 0
+		fields := 0
 		for _, part := range []string{"spec", "status"} {
 			for field := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part].Properties {
-				there++
-				if len(said[part+"."+field]) < 20 {
-					t.Errorf("%s: %s.%s has no description, or a poor one: %q", crd.Name, part, field, said[part+"."+field])
+				fields++
+				if len(descriptions[part+"."+field]) < 20 {
+					t.Errorf("%s: %s.%s has no description, or too short a one: %q", crd.Name, part, field, descriptions[part+"."+field])
 				}
 			}
 		}
-		if there == 0 || there != len(said) {
-			t.Errorf("%s has %d fields, and %d are described", crd.Name, there, len(said))
+		if fields == 0 || fields != len(descriptions) {
+			t.Errorf("%s has %d fields, and %d are described", crd.Name, fields, len(descriptions))
 		}
 	}
 }
 
-// The samples name the package and its channel, and whoever installs them.
+// The samples contain the package, its channel, and the object that installs it.
 func TestTheInstallSamplesNameThePackage(t *testing.T) {
 	bundle := committedBundle(t)
 	for _, file := range []string{"subscription.yaml", "clusterextension.yaml"} {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// csv is the base with everything in it that another file says.
+// csv returns the base with everything that other files define.
 func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, error) {
 	parsed, err := semver.Parse(version)
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, er
 	csv.Spec.Description = s.description
 	csv.Spec.Icon = []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(s.icon), MediaType: "image/svg+xml"}}
 	csv.Annotations["containerImage"] = image
-	// Who mirrors a catalog's images takes those that are named here, by digest. A
-	// tag is none: the bundle in the tree names no image that there is.
+	// Mirrors of a catalog copy the images that are listed here, by digest. The bundle in the
+	// tree has a tag only, and no such image exists.
 	if strings.Contains(image, "@sha256:") {
 		csv.Spec.RelatedImages = []v1alpha1.RelatedImage{{Name: "manager", Image: image}}
 	}
@@ -42,7 +42,7 @@ func (s *source) csv(version, image string) (*v1alpha1.ClusterServiceVersion, er
 	return csv, err
 }
 
-// examples are the samples as the annotation has them.
+// examples returns the samples for the annotation alm-examples.
 func examples(samples []*unstructured.Unstructured) (string, error) {
 	var objects []any
 	for _, sample := range samples {
@@ -52,11 +52,11 @@ func examples(samples []*unstructured.Unstructured) (string, error) {
 	return string(text), err
 }
 
-// strategy is the Deployment, and the roles of the whole cluster that its account has.
+// strategy returns the Deployment, and the ClusterRoles of its service account.
 //
-// What the account has in Berth's own namespace alone is not here, under permissions:
-// for an operator of all namespaces, both generations of the lifecycle manager would
-// give it that in every namespace, Secrets and all. It goes along as it is instead.
+// The Role in Berth's own namespace is not here, under permissions: for an operator of all
+// namespaces, both generations of the lifecycle manager would grant it in every namespace,
+// including access to Secrets. It is a plain object of the bundle instead.
 func (s *source) strategy(image string) (v1alpha1.StrategyDetailsDeployment, error) {
 	var strategy v1alpha1.StrategyDetailsDeployment
 	for _, o := range s.objects {
@@ -90,9 +90,9 @@ func (s *source) strategy(image string) (v1alpha1.StrategyDetailsDeployment, err
 	return strategy, nil
 }
 
-// accountOf is the ServiceAccount that the lifecycle manager gives a ClusterRole to;
-// empty where it does not: the role is for users, or kube-controller-manager fills it
-// in, and a copy would stay empty.
+// serviceAccountOf returns the ServiceAccount that the lifecycle manager grants a
+// ClusterRole to; empty if it does not: the role is for users, or kube-controller-manager
+// aggregates it, and a copy would stay empty.
 func (s *source) serviceAccountOf(role *unstructured.Unstructured) (string, error) {
 	if _, aggregated := role.Object["aggregationRule"]; aggregated {
 		return "", nil

@@ -17,9 +17,9 @@ func container(b *manifests.Bundle) *corev1.Container {
 	return &b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
 }
 
-// scorecard is what `operator-sdk scorecard` would find wrong. A SchedulingDecision is
-// a record: it has no spec, and is not asked for one.
-func scorecardErrors(b *manifests.Bundle) (wrong []string) {
+// scorecardErrors returns what `operator-sdk scorecard` would report. A SchedulingDecision
+// has no spec, and needs none.
+func scorecardErrors(b *manifests.Bundle) (errs []string) {
 	var examples []unstructured.Unstructured
 	if err := json.Unmarshal([]byte(b.CSV.Annotations["alm-examples"]), &examples); err != nil {
 		return []string{err.Error()}
@@ -28,7 +28,7 @@ func scorecardErrors(b *manifests.Bundle) (wrong []string) {
 	for _, d := range b.CSV.Spec.CustomResourceDefinitions.Owned {
 		owned[d.Kind] = d
 		if len(d.Resources) == 0 {
-			wrong = append(wrong, d.Kind+": no resources")
+			errs = append(errs, d.Kind+": no resources")
 		}
 	}
 	for _, example := range examples {
@@ -41,21 +41,21 @@ func scorecardErrors(b *manifests.Bundle) (wrong []string) {
 			described["status"] = append(described["status"], d.Path)
 		}
 		if example.Object["spec"] == nil && kind != "SchedulingDecision" {
-			wrong = append(wrong, fmt.Sprintf("%s %s: no spec", kind, name))
+			errs = append(errs, fmt.Sprintf("%s %s: no spec", kind, name))
 		}
 		for _, part := range []string{"spec", "status"} {
 			fields, _, _ := unstructured.NestedMap(example.Object, part)
 			for field := range fields {
 				if !slices.Contains(described[part], field) {
-					wrong = append(wrong, fmt.Sprintf("%s %s: %s.%s is not described", kind, name, part, field))
+					errs = append(errs, fmt.Sprintf("%s %s: %s.%s is not described", kind, name, part, field))
 				}
 				if !inSchema(b, kind, part, field) {
-					wrong = append(wrong, fmt.Sprintf("%s %s: the CRD does not know %s.%s", kind, name, part, field))
+					errs = append(errs, fmt.Sprintf("%s %s: the CRD does not know %s.%s", kind, name, part, field))
 				}
 			}
 		}
 	}
-	return wrong
+	return errs
 }
 
 func inSchema(b *manifests.Bundle, kind, part, field string) bool {
@@ -68,57 +68,57 @@ func inSchema(b *manifests.Bundle, kind, part, field string) bool {
 	return false
 }
 
-// generationOne is for what operator-controller, OLM v1, would not install the bundle.
-func olmV1Errors(b *manifests.Bundle) (wrong []string) {
+// olmV1Errors returns why operator-controller, OLM v1, would not install the bundle.
+func olmV1Errors(b *manifests.Bundle) (errs []string) {
 	spec := b.CSV.Spec
 	if b.Package == "" {
-		wrong = append(wrong, "no package name")
+		errs = append(errs, "no package name")
 	}
-	everywhere := false
+	allNamespaces := false
 	for _, mode := range spec.InstallModes {
-		everywhere = everywhere || mode.Type == "AllNamespaces" && mode.Supported
+		allNamespaces = allNamespaces || mode.Type == "AllNamespaces" && mode.Supported
 	}
-	if !everywhere {
-		wrong = append(wrong, "not for all namespaces")
+	if !allNamespaces {
+		errs = append(errs, "not for all namespaces")
 	}
 	if len(spec.APIServiceDefinitions.Owned) > 0 {
-		wrong = append(wrong, "owns an APIService")
+		errs = append(errs, "owns an APIService")
 	}
 	if len(spec.APIServiceDefinitions.Required) > 0 || len(spec.CustomResourceDefinitions.Required) > 0 || len(b.Dependencies) > 0 {
-		wrong = append(wrong, "depends on something")
+		errs = append(errs, "depends on something")
 	}
 	if len(spec.WebhookDefinitions) > 0 {
-		wrong = append(wrong, "has webhooks, which want a provider of certificates")
+		errs = append(errs, "has webhooks, which need a provider of certificates")
 	}
 	names := map[string]bool{}
 	for _, d := range spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		wrong = append(wrong, validation.IsDNS1123Subdomain(d.Name)...)
+		errs = append(errs, validation.IsDNS1123Subdomain(d.Name)...)
 		if names["Deployment/"+d.Name] {
-			wrong = append(wrong, "two Deployments "+d.Name)
+			errs = append(errs, "two Deployments "+d.Name)
 		}
 		names["Deployment/"+d.Name] = true
 	}
 	for _, o := range b.Objects {
 		id := o.GetKind() + "/" + o.GetName()
 		if names[id] {
-			wrong = append(wrong, "twice: "+id)
+			errs = append(errs, "twice: "+id)
 		}
 		names[id] = true
 		if !slices.Contains(append(bundleKinds, "ClusterServiceVersion", "CustomResourceDefinition"), o.GetKind()) {
-			wrong = append(wrong, "a kind that is not installed: "+id)
+			errs = append(errs, "a kind that is not installed: "+id)
 		}
 	}
 	for _, d := range spec.CustomResourceDefinitions.Owned {
 		if !names["CustomResourceDefinition/"+d.Name] {
-			wrong = append(wrong, "owns a CRD that is not there: "+d.Name)
+			errs = append(errs, "owns a CRD that is not there: "+d.Name)
 		}
 	}
-	return wrong
+	return errs
 }
 
 func TestTheScorecardAndOLMV1FindNothing(t *testing.T) {
-	for _, wrong := range slices.Concat(scorecardErrors(committedBundle(t)), olmV1Errors(committedBundle(t))) {
-		t.Error(wrong)
+	for _, errs := range slices.Concat(scorecardErrors(committedBundle(t)), olmV1Errors(committedBundle(t))) {
+		t.Error(errs)
 	}
 	for name, tc := range map[string]struct {
 		ask   func(*manifests.Bundle) []string
@@ -143,8 +143,8 @@ func TestTheScorecardAndOLMV1FindNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bundle := committedBundle(t)
 			tc.spoil(bundle)
-			if said := tc.ask(bundle); !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, name) }) {
-				t.Errorf("found only %q", said)
+			if got := tc.ask(bundle); !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, name) }) {
+				t.Errorf("errors: %q", got)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
-// Bundle writes Berth as a registry+v1 bundle, which the Operator Lifecycle Manager
-// installs, from what `kubectl apply -k config/default` applies: `make bundle`.
+// Command bundle writes Berth as a registry+v1 bundle for the Operator Lifecycle Manager,
+// from the objects of `kubectl apply -k config/default`: `make bundle`.
 package main
 
 import (
@@ -23,10 +23,10 @@ func main() {
 	}
 }
 
-// options say what is made of what. Only root must be given.
+// options are the arguments. Only root is required.
 type options struct{ root, out, version, image string }
 
-// run writes the bundle anew: what an earlier one had and this one lacks goes.
+// run writes the bundle and removes the files of an earlier one.
 func run(o options) error {
 	if o.out == "" {
 		o.out = o.root

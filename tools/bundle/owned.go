@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// What consoles show a field as.
+// Descriptors that tell consoles how to display a field.
 const (
 	asConditions = "urn:alm:descriptor:io.kubernetes.conditions"
 	asNumber     = "urn:alm:descriptor:com.tectonic.ui:number"
@@ -19,8 +19,8 @@ const (
 	asChoice     = "urn:alm:descriptor:com.tectonic.ui:select:"
 )
 
-// owned describes each CRD. Descriptions are those of the schema, which are the
-// comments of the Go types; the base has the rest, and must have it of each.
+// ownedCRDs describes each CRD. The descriptions are those of the schema, from the comments
+// of the Go types; the base has the other fields, and must have each CRD.
 func (s *source) ownedCRDs() ([]v1alpha1.CRDDescription, error) {
 	all := s.base.Spec.CustomResourceDefinitions.DeepCopy().Owned
 	for i := range all {
@@ -55,7 +55,7 @@ func describe(d *v1alpha1.CRDDescription, of apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// fields are the top-level fields of spec or status, by name.
+// fields returns the top-level fields of spec or status, sorted by name.
 func fields(schema *apiextensionsv1.JSONSchemaProps, of string) func(func(string, apiextensionsv1.JSONSchemaProps) bool) {
 	properties := schema.Properties[of].Properties
 	return func(yield func(string, apiextensionsv1.JSONSchemaProps) bool) {
@@ -67,7 +67,7 @@ func fields(schema *apiextensionsv1.JSONSchemaProps, of string) func(func(string
 	}
 }
 
-// shownAs is nothing where a console has no better way than its own.
+// xDescriptors returns how a console displays a field; nil for its default.
 func xDescriptors(name string, field apiextensionsv1.JSONSchemaProps) []string {
 	switch {
 	case name == "conditions":
@@ -86,7 +86,7 @@ func xDescriptors(name string, field apiextensionsv1.JSONSchemaProps) []string {
 	return nil
 }
 
-// spaced makes words of a field's name: "pluginConfig" is "Plugin Config".
+// displayName splits the name of a field into words: "pluginConfig" is "Plugin Config".
 func displayName(name string) string {
 	var b strings.Builder
 	for i, r := range name {

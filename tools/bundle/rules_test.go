@@ -13,8 +13,8 @@ import (
 
 type ownedCRD = v1alpha1.CRDDescription
 
-// judges are all sets of validators but one: MultipleArchitecturesValidator has docker
-// ask a registry about images.
+// validators are all sets of validators except MultipleArchitecturesValidator, which needs
+// docker and a registry.
 var validators = map[string]interfaces.Validator{
 	"ClusterServiceVersion":    validation.ClusterServiceVersionValidator,
 	"CustomResourceDefinition": validation.CustomResourceDefinitionValidator,
@@ -30,7 +30,7 @@ var validators = map[string]interfaces.Validator{
 	"Community":                validation.CommunityOperatorValidator,
 }
 
-// judged is all that a validator says of a bundle, warnings too.
+// validatorMessages returns the errors and warnings of a validator for a bundle.
 func validatorMessages(judge interfaces.Validator, bundle *manifests.Bundle) []string {
 	objects := append(bundle.ObjectsToValidate(), map[string]string{"k8s-version": "1.37"})
 	var said []string
@@ -52,7 +52,7 @@ func TestNoValidatorHasAWarning(t *testing.T) {
 	}
 }
 
-// Who is silent about everything proves nothing.
+// A validator that reports nothing for a wrong bundle would prove nothing.
 func TestTheValidatorsFindErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		judge string

@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// source is all that the bundle is made from.
+// source is the input of the bundle.
 type source struct {
 	root           string
-	base           v1alpha1.ClusterServiceVersion // what no other file says
+	base           v1alpha1.ClusterServiceVersion // fields that no other file defines
 	objects        []*unstructured.Unstructured   // dist/install.yaml, without the CRDs
 	crds           []crd
 	samples        []*unstructured.Unstructured // examples, in the order of their files
-	minKubeVersion string                       // the oldest API server that tests run on, 1.2.3
+	minKubeVersion string                       // the oldest API server that is tested, 1.2.3
 	icon           []byte
 	description    string // the long description
 }
 
-// crd is a CustomResourceDefinition and its file, which goes into the bundle as it is.
+// crd is a CustomResourceDefinition and its file, which is copied into the bundle.
 type crd struct {
 	file string
 	def  apiextensionsv1.CustomResourceDefinition
@@ -63,7 +63,7 @@ func (s *source) readBase() error {
 	return err
 }
 
-// readInstall reads what `make generate` made of config/default.
+// readInstall reads the objects of config/default, as `make generate` writes them.
 func (s *source) readInstall() error {
 	all, err := readObjects(s.path("dist", "install.yaml"))
 	for _, o := range all {
@@ -98,8 +98,8 @@ func (s *source) readSamples() error {
 	return err
 }
 
-// readOldest takes the promise from who keeps it: `make older` runs the tests against
-// the API servers that tools/older pins.
+// readMinKubeVersion returns the oldest Kubernetes version that `make older` tests: the
+// oldest API server that tools/older pins.
 func (s *source) readMinKubeVersion() error {
 	entries, err := os.ReadDir(s.path("tools", "older"))
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *source) readMinKubeVersion() error {
 	return nil
 }
 
-// readObjects reads every object of a file of YAML.
+// readObjects reads all objects of a YAML file.
 func readObjects(file string) ([]*unstructured.Unstructured, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -139,7 +139,7 @@ func readObjects(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// as is an object in its type.
+// convertTo converts an object to its Go type.
 func convertTo[T any](o *unstructured.Unstructured) (T, error) {
 	var into T
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &into)
@@ -149,7 +149,7 @@ func convertTo[T any](o *unstructured.Unstructured) (T, error) {
 	return into, err
 }
 
-// fileName is what the bundle calls the file of an object.
+// fileName returns the name of the file of an object in the bundle.
 func fileName(o *unstructured.Unstructured) string {
 	return o.GetName() + "_" + strings.ToLower(o.GetKind()) + ".yaml"
 }

@@ -15,8 +15,8 @@ import (
 
 type schema = apiextensionsv1.JSONSchemaProps
 
-// broken is for what OLM v1 would refuse to put now in the place of then: what was
-// accepted, or stored, would not be any more, or would mean something else.
+// incompatibleChanges returns why OLM v1 would not upgrade a CRD: stored or accepted objects
+// would become invalid, or get another meaning.
 func incompatibleChanges(then, now apiextensionsv1.CustomResourceDefinition) (wrong []string) {
 	if then.Spec.Scope != now.Spec.Scope {
 		wrong = append(wrong, "the scope changes")
@@ -32,7 +32,7 @@ func incompatibleChanges(then, now apiextensionsv1.CustomResourceDefinition) (wr
 	return wrong
 }
 
-// narrower compares the schemas of one field and of all below it.
+// schemaChanges compares the schemas of a field and of all fields below it.
 func schemaChanges(path string, then, now *schema) (wrong []string) {
 	if then == nil || now == nil {
 		return nil
@@ -107,7 +107,7 @@ func rawJSON(j *apiextensionsv1.JSON) []byte {
 	return j.Raw
 }
 
-// Each tag is a release that somebody may run.
+// Each tag is a release that users may run.
 func TestEveryReleaseCanBeUpgradedToThis(t *testing.T) {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
@@ -175,7 +175,7 @@ func TestAnIncompatibleChangeIsFound(t *testing.T) {
 	}
 }
 
-// edit changes one field of a schema.
+// changeField changes one field of a schema.
 func changeField(s *schema, name string, change func(*schema)) {
 	field := s.Properties[name]
 	change(&field)

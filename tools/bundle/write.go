@@ -15,8 +15,8 @@ import (
 
 const generatedComment = "# Made by `make bundle`; config/ is what to change.\n"
 
-// labels are what says that an image, or a folder, is a bundle: the annotations of the
-// one, the labels of the other. A version before 1.0.0 is a candidate.
+// labels mark an image or a folder as a bundle: they are the labels of the image and the
+// annotations of the folder. A version before 1.0.0 is in the candidate channel.
 var labels = [][2]string{
 	{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"},
 	{"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
@@ -28,11 +28,11 @@ var labels = [][2]string{
 	{"operators.operatorframework.io.test.config.v1", "tests/scorecard/"},
 }
 
-// beside are the kinds that may go along with a ClusterServiceVersion, of which Berth
-// has any; operator-registry has the whole list.
+// bundleKinds are the kinds besides a ClusterServiceVersion that a bundle may contain and
+// Berth uses; operator-registry has the full list.
 var bundleKinds = []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "PodDisruptionBudget", "ConfigMap", "NetworkPolicy"}
 
-// write makes bundle/ and bundle.Dockerfile in the folder out.
+// write writes bundle/ and bundle.Dockerfile into the folder out.
 func (s *source) write(out string, csv *v1alpha1.ClusterServiceVersion) error {
 	files, err := s.files(csv)
 	if err != nil {
@@ -53,15 +53,15 @@ func (s *source) write(out string, csv *v1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// files are the bundle's files, by their paths below the root.
+// files returns the files of the bundle by their path below the root.
 func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, error) {
 	manifest := func(name string) string { return filepath.Join("bundle", "manifests", name) }
-	plain, err := withoutDefaults(csv)
+	text, err := withoutDefaults(csv)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{
-		manifest("berth.clusterserviceversion.yaml"):         plain,
+		manifest("berth.clusterserviceversion.yaml"):         text,
 		filepath.Join("bundle", "metadata/annotations.yaml"): annotations(),
 		"bundle.Dockerfile": dockerfile(),
 	}
@@ -70,11 +70,11 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 			return nil, err
 		}
 	}
-	along, err := s.plainObjects()
+	objects, err := s.plainObjects()
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range along {
+	for _, o := range objects {
 		text, err := yaml.Marshal(o.Object)
 		if err != nil {
 			return nil, err
@@ -85,37 +85,37 @@ func (s *source) files(csv *v1alpha1.ClusterServiceVersion) (map[string][]byte, 
 	return files, err
 }
 
-// along are the objects that go into the bundle as they are, but for the namespace,
-// which is wherever the bundle is installed. What the lifecycle manager makes of the
-// ClusterServiceVersion, or leaves to the user, is not among them.
+// plainObjects returns the objects that the bundle contains unchanged except for the
+// namespace, which is that of the installation. Objects that the lifecycle manager creates
+// from the ClusterServiceVersion, or that users create, are left out.
 func (s *source) plainObjects() ([]*unstructured.Unstructured, error) {
-	given := map[string]bool{} // roles that the ClusterServiceVersion gives to the account
-	var along []*unstructured.Unstructured
+	granted := map[string]bool{} // roles that the ClusterServiceVersion grants to the service account
+	var plain []*unstructured.Unstructured
 	for _, o := range s.objects {
 		account, err := s.serviceAccountOf(o)
 		if err != nil {
 			return nil, err
 		}
-		given[o.GetName()] = given[o.GetName()] || o.GetKind() == "ClusterRole" && account != ""
+		granted[o.GetName()] = granted[o.GetName()] || o.GetKind() == "ClusterRole" && account != ""
 	}
 	for _, o := range s.objects {
 		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 		switch kind := o.GetKind(); {
 		case kind == "Namespace", kind == "ServiceAccount", kind == "Deployment":
-		case kind == "ClusterRole" && given[o.GetName()], kind == "ClusterRoleBinding" && given[role]:
+		case kind == "ClusterRole" && granted[o.GetName()], kind == "ClusterRoleBinding" && granted[role]:
 		case slices.Contains(bundleKinds, kind):
 			o = o.DeepCopy()
 			o.SetNamespace("")
-			along = append(along, o)
+			plain = append(plain, o)
 		default:
-			return nil, fmt.Errorf("config/default: %s %s: a bundle cannot hold this kind, only %s",
+			return nil, fmt.Errorf("config/default: %s %s: a bundle cannot contain this kind, only %s",
 				kind, o.GetName(), strings.Join(bundleKinds, ", "))
 		}
 	}
-	return along, nil
+	return plain, nil
 }
 
-// withoutDefaults leaves out what the types write although nobody set it.
+// withoutDefaults removes fields that the Go types write although they are not set.
 func withoutDefaults(csv *v1alpha1.ClusterServiceVersion) ([]byte, error) {
 	text, err := json.Marshal(csv)
 	if err != nil {

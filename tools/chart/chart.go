@@ -11,24 +11,24 @@ import (
 
 const (
 	generatedComment = "{{- /* Made by `make generate` from config/. */ -}}\n"
-	// berthNamespace is the namespace in config/, for which the release's own stands.
+	// berthNamespace is the namespace in config/, which the chart replaces by that of the release.
 	berthNamespace = "berth-system"
-	// deployment is the one object that components and values change.
+	// deploymentID is the only object that components and values change.
 	deploymentID = "Deployment/berth-system/berth-manager"
 )
 
-// chart is what is made so far.
+// chart is the chart so far.
 type chart struct {
-	// files are the chart's, by their path.
+	// files are the files of the chart by their path.
 	files map[string]string
-	// changes are what components do to the Deployment, as parts of a template.
+	// changes are the changes of the Deployment by components, as parts of a template.
 	changes strings.Builder
 	// manager is the Deployment of config/default.
 	manager object
 }
 
-// base takes what config/default has. The namespace is not in the chart: Helm stores its
-// release there before it creates anything.
+// addBase adds the objects of config/default. The Namespace is not part of the chart: Helm
+// stores its release in it before it creates anything.
 func (c *chart) addBase(objects []object) error {
 	for _, o := range objects {
 		switch o.field("kind") {
@@ -41,7 +41,7 @@ func (c *chart) addBase(objects []object) error {
 			c.files["templates/crds/"+o.field("metadata", "name")+".yaml"] = generatedComment + "{{- if .Values.crds.install }}\n" + text + "{{- end }}\n"
 		case "Deployment":
 			if o.id() != deploymentID {
-				return fmt.Errorf("%s: the chart knows one Deployment, %s", o.id(), deploymentID)
+				return fmt.Errorf("%s: the chart supports one Deployment, %s", o.id(), deploymentID)
 			}
 			c.manager = o
 		default:
@@ -58,7 +58,7 @@ func (c *chart) addBase(objects []object) error {
 	return nil
 }
 
-// component takes what a component adds to config/default.
+// addComponent adds what a component adds to config/default.
 func (c *chart) addComponent(component Component, base, with []object) error {
 	before := map[string]object{}
 	for _, o := range base {
@@ -66,10 +66,10 @@ func (c *chart) addComponent(component Component, base, with []object) error {
 	}
 	var added strings.Builder
 	for _, o := range with {
-		old, there := before[o.id()]
+		old, exists := before[o.id()]
 		delete(before, o.id())
 		switch {
-		case !there:
+		case !exists:
 			text, err := objectTemplate(o)
 			if err != nil {
 				return err
@@ -80,11 +80,11 @@ func (c *chart) addComponent(component Component, base, with []object) error {
 				return err
 			}
 		case !reflect.DeepEqual(old, o):
-			return fmt.Errorf("it changes %s: the chart knows how to change %s alone", o.id(), deploymentID)
+			return fmt.Errorf("it changes %s: the chart supports changes of %s only", o.id(), deploymentID)
 		}
 	}
 	if len(before) > 0 {
-		return fmt.Errorf("it takes away %d objects of config/default", len(before))
+		return fmt.Errorf("it removes %d objects of config/default", len(before))
 	}
 	if added.Len() > 0 {
 		c.files["templates/components/"+component.Value+".yaml"] = generatedComment +
@@ -93,8 +93,8 @@ func (c *chart) addComponent(component Component, base, with []object) error {
 	return nil
 }
 
-// change notes what a component does to the Deployment: fields that it sets, and
-// arguments that it appends.
+// addDeploymentChanges adds what a component changes in the Deployment: fields that it sets,
+// and arguments that it appends.
 func (c *chart) addDeploymentChanges(component Component, old, changed object) error {
 	args, err := appendedArguments(arguments(old), arguments(changed))
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *chart) addDeploymentChanges(component Component, old, changed object) e
 	return nil
 }
 
-// container is the manager's.
+// container returns the container of the manager.
 func container(o object) map[string]any {
 	spec := o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	return spec["containers"].([]any)[0].(map[string]any)
@@ -145,25 +145,25 @@ func withoutArguments(o object) map[string]any {
 	return copied
 }
 
-// appended are the arguments that are behind the others.
+// appendedArguments returns the arguments that changed has after those of old.
 func appendedArguments(old, changed []string) ([]string, error) {
 	if len(changed) < len(old) || !slices.Equal(old, changed[:len(old)]) {
-		return nil, fmt.Errorf("it changes arguments of the manager: the chart knows how to append some alone")
+		return nil, fmt.Errorf("it changes arguments of the manager: the chart supports appending only")
 	}
 	return changed[len(old):], nil
 }
 
-// setFields are those of changed that old has not, or has with another value.
+// setFields returns the fields of changed that old does not have, or has with another value.
 func setFields(old, changed map[string]any) (map[string]any, error) {
 	set := map[string]any{}
 	for key := range old {
-		if _, there := changed[key]; !there {
-			return nil, fmt.Errorf("it takes away the field %s", key)
+		if _, exists := changed[key]; !exists {
+			return nil, fmt.Errorf("it removes the field %s", key)
 		}
 	}
 	for key, value := range changed {
-		before, there := old[key]
-		if there && reflect.DeepEqual(before, value) {
+		before, exists := old[key]
+		if exists && reflect.DeepEqual(before, value) {
 			continue
 		}
 		inner, isMap := value.(map[string]any)
@@ -185,10 +185,10 @@ func fileName(o object) string {
 	return strings.ToLower(o.field("kind")) + "-" + o.field("metadata", "name") + ".yaml"
 }
 
-// namespaceMark stands for the namespace until the text is one of a template.
+// namespaceMark stands for the namespace until the text is part of a template.
 const namespaceMark = "NAMESPACE-OF-THE-RELEASE"
 
-// template is an object as a template has it: in the release's namespace.
+// objectTemplate returns an object as a template, in the namespace of the release.
 func objectTemplate(o object) (string, error) {
 	text, err := yaml.Marshal(markNamespace(map[string]any(o)))
 	if err != nil {
@@ -197,7 +197,7 @@ func objectTemplate(o object) (string, error) {
 	return strings.ReplaceAll(escapeTemplate(string(text)), namespaceMark, "{{ .Release.Namespace | quote }}"), nil
 }
 
-// moved is a value in which the namespace is marked.
+// markNamespace replaces the namespace in a value by namespaceMark.
 func markNamespace(value any) any {
 	switch value := value.(type) {
 	case string:
@@ -220,10 +220,10 @@ func markNamespace(value any) any {
 	return value
 }
 
-// escaped is a text that a template prints as it is.
+// escapeTemplate escapes a text so that a template prints it unchanged.
 func escapeTemplate(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
 
-// crd is a CustomResourceDefinition which Helm keeps, if the values say so.
+// crdTemplate returns a CustomResourceDefinition that Helm keeps if the values say so.
 func crdTemplate(o object) (string, error) {
 	text, err := objectTemplate(o)
 	if err != nil {
@@ -232,7 +232,7 @@ func crdTemplate(o object) (string, error) {
 	const annotations = "  annotations:\n"
 	before, after, found := strings.Cut(text, annotations)
 	if !found || strings.Contains(before, "\nspec:") {
-		return "", fmt.Errorf("%s: it has no annotations to put helm.sh/resource-policy among", o.id())
+		return "", fmt.Errorf("%s: it has no annotations to add helm.sh/resource-policy to", o.id())
 	}
 	return before + annotations + "    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n" + after, nil
 }

@@ -17,7 +17,7 @@ func TestEachComponentIsAValue(t *testing.T) {
 	}
 	for _, folder := range folders {
 		if !slices.ContainsFunc(Components, func(c Component) bool { return c.Folder == "components/"+folder.Name() }) {
-			t.Errorf("config/components/%s is not among Components", folder.Name())
+			t.Errorf("config/components/%s is not in Components", folder.Name())
 		}
 	}
 }
@@ -29,10 +29,10 @@ spec: {template: {spec: {nodeName: a, containers: [{name: manager, args: [--a]}]
 
 func TestUnsupportedChangesAreErrors(t *testing.T) {
 	for name, test := range map[string]struct{ with, want string }{
-		"an argument that goes":       {strings.Replace(managerYAML, "--a", "--b", 1), "it changes arguments of the manager"},
-		"a field that goes":           {strings.Replace(managerYAML, "nodeName: a, ", "", 1), "it takes away the field nodeName"},
-		"an object that goes":         {"", "it takes away 1 objects"},
-		"another object that changes": {managerYAML + "---\nkind: Role\nmetadata: {name: r}\nrules: []\n", "it changes Role//r"},
+		"a changed argument":         {strings.Replace(managerYAML, "--a", "--b", 1), "it changes arguments of the manager"},
+		"a removed field":            {strings.Replace(managerYAML, "nodeName: a, ", "", 1), "it removes the field nodeName"},
+		"a removed object":           {"", "it removes 1 objects"},
+		"a change of another object": {managerYAML + "---\nkind: Role\nmetadata: {name: r}\nrules: []\n", "it changes Role//r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, with := managerYAML, test.with

@@ -11,17 +11,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Component is a component of kustomize that is a value of the chart.
+// Component is a kustomize component that is a value of the chart.
 type Component struct {
-	// Value is its name below components in the chart's values.
+	// Value is its name below components in the values.
 	Value string
-	// Folder is where it is, below config.
+	// Folder is its folder below config.
 	Folder string
-	// What it does, in a few words.
+	// Description says what it does in a few words.
 	Description string
 }
 
-// Components are all of them. A folder of config/components that is not here fails a test.
+// Components are all components. A test fails if a folder of config/components is missing
+// here.
 var Components = []Component{
 	{"highAvailability", "components/high-availability", "replicas on nodes of their own, always"},
 	{"priorityClass", "components/priority-class", "system-cluster-critical for Berth's pods"},
@@ -47,12 +48,13 @@ func (o object) field(path ...string) string {
 	return text
 }
 
-// id names an object among others.
+// id identifies an object.
 func (o object) id() string {
 	return o.field("kind") + "/" + o.field("metadata", "namespace") + "/" + o.field("metadata", "name")
 }
 
-// build is what kustomize makes of config/default with components, folders of config.
+// build returns the objects that kustomize builds from config/default with components, which
+// are folders below config.
 func build(components []string) ([]object, error) {
 	if err := os.MkdirAll("bin", 0o755); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Chart writes the Helm chart charts/berth from config/, so that the two cannot differ:
-// what config/default applies is what the chart renders with its default values, and each
-// component of kustomize is a value. go run ./tools/chart, in the root of the module.
+// Command chart writes the Helm chart charts/berth from config/, so that the two cannot
+// differ: with its default values, the chart renders the objects of config/default, and each
+// kustomize component is a value. Run it in the root of the module: go run ./tools/chart
 package main
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/berthdev/berth/config"
 )
 
-// rest makes the files that are not objects: Chart.yaml, the values and their schema, the
-// Deployment, and the notes.
+// addOtherFiles adds the files that are not objects: Chart.yaml, the values and their
+// schema, the Deployment, and the notes.
 func (c *chart) addOtherFiles() error {
 	version, err := os.ReadFile("VERSION")
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *chart) addDeployment() error {
 	return nil
 }
 
-// values are the defaults: those of config/default.
+// values returns the default values: those of config/default.
 func (c *chart) values() (string, error) {
 	of := container(c.manager)
 	repository, tag, _ := strings.Cut(of["image"].(string), ":")
@@ -146,7 +146,7 @@ func (c *chart) values() (string, error) {
 	return b.String(), nil
 }
 
-// production are the values with which the chart is config/production.
+// productionValues returns the values with which the chart is config/production.
 func productionValues() (string, error) {
 	text, err := os.ReadFile(filepath.Join("config", "production", "kustomization.yaml"))
 	if err != nil {
@@ -162,7 +162,7 @@ func productionValues() (string, error) {
 	for _, folder := range kustomization.Components {
 		at := slices.IndexFunc(Components, func(c Component) bool { return "../"+c.Folder == folder })
 		if at < 0 {
-			return "", fmt.Errorf("config/production: %s is no value of the chart: add it to Components", folder)
+			return "", fmt.Errorf("config/production: %s is not a value of the chart: add it to Components", folder)
 		}
 		out += "  " + Components[at].Value + ": true\n"
 	}
@@ -171,7 +171,7 @@ func productionValues() (string, error) {
 
 type fields = map[string]any
 
-// schema is what the values may be. A value that is not there is refused.
+// schema returns the schema of the values. It rejects unknown values.
 func schema() any {
 	text := fields{"type": "string"}
 	closed := func(properties fields) fields {

@@ -1,5 +1,5 @@
-// Flags writes docs/reference/flags.md from the code that reads the flags:
-// go run ./tools/flags, in the root of the module.
+// Command flags writes docs/reference/flags.md from the code that defines the flags. Run it
+// in the root of the module: go run ./tools/flags
 package main
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/berthdev/berth/operator"
 )
 
-// page is where the reference is, below the root.
+// page is the path of the reference below the root.
 var page = filepath.Join("docs", "reference", "flags.md")
 
 const pageHeader = `# Flags
 
-Generated from the code by ` + "`make generate`" + `: every flag of the manager, as ` + "`manager --help`" + ` tells.
-A value that cannot be is refused at the start, with the flag's name and what would be
-right. What a SchedulingProfile says is no flag: it is in the
+Generated from the code by ` + "`make generate`" + `: every flag of the manager, as in ` + "`manager --help`" + `.
+The manager does not start with an invalid value; the error names the flag and the valid
+values. Settings of a SchedulingProfile are not flags: see the
 [reference of the resources](api.md).
 
-| flag | default | what it says |
+| flag | default | description |
 |---|---|---|
 `
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// recipe says how one image is made: one binary on the base layout.
+// recipe describes an image: one binary on the base layout.
 type recipe struct {
-	// build is the shell command that compiles the binary, and built the path that
-	// it writes to. Both are empty for images that no Dockerfile describes.
+	// build is the shell command that compiles the binary, and built the path that it writes to.
+	// Both are empty for images without a Dockerfile.
 	build, built string
 	// binary is the path of the binary in the image.
 	binary string
@@ -18,13 +18,12 @@ type recipe struct {
 	entrypoint []string
 }
 
-// base is the one base image whose layout image.go knows.
+// base is the only base image whose layout image.go writes.
 const base = "gcr.io/distroless/static-debian12:nonroot"
 
-// parseDockerfile reads Berth's Dockerfile: a stage that compiles with one RUN … go
-// build, and a last stage that copies the binary onto the base image. It returns an
-// error for each instruction that it does not know, so that a change of the Dockerfile
-// cannot be missed.
+// parseDockerfile reads the Dockerfile of Berth: a stage that compiles with one RUN … go
+// build, and a final stage that copies the binary onto the base image. It returns an error
+// for every unknown instruction, so that a change of the Dockerfile is noticed.
 func parseDockerfile(text string) (recipe, error) {
 	var r recipe
 	stage, from := 0, ""
@@ -78,8 +77,8 @@ func instructions(text string) []string {
 	return all
 }
 
-// buildStage takes the command that compiles. Its other instructions prepare the
-// sources, which lie in the repository here.
+// buildStage reads an instruction of the build stage. Instructions other than the command
+// that compiles prepare the sources, which are in the repository here.
 func (r *recipe) buildStage(verb, rest string) error {
 	switch verb {
 	case "WORKDIR", "COPY", "ARG":

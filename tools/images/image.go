@@ -16,12 +16,11 @@ import (
 
 const (
 	nonroot = 65532
-	// certificates is where the base image has the certificate authorities, and
-	// where Debian has them.
+	// certificates is the path of the certificate authorities in the base image and in Debian.
 	certificates = "/etc/ssl/certs/ca-certificates.crt"
 )
 
-// entry is one file or folder of a layer.
+// entry is a file or folder of a layer.
 type entry struct {
 	path    string
 	mode    int64
@@ -29,8 +28,8 @@ type entry struct {
 	content []byte // nil for a folder
 }
 
-// baseLayout returns the files of the base image, distroless static for the user
-// nonroot: no shell, no package manager, and what a static binary reads.
+// baseLayout returns the files of the base image, distroless static for the user nonroot: no
+// shell, no package manager, only the files that a static binary reads.
 func baseLayout() []entry {
 	passwd := "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"
 	group := "root:x:0:\nnobody:x:65534:\ntty:x:5:\nstaff:x:50:\nnonroot:x:65532:\n"
@@ -42,15 +41,15 @@ func baseLayout() []entry {
 		{path: "/home", mode: 0o755}, {path: "/home/nonroot", mode: 0o700, owner: nonroot},
 		{path: "/root", mode: 0o700}, {path: "/tmp", mode: 0o1777}, {path: "/var", mode: 0o755}, {path: "/var/tmp", mode: 0o1777},
 	}
-	// A machine without certificates makes an image without them: nothing in
-	// these images connects to anything but the API server, which has its own.
+	// On a machine without certificates, the image has none: programs in these images connect
+	// only to the API server, which has its own.
 	if text, err := os.ReadFile(certificates); err == nil {
 		entries = append(entries, entry{path: certificates, mode: 0o644, content: text})
 	}
 	return entries
 }
 
-// layer returns entries as one layer, with fixed times: equal contents have equal
+// layer returns entries as one layer with fixed times, so that equal contents have equal
 // digests.
 func layer(entries []entry) (v1.Layer, error) {
 	var buffer bytes.Buffer

@@ -1,5 +1,5 @@
-// Metrics writes docs/reference/metrics.md from the code that makes the metrics:
-// go run ./tools/metrics, in the root of the module.
+// Command metrics writes docs/reference/metrics.md from the code that defines the metrics.
+// Run it in the root of the module: go run ./tools/metrics
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// page is where the reference is, below the root.
+// page is the path of the reference below the root.
 var page = filepath.Join("docs", "reference", "metrics.md")
 
 func main() {

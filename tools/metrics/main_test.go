@@ -28,31 +28,31 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 }
 
 func TestMetricsInFile(t *testing.T) {
-	for sentence, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		code, want string // the row, or the error
 	}{
 		"a histogram and its buckets": {
 			`var a = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "berth_a", Help: "[ALPHA] A.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 3)}, []string{"x", "y"})`,
 			"| `berth_a` | histogram | `x`, `y` | ALPHA | A. Buckets: 0.001, each 2 times the one before, to 0.004. |\n",
 		},
-		"what a collector makes": {
+		"a metric of a collector": {
 			`var a = prometheus.NewDesc("scheduler_a", "[STABLE] A.", []string{"x"}, nil)
 			func f() { prometheus.MustNewConstMetric(a, prometheus.CounterValue, 1, "x") }`,
 			"| `scheduler_a` | counter | `x` | STABLE | A. |\n",
 		},
-		"what a collector makes elsewhere": {
+		"a Desc without a metric in its file": {
 			`var a = prometheus.NewDesc("scheduler_a", "[STABLE] A.", []string{"x"}, nil)`,
-			"a: nothing in its file is made by it",
+			"a: no metric in its file is created with it",
 		},
 		"a help without a stability": {
 			`var a = prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_a", Help: "A."})`,
 			`berth_a: its help "A." must be a stability in brackets and whole sentences`,
 		},
-		"options from elsewhere": {
-			`var a = prometheus.NewCounter(options)`, "a: its options are not written where it is made",
+		"options that are not a literal": {
+			`var a = prometheus.NewCounter(options)`, "a: its options are not a literal",
 		},
 	} {
-		t.Run(sentence, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\n"+c.code, 0)
 			if err != nil {
 				t.Fatal(err)

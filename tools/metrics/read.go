@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// metric is what the code says of one.
+// metric is a metric as the code defines it.
 type metric struct {
 	name, kind, help string
 	labels           []string
-	// buckets is how a histogram's are made, as Go's arguments; nil: it has none.
+	// buckets are the arguments of ExponentialBuckets of a histogram; nil for other metrics.
 	buckets []float64
 }
 
-// rooms are where metrics are made.
+// metricFolders are the folders with code that defines metrics.
 var metricFolders = []string{"scheduler", "controllers", "operator"}
 
-// kinds are the constructors, and what they make.
+// constructorKinds are the constructors and the kinds of metrics that they create.
 var constructorKinds = map[string]string{
 	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge",
 	"NewHistogram": "histogram", "NewHistogramVec": "histogram",
 }
 
-// read finds the metrics that code below root makes.
+// readMetrics returns the metrics that code below root defines.
 func readMetrics(root string) ([]metric, error) {
 	var all []metric
-	for _, room := range metricFolders {
-		err := filepath.WalkDir(filepath.Join(root, room), func(path string, d fs.DirEntry, err error) error {
+	for _, folder := range metricFolders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -54,8 +54,8 @@ func readMetrics(root string) ([]metric, error) {
 	return all, nil
 }
 
-// inFile finds those of one file. A Desc must be used in the file in which it is
-// made: there is said what kind it is.
+// metricsInFile returns the metrics of one file. A Desc must be used in the file that
+// defines it, since its kind is read from there.
 func metricsInFile(file *ast.File) (found []metric, err error) {
 	collected := descKinds(file)
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -87,7 +87,7 @@ func metricsInFile(file *ast.File) (found []metric, err error) {
 	return found, err
 }
 
-// ofPrometheus returns the call of one of the client's functions, and its name.
+// prometheusCall returns the call of a function of the Prometheus client, and its name.
 func prometheusCall(e ast.Expr) (call *ast.CallExpr, function string) {
 	call, isCall := e.(*ast.CallExpr)
 	if !isCall {
@@ -101,7 +101,8 @@ func prometheusCall(e ast.Expr) (call *ast.CallExpr, function string) {
 	return nil, ""
 }
 
-// kindsOfDescs says by a Desc's name what is made by it.
+// descKinds returns the kinds of metrics that are created with each Desc, by name of the
+// variable.
 func descKinds(file *ast.File) map[string]string {
 	kinds := map[string]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -121,12 +122,12 @@ func descKinds(file *ast.File) map[string]string {
 	return kinds
 }
 
-// made reads a call of NewCounterVec and the like.
+// readConstructor reads a call of NewCounterVec and similar functions.
 func readConstructor(call *ast.CallExpr, kind string) (m metric, err error) {
 	m.kind = kind
 	options, ok := call.Args[0].(*ast.CompositeLit)
 	if !ok {
-		return m, fmt.Errorf("its options are not written where it is made")
+		return m, fmt.Errorf("its options are not a literal")
 	}
 	for _, element := range options.Elts {
 		field := element.(*ast.KeyValueExpr)
@@ -138,7 +139,7 @@ func readConstructor(call *ast.CallExpr, kind string) (m metric, err error) {
 		case "Buckets":
 			m.buckets, err = exponentialBuckets(field.Value)
 		default:
-			err = fmt.Errorf("its %s is not understood", field.Key)
+			err = fmt.Errorf("its %s is not supported", field.Key)
 		}
 		if err != nil {
 			return m, err
@@ -150,10 +151,10 @@ func readConstructor(call *ast.CallExpr, kind string) (m metric, err error) {
 	return m, err
 }
 
-// described reads a call of NewDesc.
+// readDesc reads a call of NewDesc.
 func readDesc(call *ast.CallExpr, kind string) (m metric, err error) {
 	if m.kind = kind; kind == "" {
-		return m, fmt.Errorf("nothing in its file is made by it")
+		return m, fmt.Errorf("no metric in its file is created with it")
 	}
 	if m.name, err = stringLiteral(call.Args[0]); err != nil {
 		return m, err
@@ -169,13 +170,13 @@ func stringLiteral(e ast.Expr) (string, error) {
 	if literal, ok := e.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 		return strconv.Unquote(literal.Value)
 	}
-	return "", fmt.Errorf("a text is not written where it is used")
+	return "", fmt.Errorf("a text is not a literal")
 }
 
 func stringLiterals(e ast.Expr) (all []string, err error) {
 	list, ok := e.(*ast.CompositeLit)
 	if !ok {
-		return nil, fmt.Errorf("its labels are not written where it is made")
+		return nil, fmt.Errorf("its labels are not a literal")
 	}
 	for _, element := range list.Elts {
 		label, err := stringLiteral(element)
@@ -187,7 +188,7 @@ func stringLiterals(e ast.Expr) (all []string, err error) {
 	return all, nil
 }
 
-// exponential reads start, factor and count of ExponentialBuckets.
+// exponentialBuckets reads start, factor and count of ExponentialBuckets.
 func exponentialBuckets(e ast.Expr) (numbers []float64, err error) {
 	call, function := prometheusCall(e)
 	if function != "ExponentialBuckets" {
@@ -196,7 +197,7 @@ func exponentialBuckets(e ast.Expr) (numbers []float64, err error) {
 	for _, argument := range call.Args {
 		literal, ok := argument.(*ast.BasicLit)
 		if !ok {
-			return nil, fmt.Errorf("its buckets are not written where it is made")
+			return nil, fmt.Errorf("its buckets are not literals")
 		}
 		number, err := strconv.ParseFloat(literal.Value, 64)
 		if err != nil {

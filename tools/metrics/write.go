@@ -11,20 +11,20 @@ import (
 
 const pageHeader = `# Metrics
 
-Generated from the code by ` + "`make generate`" + `: every metric that Berth makes itself.
-[metrics.md](../metrics.md) says how to scrape them and how they stand to
-kube-scheduler's.
+Generated from the code by ` + "`make generate`" + `: every metric of Berth itself.
+[metrics.md](../metrics.md) says how to scrape them and how they relate to those of
+kube-scheduler.
 
-Those named ` + "`scheduler_*`" + ` have kube-scheduler's name, labels, buckets and stability;
-those named ` + "`berth_*`" + ` may change from one release to the next as long as they are ALPHA.
-What is served besides is made by controller-runtime, client-go and the Go runtime:
+Metrics named ` + "`scheduler_*`" + ` have kube-scheduler's name, labels, buckets and stability;
+those named ` + "`berth_*`" + ` may change from one release to the next while they are ALPHA.
+Other metrics are from controller-runtime, client-go and the Go runtime:
 ` + "`controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*`, `go_*`, `process_*`" + `.
 `
 
-// stabilities are what a help text may begin with.
+// stabilities matches the beginning of a help text.
 var stabilities = regexp.MustCompile(`^\[(ALPHA|BETA|STABLE)\] (.+\.)$`)
 
-// reference is the page about the metrics that code below root makes.
+// reference returns the page about the metrics that code below root defines.
 func reference(root string) (string, error) {
 	all, err := readMetrics(root)
 	if err != nil {
@@ -37,13 +37,13 @@ func reference(root string) (string, error) {
 		{"scheduler_", "As kube-scheduler's"},
 		{"berth_", "Berth's own"},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | stability | what it is |\n|---|---|---|---|---|\n", part.title)
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | stability | description |\n|---|---|---|---|---|\n", part.title)
 		for i, m := range all {
 			if !strings.HasPrefix(m.name, part.prefix) {
 				continue
 			}
 			if i > 0 && all[i-1].name == m.name {
-				return "", fmt.Errorf("%s is made twice", m.name)
+				return "", fmt.Errorf("%s is defined twice", m.name)
 			}
 			row, err := m.row()
 			if err != nil {
@@ -74,7 +74,7 @@ func (m metric) row() (string, error) {
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, labels, help[1], what), nil
 }
 
-// bounds says what start, factor and count make.
+// bucketsText describes the buckets by start, factor and count.
 func bucketsText(b []float64) string {
 	start, factor, count := b[0], b[1], b[2]
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }

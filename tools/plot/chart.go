@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// chart is some curves over the same axis.
+// chart is a set of curves with common axes.
 type chart struct {
 	title, x, y string
 	curves      []curve
@@ -18,10 +18,10 @@ type curve struct {
 	points plotter.XYs
 }
 
-// The size of a picture.
+// width and height are the size of a picture.
 const width, height = 7 * vg.Inch, 4 * vg.Inch
 
-// save draws the chart, with both axes in powers of ten: sides differ by
+// save draws the chart. Both axes are logarithmic, since values differ by factors of
 // hundreds.
 func (c chart) save(path string) error {
 	p := plot.New()

@@ -1,9 +1,8 @@
-// Command plot draws what runs of make bench measured, as SVG, and puts their
-// tables into the page that shows them:
+// Command plot draws the results of make bench as SVG, and writes their tables into a page:
 //
 //	go run . --page ../../docs/performance.md --svg ../../docs/performance ../../bin/bench-*.json
 //
-// The tables of a run are in a file beside its JSON that ends with .txt.
+// The tables of a run are in a file with the same name as its JSON and the extension .txt.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 
 func drawAll(runs []string, page, svg string) error {
 	if len(runs) == 0 {
-		return errors.New("no run is named: give the JSON that make bench wrote")
+		return errors.New("no run given: the arguments must be JSON files of make bench")
 	}
 	var r report
 	var tables [][]byte
@@ -58,16 +57,16 @@ func drawAll(runs []string, page, svg string) error {
 	return insertTables(page, tables)
 }
 
-// The marks between which a page shows the tables of a run.
+// beginMark and endMark enclose the tables in the page.
 const beginMark, endMark = "<!-- run: begin -->", "<!-- run: end -->"
 
-// pictures are the curves, as the page shows them.
+// imageLinks are the links to the curves in the page.
 const imageLinks = `![pods a second by nodes](performance/nodes.svg)
 
 ![latency by load](performance/latency.svg)
 `
 
-// insert replaces what stands between the marks.
+// insertTables replaces the text between the marks.
 func insertTables(page string, tables [][]byte) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
@@ -76,7 +75,7 @@ func insertTables(page string, tables [][]byte) error {
 	before, rest, found := bytes.Cut(old, []byte(beginMark))
 	_, after, ended := bytes.Cut(rest, []byte(endMark))
 	if !found || !ended {
-		return fmt.Errorf("%s: needs the lines %s and %s", page, beginMark, endMark)
+		return fmt.Errorf("%s: must contain the lines %s and %s", page, beginMark, endMark)
 	}
 	var next bytes.Buffer
 	fmt.Fprintf(&next, "%s%s\n", before, beginMark)

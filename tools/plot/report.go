@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// report is what is drawn of the JSON that runs of make bench write.
+// report has the fields of the JSON of make bench that are drawn.
 type report struct {
 	Steps []struct {
 		Nodes int `json:"nodes"`
@@ -31,7 +31,7 @@ type report struct {
 	} `json:"process"`
 }
 
-// add puts what another run measured to it.
+// add adds the results of another run.
 func (r *report) add(content []byte) error {
 	var other report
 	if err := json.Unmarshal(content, &other); err != nil {
@@ -41,7 +41,8 @@ func (r *report) add(content []byte) error {
 	return nil
 }
 
-// overNodes is how many pods a second each algorithm decides, by nodes.
+// podsPerSecondByNodes returns how many pods a second each algorithm schedules, by number of
+// nodes.
 func (r *report) podsPerSecondByNodes() chart {
 	curves := map[string]plotter.XYs{}
 	for _, step := range r.Steps {
@@ -58,7 +59,7 @@ func (r *report) podsPerSecondByNodes() chart {
 	return chart{"The algorithm alone, basic: pods a second", "nodes", "pods a second", sortedCurves(curves)}
 }
 
-// overLoad is how long a pod waits for its node, by pods a second.
+// latencyByLoad returns the time from creation to bind, by pods a second.
 func (r *report) latencyByLoad() chart {
 	type key struct {
 		curve string
@@ -83,7 +84,7 @@ func (r *report) latencyByLoad() chart {
 	return chart{"Whole processes, basic: from creation to bind", "pods created a second", "milliseconds", sortedCurves(curves)}
 }
 
-// ordered are the curves by name, each from left to right.
+// sortedCurves returns the curves sorted by name, with sorted points.
 func sortedCurves(curves map[string]plotter.XYs) (all []curve) {
 	for _, name := range slices.Sorted(maps.Keys(curves)) {
 		slices.SortFunc(curves[name], func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })

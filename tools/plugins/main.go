@@ -1,7 +1,6 @@
-// Plugins writes what the code says of each built-in plugin into its page,
-// docs/plugins/NAME.md, and the list of them into docs/plugins/README.md:
-// go run ./tools/plugins, in the root of the module. The rest of a page is written
-// by hand.
+// Command plugins writes the generated part of the page of each built-in plugin,
+// docs/plugins/NAME.md, and the table in docs/plugins/README.md. The other parts of a page
+// are written by hand. Run it in the root of the module: go run ./tools/plugins
 package main
 
 import (
@@ -11,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// folder is where the pages are, below the root.
+// folder is the folder of the pages below the root.
 var folder = filepath.Join("docs", "plugins")
 
 func main() {

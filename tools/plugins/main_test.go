@@ -27,8 +27,7 @@ func TestThePagesAreUpToDate(t *testing.T) {
 	}
 }
 
-// What the code cannot say is written by hand: what an argument is for, and how
-// the plugin is named in a profile.
+// The use of an argument and an example of a profile are written by hand.
 func TestEachArgumentIsDocumented(t *testing.T) {
 	all, err := readPlugins(t.Context(), root)
 	if err != nil {
@@ -39,14 +38,14 @@ func TestEachArgumentIsDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, byHand, _ := strings.Cut(string(page), endMark)
+		_, manual, _ := strings.Cut(string(page), endMark)
 		for _, field := range p.fields {
-			if !strings.Contains(byHand, "| `"+field) {
-				t.Errorf("%s.md: no row of a table says what `%s` is", p.name, field)
+			if !strings.Contains(manual, "| `"+field) {
+				t.Errorf("%s.md: no row of a table describes `%s`", p.name, field)
 			}
 		}
-		if !strings.Contains(byHand, "kind: SchedulingProfile") {
-			t.Errorf("%s.md: shows no profile with it", p.name)
+		if !strings.Contains(manual, "kind: SchedulingProfile") {
+			t.Errorf("%s.md: has no example of a profile", p.name)
 		}
 	}
 }

@@ -24,22 +24,21 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
-// plugin is what the code says of one.
+// plugin is what the code says about a plugin.
 type plugin struct {
 	name     string
 	points   []framework.Point
-	optional bool // no profile runs it that does not name it
+	optional bool // only profiles that name it run it
 	weight   int32
-	// fields are its arguments, and defaults what they are when they are left out,
-	// as YAML; nil where it takes none.
+	// fields are the arguments, and defaults their default values as YAML; nil if it has none.
 	fields   []string
 	defaults []byte
-	// reasons are what it says when it refuses a node, and wakes the events that
-	// it asks for.
+	// reasons are the reasons with which it rejects a node, requeueEvents the events that
+	// requeue its pods.
 	reasons, requeueEvents []string
 }
 
-// read asks the code about every built-in plugin; root is the module's folder.
+// readPlugins returns all built-in plugins; root is the folder of the module.
 func readPlugins(ctx context.Context, root string) ([]plugin, error) {
 	registry := plugins.InTree()
 	wakes, err := requeueEventsOf(ctx, registry)
@@ -52,7 +51,7 @@ func readPlugins(ctx context.Context, root string) ([]plugin, error) {
 		p := plugin{name: name, points: registration.Points, optional: !compile.IsDefault(name), requeueEvents: wakes[name]}
 		for _, entry := range compile.DefaultPlugins() {
 			if entry.Name == name && registration.Implements(framework.Score) {
-				p.weight = max(entry.Weight, 1) // as compile has it where none is given
+				p.weight = max(entry.Weight, 1) // the default of compile
 			}
 		}
 		if p.reasons, err = reasonsOf(root, registration); err != nil {
@@ -68,8 +67,8 @@ func readPlugins(ctx context.Context, root string) ([]plugin, error) {
 	return all, nil
 }
 
-// wakesOf are the events that the plugins ask for, by name, when all of them run
-// as they are by default.
+// requeueEventsOf returns the events that the plugins register with default arguments, by
+// plugin.
 func requeueEventsOf(ctx context.Context, registry framework.Registry) (map[string][]string, error) {
 	all := &v1alpha1.SchedulingProfile{}
 	all.Name, all.Spec.Plugins = "all", &v1alpha1.Plugins{}
@@ -80,7 +79,7 @@ func requeueEventsOf(ctx context.Context, registry framework.Registry) (map[stri
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: all, Registry: registry})
 	if rejection != nil {
-		return nil, fmt.Errorf("a profile with every plugin is refused: %s", rejection.Message())
+		return nil, fmt.Errorf("a profile with every plugin is rejected: %s", rejection.Message())
 	}
 	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: blueprint, Registry: registry})
 	if err != nil {
@@ -97,7 +96,7 @@ func requeueEventsOf(ctx context.Context, registry framework.Registry) (map[stri
 	return profile.RequeueEvents(hints), nil
 }
 
-// readArguments notes the fields of the plugin's arguments and their defaults.
+// readArguments sets the fields of the arguments and their defaults.
 func (p *plugin) readArguments(registration framework.Registration) error {
 	args := registration.NewArgs()
 	if registration.Default != nil {
@@ -121,11 +120,11 @@ func (p *plugin) readArguments(registration framework.Registration) error {
 	return err
 }
 
-// verbs are what a reason has in place of names.
+// formatVerbs replaces format verbs in a reason.
 var formatVerbs = strings.NewReplacer("%q", "…", "%s", "…")
 
-// reasonsOf are the constants that begin with reason in the folder of a plugin
-// that filters.
+// reasonsOf returns the constants whose names begin with reason, in the folder of a Filter
+// plugin.
 func reasonsOf(root string, registration framework.Registration) ([]string, error) {
 	if !registration.Implements(framework.Filter) {
 		return nil, nil

@@ -15,8 +15,8 @@ const (
 	endMark   = "<!-- from the code: end -->\n"
 )
 
-// fresh returns the pages as they should be, by path. The error names a plugin
-// without a page, and a page without a place for what the code says.
+// generatePages returns the pages with their generated parts, by path. The error names a
+// plugin without a page, or a page without the marks.
 func generatePages(ctx context.Context, root string) (map[string]string, error) {
 	all, err := readPlugins(ctx, root)
 	if err != nil {
@@ -31,7 +31,7 @@ func generatePages(ctx context.Context, root string) (map[string]string, error) 
 	return pages, replaceGenerated(pages, filepath.Join(root, folder, "README.md"), indexTable(all))
 }
 
-// replace puts text between the marks of a page.
+// replaceGenerated replaces the text between the marks of a page.
 func replaceGenerated(pages map[string]string, path, text string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -40,13 +40,13 @@ func replaceGenerated(pages map[string]string, path, text string) error {
 	before, rest, opened := strings.Cut(string(page), beginMark)
 	_, after, closed := strings.Cut(rest, endMark)
 	if !opened || !closed {
-		return fmt.Errorf("%s: no lines %q and %q for what the code says", path, beginMark, endMark)
+		return fmt.Errorf("%s: no lines %q and %q for the generated part", path, beginMark, endMark)
 	}
 	pages[path] = before + beginMark + text + endMark + after
 	return nil
 }
 
-// facts is what the code says of a plugin.
+// table returns the generated part of a page.
 func (p plugin) table() string {
 	var text strings.Builder
 	row := func(what, is string) { fmt.Fprintf(&text, "| %s | %s |\n", what, is) }
@@ -59,13 +59,13 @@ func (p plugin) table() string {
 		row("Arguments", codeList(p.fields))
 	}
 	if len(p.reasons) > 0 {
-		row("Why it refuses a node", codeList(p.reasons))
+		row("Reasons to reject a node", codeList(p.reasons))
 	}
 	if len(p.requeueEvents) > 0 {
-		row("What wakes its pods", codeList(p.requeueEvents))
+		row("Events that requeue its pods", codeList(p.requeueEvents))
 	}
 	if len(p.fields) > 0 {
-		text.WriteString("\nArguments that are left out:\n\n")
+		text.WriteString("\nDefault arguments:\n\n")
 		fmt.Fprintf(&text, "```yaml args %s\n%s```\n", p.name, p.defaults)
 	}
 	return text.String()
@@ -82,7 +82,7 @@ func (p plugin) pointNames() string {
 func (p plugin) defaultText() string {
 	switch {
 	case p.optional:
-		return "no: a profile has to name it"
+		return "no: a profile must enable it"
 	case p.weight > 0:
 		return fmt.Sprintf("yes, with weight %d", p.weight)
 	}
@@ -97,10 +97,10 @@ func codeList(all []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// index is the list of all plugins, in the order of their names.
+// indexTable returns the table of all plugins, sorted by name.
 func indexTable(all []plugin) string {
 	var text strings.Builder
-	text.WriteString("| plugin | refuses | scores | arguments | default |\n|---|---|---|---|---|\n")
+	text.WriteString("| plugin | filters | scores | arguments | default |\n|---|---|---|---|---|\n")
 	for _, p := range all {
 		has := func(yes bool) string {
 			if yes {
@@ -111,7 +111,7 @@ func indexTable(all []plugin) string {
 		registration := framework.Registration{Points: p.points}
 		fmt.Fprintf(&text, "| [%s](%s.md) | %s | %s | %s | %s |\n", p.name, p.name,
 			has(registration.Implements(framework.Filter) || registration.Implements(framework.PreEnqueue)),
-			has(registration.Implements(framework.Score)), has(len(p.fields) > 0), strings.TrimSuffix(p.defaultText(), ": a profile has to name it"))
+			has(registration.Implements(framework.Score)), has(len(p.fields) > 0), strings.TrimSuffix(p.defaultText(), ": a profile must enable it"))
 	}
 	return text.String()
 }

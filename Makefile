@@ -94,29 +94,29 @@ test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 
 .PHONY: oracle
 oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 more in clusters so full that pods preempt, 1,000 configurations converted there and back, and what they covered; half an hour.
-	cd test/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -crowded 200000 -played 1000
+	cd test/exactness/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -crowded 200000 -played 1000
 
 .PHONY: sim
 sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
-	go test ./test/sim -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
+	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
 
 .PHONY: mutants
 mutants: ## Plant each fault of scheduler/fault and see that its tests find it. MUTANTS="Name,Name" plants some.
-	go run ./test/mutants $(if $(MUTANTS),--only $(MUTANTS))
+	go run ./test/simulation/mutations $(if $(MUTANTS),--only $(MUTANTS))
 
 .PHONY: tracing
 tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Collector; compiling that takes minutes, once.
-	go vet -tags tracing ./test/tracing
-	cd test/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../bin/collector .
-	go test -tags tracing -count=1 -timeout 20m ./test/tracing -v -ginkgo.v
+	go vet -tags tracing ./test/observability/tracing
+	cd test/observability/tracing/collector && go vet -tags tracing . && go build -tags tracing -ldflags=-w -o ../../../../bin/collector .
+	go test -tags tracing -count=1 -timeout 20m ./test/observability/tracing -v -ginkgo.v
 
 # Outside the repository, all of whose Go files are read by what generates and formats.
 PORTED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/berth/scheduler-plugins
 
 .PHONY: scheduler-plugins
 scheduler-plugins: controlplane ## SIG Scheduling's plugins, kubernetes-sigs/scheduler-plugins, in Berth, each with the configuration that it publishes; compiling them takes minutes, once.
-	cd test/schedulerplugins && go vet -tags schedulerplugins ./port && go run -tags schedulerplugins ./port $(PORTED)
-	cd test/schedulerplugins && go test -tags schedulerplugins -modfile=$(PORTED).mod -count=1 -timeout 20m -v .
+	cd test/integration/schedulerplugins && go vet -tags schedulerplugins ./port && go run -tags schedulerplugins ./port $(PORTED)
+	cd test/integration/schedulerplugins && go test -tags schedulerplugins -modfile=$(PORTED).mod -count=1 -timeout 20m -v .
 
 .PHONY: real-node
 real-node: ## Berth's image on a real kubelet and containerd, as root on Debian. FOCUS=… runs some specs, KEEP=1 leaves the cluster running.
@@ -127,11 +127,11 @@ real-node: ## Berth's image on a real kubelet and containerd, as root on Debian.
 .PHONY: bench
 bench: controlplane ## The tables of speed against kube-scheduler and the null binder, and the gap between binds at a restart. BENCH_ARGS are its flags: --help.
 	go run ./test/perf $(BENCH_ARGS)
-	go run ./test/restarts $(RESTARTS_ARGS)
+	go run ./test/handover/restarts $(RESTARTS_ARGS)
 
 .PHONY: bench-restarts
 bench-restarts: controlplane ## For how long no pod is bound when the leader is replaced, 20 times under a stream of pods; nothing is lost. Part of bench.
-	go run ./test/restarts $(RESTARTS_ARGS)
+	go run ./test/handover/restarts $(RESTARTS_ARGS)
 
 .PHONY: bench-smoke
 bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anything is.
@@ -173,16 +173,16 @@ NODES ?= 5000
 PODS ?= 5000
 .PHONY: soak
 soak: controlplane ## A crowd of pods on a real API server while the profile changes: nothing lost. NODES=5000 PODS=5000. HANDOVERS=100 or KILLS=100: leaders lose their place instead. BACKLOG=12000 FRESH=0: one does, over pods that fit nowhere
-	go run ./test/soak $(if $(BACKLOG),--backlog=$(BACKLOG) --fresh=$(or $(FRESH),0),) $(if $(HANDOVERS)$(KILLS),--handovers=$(or $(HANDOVERS),0) --kills=$(or $(KILLS),0),--nodes=$(NODES) --pods=$(PODS)) $(SOAK_ARGS)
+	go run ./test/handover/soak $(if $(BACKLOG),--backlog=$(BACKLOG) --fresh=$(or $(FRESH),0),) $(if $(HANDOVERS)$(KILLS),--handovers=$(or $(HANDOVERS),0) --kills=$(or $(KILLS),0),--nodes=$(NODES) --pods=$(PODS)) $(SOAK_ARGS)
 
 .PHONY: explained
 explained: PODS := 10000
 explained: controlplane ## So many pods wait at once: each is explained in the end, by at most twenty writes a second. PODS=10000, ten minutes
-	go test ./test/explained -v -timeout 0 -args -pods $(PODS)
+	go test ./test/perf/explanations -v -timeout 0 -args -pods $(PODS)
 
 .PHONY: bench-swaps
 bench-swaps: controlplane ## A stream of pods at half the rate that Berth reaches, with and without 200 changes of its profile beside it.
-	go run ./test/soak --nodes=1000 --kwok=false --pods=5000 --swaps=200 --stream=40s --rounds=3 $(SOAK_ARGS)
+	go run ./test/handover/soak --nodes=1000 --kwok=false --pods=5000 --swaps=200 --stream=40s --rounds=3 $(SOAK_ARGS)
 
 OLDER ?= 1.35 1.36
 .PHONY: older
@@ -201,11 +201,11 @@ release-snapshot: ## Everything that a release is made of but the image and the 
 
 .PHONY: olm-e2e
 olm-e2e: controlplane ## Install and upgrade the bundle through the Operator Lifecycle Manager, whose programs are built once.
-	olm=$$(tools/build-olm.sh) && go test ./test/olm -v -count=1 -timeout 60m -args -olm "$$olm"
+	olm=$$(tools/build-olm.sh) && go test ./test/install/olm -v -count=1 -timeout 60m -args -olm "$$olm"
 
 .PHONY: helm-e2e
 helm-e2e: controlplane ## Install, upgrade and roll back charts/berth by the real Helm, which is built once; hold what it renders to kustomize.
-	helm=$$(tools/build-helm.sh) && go test ./test/helm -v -count=1 -timeout 30m -args -helm "$$helm"
+	helm=$$(tools/build-helm.sh) && go test ./test/install/helm -v -count=1 -timeout 30m -args -helm "$$helm"
 
 ##@ The site
 

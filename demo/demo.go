@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 const (
@@ -130,7 +130,7 @@ func (s *demo) addNodes(ctx context.Context) error {
 
 func (s *demo) install(ctx context.Context) error {
 	if s.attachTo == "" {
-		install := filepath.Join(s.root, "test", "operator", "install")
+		install := filepath.Join(s.root, "test", "support", "operator", "install")
 		if _, err := s.cp.Kubectl(ctx, nil, "apply", "--server-side", "-k", install); err != nil {
 			return err
 		}

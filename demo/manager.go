@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 func (s *demo) buildManager(ctx context.Context) error {

@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // answerCases are the paths that result from one answer of A at one extension point.

@@ -24,9 +24,9 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/profile"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // testEnv is a Scheduler with real informers over a fake cluster, in virtual time, with one

@@ -19,8 +19,8 @@ import (
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // BenchmarkRefusal measures a failed attempt with 5,000 nodes, from the snapshot to the

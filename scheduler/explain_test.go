@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/explain"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // writeAll takes all due tasks from the explanation queue, as a writer without a rate limit.

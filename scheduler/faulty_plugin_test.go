@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/plugins/prioritysort"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // faultyPlugin is an out-of-tree plugin. For a pod with the label odd it panics or hangs at

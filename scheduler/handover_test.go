@@ -22,8 +22,8 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/leadership"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // farVersion is a resourceVersion that the test's cluster has not reached.

@@ -9,8 +9,8 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // grace returns a ShutdownContext that ends that long after the loop's context.

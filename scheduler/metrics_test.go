@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // metrics returns the scheduler's metrics by name{values}: counts, or gauge values.

@@ -17,8 +17,8 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // A status is written asynchronously, and may not be written at all: the pod must not lose

@@ -10,7 +10,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // podPath is what one attempt of a pod does in a cluster of two nodes, under a profile with

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // evictionCluster is a cluster whose pods have controllers: an evicted pod is created again

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // podOf returns a pod of another profile than p.

@@ -16,8 +16,8 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
-	"github.com/berthdev/berth/test/cells"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // labelRejecter is a plugin that rejects, at one extension point, the pods whose label names
@@ -105,9 +105,9 @@ func rejecterRegistry() framework.Registry {
 	}}
 	add := func(name string, as func(*labelRejecter) fwk.Plugin, points ...framework.Point) {
 		r[name] = framework.Registration{
-			Name: name, Points: points, NewArgs: func() runtime.Object { return &cells.Args{} },
+			Name: name, Points: points, NewArgs: func() runtime.Object { return &swapmatrix.Args{} },
 			New: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-				return as(&labelRejecter{name, args.(*cells.Args).Mark == "open"}), nil
+				return as(&labelRejecter{name, args.(*swapmatrix.Args).Mark == "open"}), nil
 			},
 		}
 	}
@@ -135,13 +135,13 @@ func (sortPlugin) Less(a, b fwk.QueuedEntityInfo) bool { return a.GetPriority() 
 func newRejecterCase(env *testEnv) *swapCase {
 	c := &swapCase{testEnv: env, profileStore: newProfileStore(), unblocked: make(chan struct{})}
 	s := &c.object.Spec
-	*s = cells.Spec{
+	*s = swapmatrix.Spec{
 		Base: v1alpha1.BaseNone, Plugins: &v1alpha1.Plugins{}, Queue: s.Queue,
 		PluginConfig:      []v1alpha1.PluginArguments{{Name: "Fits", ConfigRef: &v1alpha1.PluginConfigReference{Name: sharedConfig}}},
 		AllowedNamespaces: namespacesLabelled("default"),
 	}
 	c.configs[sharedConfig].Spec.Plugin = "Fits"
-	cells.Enable(&s.Plugins.MultiPoint, "Gate", "Ahead", "Fits", "Room", "Score", "Claims", "Permits", "Binds", "Sort", defaultbinder.Name)
+	swapmatrix.Enable(&s.Plugins.MultiPoint, "Gate", "Ahead", "Fits", "Room", "Score", "Claims", "Permits", "Binds", "Sort", defaultbinder.Name)
 	profileUser{c}.Edit(nil)
 	c.becomeLeader()
 	for pod, keeper := range map[string]string{"gated": "Gate", "fitsNowhere": "Fits.Gate2", "unclaimed": "Claims", "unpermitted": "Permits"} {
@@ -176,21 +176,21 @@ func (c *swapCase) triedPods() string {
 }
 
 // withoutPlugin removes a plugin.
-func withoutPlugin(name string) func(*cells.Spec) {
-	return func(s *cells.Spec) {
+func withoutPlugin(name string) func(*swapmatrix.Spec) {
+	return func(s *swapmatrix.Spec) {
 		s.Plugins.MultiPoint.Enabled = slices.DeleteFunc(s.Plugins.MultiPoint.Enabled, func(p v1alpha1.EnabledPlugin) bool { return p.Name == name })
 		s.PluginConfig = slices.DeleteFunc(s.PluginConfig, func(p v1alpha1.PluginArguments) bool { return p.Name == name })
 	}
 }
 
 // withPlugin adds a plugin.
-func withPlugin(name string) func(*cells.Spec) {
-	return func(s *cells.Spec) { cells.Enable(&s.Plugins.MultiPoint, name) }
+func withPlugin(name string) func(*swapmatrix.Spec) {
+	return func(s *swapmatrix.Spec) { swapmatrix.Enable(&s.Plugins.MultiPoint, name) }
 }
 
 // withArguments sets a plugin's arguments.
-func withArguments(name, mark string) func(*cells.Spec) {
-	return func(s *cells.Spec) {
-		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: name, Args: ptr.To(cells.Arguments(mark))})
+func withArguments(name, mark string) func(*swapmatrix.Spec) {
+	return func(s *swapmatrix.Spec) {
+		s.PluginConfig = append(s.PluginConfig, v1alpha1.PluginArguments{Name: name, Args: ptr.To(swapmatrix.Arguments(mark))})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/cells"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // Three pods are unschedulable, rejected at Filter, Reserve and Permit; one is gated, and one
@@ -18,13 +18,13 @@ import (
 func TestWhichPodsAChangeRequeues(t *testing.T) {
 	const none, another, all = "", "unclaimed unpermitted", "fitsNowhere gated unclaimed unpermitted"
 	for name, row := range map[string]struct {
-		change func(*cells.Spec)
+		change func(*swapmatrix.Spec)
 		tried  string
 	}{
 		"a PreEnqueue plugin is added":      {withPlugin("Gate2"), none},
 		"the PreEnqueue plugin is removed":  {withoutPlugin("Gate"), "gated"},
 		"the PreEnqueue plugin's arguments": {withArguments("Gate", "open"), "gated"},
-		"another QueueSort":                 {func(s *cells.Spec) { withoutPlugin("Sort")(s); withPlugin("Sort2")(s) }, none},
+		"another QueueSort":                 {func(s *swapmatrix.Spec) { withoutPlugin("Sort")(s); withPlugin("Sort2")(s) }, none},
 		"the QueueSort plugin's arguments":  {withArguments("Sort", "other"), none},
 		"a PreFilter plugin is added":       {withPlugin("Ahead2"), another},
 		"a Filter plugin is added":          {withPlugin("Fits2"), another},
@@ -34,7 +34,7 @@ func TestWhichPodsAChangeRequeues(t *testing.T) {
 		"the PostFilter plugin's arguments": {withArguments("Room", "other"), "fitsNowhere"},
 		"a Score plugin is added":           {withPlugin("Score2"), another},
 		"the Score plugin is removed":       {withoutPlugin("Score"), another},
-		"the Score plugin's weight":         {func(s *cells.Spec) { s.Plugins.MultiPoint.Enabled[4].Weight = ptr.To[int32](3) }, another},
+		"the Score plugin's weight":         {func(s *swapmatrix.Spec) { s.Plugins.MultiPoint.Enabled[4].Weight = ptr.To[int32](3) }, another},
 		"the Score plugin's arguments":      {withArguments("Score", "other"), another},
 		"a Reserve plugin is added":         {withPlugin("Claims2"), none},
 		"the Reserve plugin is removed":     {withoutPlugin("Claims"), "unclaimed"},
@@ -43,19 +43,19 @@ func TestWhichPodsAChangeRequeues(t *testing.T) {
 		"the Permit plugin is removed":      {withoutPlugin("Permits"), "unpermitted"},
 		"a PreBind plugin is added":         {withPlugin("Binds2"), none},
 		"the PreBind plugin is removed":     {withoutPlugin("Binds"), none},
-		"percentageOfNodesToScore":          {func(s *cells.Spec) { s.PercentageOfNodesToScore = 40 }, another},
-		"the initial backoff":               {func(s *cells.Spec) { s.Queue.InitialBackoffSeconds = ptr.To[int32](2) }, none},
-		"the maximum backoff":               {func(s *cells.Spec) { s.Queue.MaxBackoffSeconds = ptr.To[int32](90) }, none},
-		"the flush, where it is not due":    {func(s *cells.Spec) { s.Queue.FlushAfterSeconds = ptr.To[int32](86400) }, none},
-		"more namespaces":                   {func(s *cells.Spec) { s.AllowedNamespaces = namespacesLabelled("either") }, "elsewhere"},
-		"all namespaces":                    {func(s *cells.Spec) { s.AllowedNamespaces = v1alpha1.AllowedNamespaces{} }, "elsewhere"},
-		"fewer namespaces":                  {func(s *cells.Spec) { s.AllowedNamespaces = namespacesLabelled("none") }, none},
-		"topScores":                         {func(s *cells.Spec) { s.Decisions.TopScores = ptr.To[int32](1) }, none},
-		"history":                           {func(s *cells.Spec) { s.Decisions.History = ptr.To[int32](1) }, none},
-		"detail Nodes":                      {func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes }, "fitsNowhere " + another},
-		"explain None":                      {func(s *cells.Spec) { s.Decisions.Explain = v1alpha1.ExplainNone }, "fitsNowhere " + another},
-		"explain All":                       {func(s *cells.Spec) { s.Decisions.Explain = v1alpha1.ExplainAll }, none},
-		"activation":                        {func(s *cells.Spec) { s.Activation = v1alpha1.ActivationManual }, none},
+		"percentageOfNodesToScore":          {func(s *swapmatrix.Spec) { s.PercentageOfNodesToScore = 40 }, another},
+		"the initial backoff":               {func(s *swapmatrix.Spec) { s.Queue.InitialBackoffSeconds = ptr.To[int32](2) }, none},
+		"the maximum backoff":               {func(s *swapmatrix.Spec) { s.Queue.MaxBackoffSeconds = ptr.To[int32](90) }, none},
+		"the flush, where it is not due":    {func(s *swapmatrix.Spec) { s.Queue.FlushAfterSeconds = ptr.To[int32](86400) }, none},
+		"more namespaces":                   {func(s *swapmatrix.Spec) { s.AllowedNamespaces = namespacesLabelled("either") }, "elsewhere"},
+		"all namespaces":                    {func(s *swapmatrix.Spec) { s.AllowedNamespaces = v1alpha1.AllowedNamespaces{} }, "elsewhere"},
+		"fewer namespaces":                  {func(s *swapmatrix.Spec) { s.AllowedNamespaces = namespacesLabelled("none") }, none},
+		"topScores":                         {func(s *swapmatrix.Spec) { s.Decisions.TopScores = ptr.To[int32](1) }, none},
+		"history":                           {func(s *swapmatrix.Spec) { s.Decisions.History = ptr.To[int32](1) }, none},
+		"detail Nodes":                      {func(s *swapmatrix.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes }, "fitsNowhere " + another},
+		"explain None":                      {func(s *swapmatrix.Spec) { s.Decisions.Explain = v1alpha1.ExplainNone }, "fitsNowhere " + another},
+		"explain All":                       {func(s *swapmatrix.Spec) { s.Decisions.Explain = v1alpha1.ExplainAll }, none},
+		"activation":                        {func(s *swapmatrix.Spec) { s.Activation = v1alpha1.ActivationManual }, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runRejecterCase(t, func(c *swapCase) {
@@ -74,8 +74,8 @@ func TestWhichPodsAChangeRequeues(t *testing.T) {
 		}, "fitsNowhere " + another},
 		"the state, paused and resumed": {func(c *swapCase) { c.pause(true); c.pause(false) }, "fitsNowhere " + another},
 		"detail Nodes, and back": {func(c *swapCase) {
-			profileUser{c}.Edit(func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes })
-			profileUser{c}.Edit(func(s *cells.Spec) { s.Decisions.Detail = v1alpha1.DetailReasons })
+			profileUser{c}.Edit(func(s *swapmatrix.Spec) { s.Decisions.Detail = v1alpha1.DetailNodes })
+			profileUser{c}.Edit(func(s *swapmatrix.Spec) { s.Decisions.Detail = v1alpha1.DetailReasons })
 		}, "fitsNowhere " + another},
 		"a plugin, added and removed at once": {func(c *swapCase) {
 			profileUser{c}.Edit(withPlugin("Permits2"))
@@ -115,10 +115,10 @@ func TestWherePodsAreAfterAChange(t *testing.T) {
 		"a PreEnqueue plugin that is added gates an unschedulable pod": {func(c *swapCase) { profileUser{c}.Edit(withPlugin("Gate2")) }, "2 unschedulable, 2 gated, 1 held"},
 		"a pause holds all": {func(c *swapCase) { c.pause(true) }, "5 held"},
 		"fewer namespaces hold all": {func(c *swapCase) {
-			profileUser{c}.Edit(func(s *cells.Spec) { s.AllowedNamespaces = namespacesLabelled("none") })
+			profileUser{c}.Edit(func(s *swapmatrix.Spec) { s.AllowedNamespaces = namespacesLabelled("none") })
 		}, "5 held"},
 		"other namespaces hold some": {func(c *swapCase) {
-			profileUser{c}.Edit(func(s *cells.Spec) { s.AllowedNamespaces = namespacesLabelled("either") })
+			profileUser{c}.Edit(func(s *swapmatrix.Spec) { s.AllowedNamespaces = namespacesLabelled("either") })
 		}, "3 unschedulable, 1 gated"},
 	} {
 		t.Run(name, func(t *testing.T) {

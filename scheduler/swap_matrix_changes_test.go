@@ -9,8 +9,8 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/cells"
-	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // sharedConfig is the name of the PluginConfig that the profile refers to.
@@ -21,7 +21,7 @@ const sharedConfig = "shared"
 type profileStore struct {
 	object  *v1alpha1.SchedulingProfile
 	configs map[string]*v1alpha1.PluginConfig
-	cells.HoldState
+	swapmatrix.HoldState
 	// running is the generation that should run; passing are those that ran only while the
 	// change was made.
 	running generationID
@@ -38,14 +38,14 @@ func generationIDOf(b *compile.Blueprint) generationID { return generationID{b.H
 
 func newProfileStore() profileStore {
 	d := profileStore{
-		object:  &v1alpha1.SchedulingProfile{Spec: cells.NewSpec(sharedConfig)},
-		configs: map[string]*v1alpha1.PluginConfig{sharedConfig: cells.NewConfig(sharedConfig)},
+		object:  &v1alpha1.SchedulingProfile{Spec: swapmatrix.NewSpec(sharedConfig)},
+		configs: map[string]*v1alpha1.PluginConfig{sharedConfig: swapmatrix.NewConfig(sharedConfig)},
 	}
 	d.object.Name, d.object.Generation = "p", 6
 	return d
 }
 
-func (d *profileStore) write(edit func(*cells.Spec)) {
+func (d *profileStore) write(edit func(*swapmatrix.Spec)) {
 	if edit != nil {
 		edit(&d.object.Spec)
 	}
@@ -79,27 +79,27 @@ func (c *swapCase) pause(paused bool) {
 // profileUser makes the changes of the table of changes.
 type profileUser struct{ *swapCase }
 
-var _ cells.ProfileEditor = profileUser{}
+var _ swapmatrix.ProfileEditor = profileUser{}
 
-func (u profileUser) Stage(edit func(*cells.Spec)) { u.write(edit) }
+func (u profileUser) Stage(edit func(*swapmatrix.Spec)) { u.write(edit) }
 
-func (u profileUser) Edit(edit func(*cells.Spec)) {
+func (u profileUser) Edit(edit func(*swapmatrix.Spec)) {
 	u.write(edit)
 	u.must(u.reconcile())
 }
 
-func (u profileUser) EditRejected(edit func(*cells.Spec)) {
+func (u profileUser) EditRejected(edit func(*swapmatrix.Spec)) {
 	u.write(edit)
 	u.mustNot(u.reconcile())
 }
 
-func (u profileUser) EditBriefly(edit func(*cells.Spec)) {
+func (u profileUser) EditBriefly(edit func(*swapmatrix.Spec)) {
 	u.Edit(edit)
 	u.passing = append(u.passing, u.running)
 }
 
 func (u profileUser) EditConfig(mark string) {
-	u.configs[sharedConfig].Spec.Args = cells.Arguments(mark)
+	u.configs[sharedConfig].Spec.Args = swapmatrix.Arguments(mark)
 	u.must(u.reconcile())
 }
 
@@ -111,7 +111,7 @@ func (u profileUser) DeleteConfig() {
 func (u profileUser) Pause() { u.pause(true) }
 
 func (u profileUser) DisallowNamespace() {
-	u.Edit(cells.DisallowAllNamespaces)
+	u.Edit(swapmatrix.DisallowAllNamespaces)
 	u.NamespaceDisallowed = true
 }
 
@@ -120,15 +120,15 @@ func (u profileUser) Delete() {
 	u.Profiles().Delete("p")
 }
 
-func (u profileUser) Create(edit func(*cells.Spec)) {
+func (u profileUser) Create(edit func(*swapmatrix.Spec)) {
 	u.Deleted, u.object.Generation = false, 0
 	u.Edit(edit)
 }
 
-func (u profileUser) EditTwice(first, second func(*cells.Spec)) {
+func (u profileUser) EditTwice(first, second func(*swapmatrix.Spec)) {
 	u.buildGate = make(chan struct{})
 	var both sync.WaitGroup
-	for i, edit := range []func(*cells.Spec){first, second} {
+	for i, edit := range []func(*swapmatrix.Spec){first, second} {
 		u.write(edit)
 		b, err := u.blueprint()
 		u.must(err)
@@ -148,14 +148,14 @@ func (u profileUser) EditTwice(first, second func(*cells.Spec)) {
 
 // testPlace is a place where a pod can be, and how this test brings a pod there.
 type testPlace struct {
-	cells.Place
+	swapmatrix.Place
 	// noLeader says that no process leads before the change; popped that the test itself
 	// pops the pod.
 	noLeader, popped bool
 }
 
-func newTestPlace(name string, p cells.Place) testPlace {
-	pops := name == cells.Popped
+func newTestPlace(name string, p swapmatrix.Place) testPlace {
+	pops := name == swapmatrix.Popped
 	return testPlace{Place: p, noLeader: pops || p.ArrivesAfter() || p.Where == queue.Active, popped: pops}
 }
 
@@ -181,10 +181,10 @@ func (c *swapCase) unblock(s testPlace) {
 		close(c.unblocked)
 	}
 	switch waits := c.waitingPods.Get(webPod("a").UID); s.Permit {
-	case cells.Allow:
-		waits.Allow(cells.Decider)
-	case cells.Reject:
-		waits.Reject(cells.Decider, "no")
+	case swapmatrix.Allow:
+		waits.Allow(swapmatrix.Decider)
+	case swapmatrix.Reject:
+		waits.Reject(swapmatrix.Decider, "no")
 	}
 }
 

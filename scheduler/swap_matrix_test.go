@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/cells"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // A pod can be in any of twelve places when its profile changes. For each place and each
@@ -19,8 +19,8 @@ import (
 // concerns what holds the pod, and otherwise the event that it waits for does (these
 // profiles have no flush); and no state of it is left behind.
 func TestEveryPodStateUnderEveryProfileChange(t *testing.T) {
-	for where, p := range cells.Places {
-		for what, ch := range cells.Changes {
+	for where, p := range swapmatrix.Places {
+		for what, ch := range swapmatrix.Changes {
 			t.Run(where+", "+what, func(t *testing.T) {
 				runTest(t, func(env *testEnv) { newSwapCase(env).runCase(newTestPlace(where, p), ch) }, node("n1"), podNamespace())
 			})
@@ -52,7 +52,7 @@ func newSwapCase(env *testEnv) *swapCase {
 	return c
 }
 
-func (c *swapCase) runCase(s testPlace, ch cells.Change) {
+func (c *swapCase) runCase(s testPlace, ch swapmatrix.Change) {
 	defer func() {
 		if c.stopLeading != nil {
 			c.stopLeading()
@@ -159,7 +159,7 @@ func (c *swapCase) serveAgain(same bool) {
 	case c.Deleted:
 		profileUser{c}.Create(nil)
 	case c.NamespaceDisallowed:
-		profileUser{c}.Edit(cells.AllowAllNamespaces)
+		profileUser{c}.Edit(swapmatrix.AllowAllNamespaces)
 		c.NamespaceDisallowed = false
 	}
 	c.pause(false)

@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
-	"github.com/berthdev/berth/test/cells"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // pluginSet records all plugins that were built, each with a journal of its own.
@@ -45,11 +45,11 @@ func (p *pluginSet) register(registry framework.Registry) {
 	registry[defaultbinder.Name] = framework.Registration{
 		Name: defaultbinder.Name, New: defaultbinder.New, Points: []framework.Point{framework.Bind},
 	}
-	for _, name := range []string{cells.Decider, cells.Referenced, cells.Added, cells.Sort, cells.OtherSort} {
+	for _, name := range []string{swapmatrix.Decider, swapmatrix.Referenced, swapmatrix.Added, swapmatrix.Sort, swapmatrix.OtherSort} {
 		registry[name] = framework.Registration{
-			Name: name, Points: cells.PluginPoints(name), NewArgs: func() runtime.Object { return &cells.Args{} },
+			Name: name, Points: swapmatrix.PluginPoints(name), NewArgs: func() runtime.Object { return &swapmatrix.Args{} },
 			New: func(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-				return p.build(name, args.(*cells.Args).Mark, handle)
+				return p.build(name, args.(*swapmatrix.Args).Mark, handle)
 			},
 		}
 	}
@@ -59,11 +59,11 @@ func (p *pluginSet) build(name, mark string, handle fwk.Handle) (fwk.Plugin, err
 	if p.buildGate != nil {
 		<-p.buildGate
 	}
-	if mark == cells.BrokenArgument {
+	if mark == swapmatrix.BrokenArgument {
 		return nil, errors.New("broken by the test")
 	}
 	built := &pluginInstance{&probe.Plugin{PluginName: name, Log: &probe.CallLog{}, PermitTimeout: time.Hour}, handle}
-	if name == cells.Decider {
+	if name == swapmatrix.Decider {
 		built.Statuses = maps.Clone(p.answers)
 		built.Events = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}
 	}

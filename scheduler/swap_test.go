@@ -17,9 +17,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/cells"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // As after a restart, while the loop runs already.
@@ -126,7 +126,7 @@ func TestASwapDecidesByTheNewGeneration(t *testing.T) {
 		env.want("queue", env.counts(), "1 unschedulable")
 		env.a.SetStatus("Filter", nil)
 		b := env.blueprint("two")
-		b.Args = map[string]runtime.Object{"A": &cells.Args{Mark: "other"}}
+		b.Args = map[string]runtime.Object{"A": &swapmatrix.Args{Mark: "other"}}
 		env.must(env.Profiles().Apply(env.ctx, b))
 		synctest.Wait()
 		env.want("node", env.nodeOf("a"), "n1")

@@ -18,8 +18,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // collectSpans enables tracing with that sampler, and returns the exporter of ended spans.

@@ -18,9 +18,9 @@ import (
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/volumebinding"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // storageKinds returns the kinds of storage that the API server serves: those of the objects.

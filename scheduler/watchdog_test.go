@@ -14,7 +14,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 const hangLimit = time.Minute

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
-suites=(./test/coldstart ./test/install ./demo ./test/explained ./test/integration ./test/scenarios/...)
+suites=(./test/install/coldstart ./test/install ./demo ./test/perf/explanations ./test/integration ./test/integration/scenarios/...)
 
 say() { printf '%s older: %s\n' "$(date +%H:%M:%S)" "$*"; }
 

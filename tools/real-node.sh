@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs test/realnode on a real kubelet on this machine, in namespaces for the network,
+# Runs test/install/realnode on a real kubelet on this machine, in namespaces for the network,
 # mounts and processes that it creates and removes: `make real-node`. It needs root on
 # Debian or a similar system, and installs missing packages.
 #
@@ -75,7 +75,7 @@ say 'building the images'
 (cd tools/images && go build -o "$dir/write-images" .)
 "$dir/write-images" --root="$root" --out="$dir/images" --version="$version" | sed 's/^/         /' >&2
 say 'building the suite'
-go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/realnode
+go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/install/realnode
 
 ip netns add "$name"
 suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -images="$dir/images" -version="$version")
@@ -84,8 +84,8 @@ if [ -n "${KEEP:-}" ]; then
 	suite+=(-keep -ginkgo.fail-fast)
 	cat >&2 <<-END
 		The cluster stays until Ctrl-C. To run specs on it again, in another terminal:
-		  go test -c -vet=off -o $dir/again ./test/realnode
-		  cd test/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
+		  go test -c -vet=off -o $dir/again ./test/install/realnode
+		  cd test/install/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
 		    $dir/again -attach=$dir/clusters/default -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
 	END
 fi
@@ -101,7 +101,7 @@ inside() {
 	mkdir -p /run/cover/etc /run/cover/work /run/netns
 	mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/cover/etc,workdir=/run/cover/work /etc
 	trap : INT TERM # the suite receives them as well and shuts down
-	cd test/realnode
+	cd test/install/realnode
 	"$@" &
 	suite=$!
 	while kill -0 "$suite" 2>/dev/null; do

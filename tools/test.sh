@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Runs the tests of every module: tools/test.sh unit integration long
 #
-# A package whose code or tests depend on test/controlplane is an integration test; the
+# A package whose code or tests depend on test/support/controlplane is an integration test; the
 # others are unit tests. Those named below are long ones. The race detector is used if a C
 # compiler exists; RACE=off disables it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
-controlplane=github.com/berthdev/berth/test/controlplane
+controlplane=github.com/berthdev/berth/test/support/controlplane
 # Long tests wait for minutes of real time, or run commands that measure. They are not part
 # of the suites that every change has to pass.
-long='/test/(alerts|explained|helm|olm|perf|restarts|soak)$'
+long='/test/(observability/alerts|install/(helm|olm)|perf(/explanations)?|handover/(restarts|soak))$'
 # Tests with a target of their own, since they need root and more than Go.
-own='/test/realnode$'
+own='/test/install/realnode$'
 
 race= with="without the race detector: no C compiler was found"
 read -ra compiler <<<"$(go env CC)"
@@ -43,10 +43,10 @@ run() {
 		start=$SECONDS
 		printf '== %s tests in module %s, %d packages, %s\n' "$kind" "$module" "$(wc -l <<<"$packages")" "$with"
 		# The oracle is one goroutine, and a thousand packages of Kubernetes that take
-		# ten minutes to compile for the race detector. test/hints and test/why run one
+		# ten minutes to compile for the race detector. test/exactness/hints and test/exactness/explanations run one
 		# goroutine as well, with tens of thousands of changes. tools/bundle links other
 		# versions than Berth, which would have to be compiled in addition.
-		alone=$(grep -E '/(test/(oracle|hints|why)|tools/bundle)(/|$)' <<<"$packages" || true)
+		alone=$(grep -E '/(test/exactness/(oracle|hints|explanations)|tools/bundle)(/|$)' <<<"$packages" || true)
 		packages=$(grep -vxF "${alone:-none}" <<<"$packages" || true)
 		# `make lint` runs vet. Linking without DWARF takes half the time, and these
 		# binaries are not debugged.

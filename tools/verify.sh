@@ -37,7 +37,7 @@ for module in $(tools/modules.sh); do
 done
 
 echo '== the import policy holds'
-go test ./test/policy || fail 'the import policy is broken: see test/policy'
+go test ./test/architecture || fail 'the import policy is broken: see test/architecture'
 
 printf '%s' "$failed" >&2
 [ -z "$failed" ]

@@ -22,14 +22,14 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 func completionObjects() []client.Object {
-	batch := plugin.Profile("batch", 1)
+	batch := kubectltest.Profile("batch", 1)
 	return []client.Object{
-		batch, plugin.Profile("bulk", 1), plugin.Profile("web", 1), plugin.Revision(batch, 1),
-		plugin.Pod("web-1", "web", "n1"), plugin.Pod("web-2", "web", ""), plugin.Pod("job-1", "batch", ""),
+		batch, kubectltest.Profile("bulk", 1), kubectltest.Profile("web", 1), kubectltest.Revision(batch, 1),
+		kubectltest.Pod("web-1", "web", "n1"), kubectltest.Pod("web-2", "web", ""), kubectltest.Pod("job-1", "batch", ""),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "shop-2"}},
@@ -46,7 +46,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"a second profile":                 {profiles.New, []string{"batch", "b"}, []string{"bulk"}},
 		"the profile to roll back":         {rollback.New, []string{""}, []string{"batch", "bulk", "web"}},
 		"no second profile to roll back":   {rollback.New, []string{"batch", ""}, nil},
-		"a revision of the profile":        {rollback.New, []string{"batch", "--to", ""}, []string{"1\t" + plugin.Revision(plugin.Profile("batch", 1), 1).Name + ", stable"}},
+		"a revision of the profile":        {rollback.New, []string{"batch", "--to", ""}, []string{"1\t" + kubectltest.Revision(kubectltest.Profile("batch", 1), 1).Name + ", stable"}},
 		"the profile to retry":             {retry.New, []string{"w"}, []string{"web"}},
 		"the profile of decisions":         {decisions.New, []string{"--profile", "w"}, []string{"web"}},
 		"the profile to try pods with":     {try.New, []string{"--profile", "w"}, []string{"web"}},
@@ -62,7 +62,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"an output format":                 {decisions.New, []string{"-o", "j"}, []string{"json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := completions(plugin.New(t, completionObjects()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
+			got := completions(kubectltest.New(t, completionObjects()...).Run(c.verb, append([]string{cobra.ShellCompRequestCmd}, c.args...)...))
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("completed (-want +got):\n%s", diff)
 			}
@@ -77,7 +77,7 @@ func completions(printed string) (words []string) {
 }
 
 func TestNothingIsCompletedWhenTheClusterDoesNotAnswer(t *testing.T) {
-	env := plugin.New(t, completionObjects()...)
+	env := kubectltest.New(t, completionObjects()...)
 	env.Fail = func(string, any) error { return errors.New("forbidden") }
 	printed := env.Run(rollback.New, cobra.ShellCompRequestCmd, "")
 	if !strings.HasPrefix(printed, ":4\n") || !strings.HasSuffix(printed, "exit 0\n") {

@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // handle is a Handle with pods that wait on Permit, and nothing else.

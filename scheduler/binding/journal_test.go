@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // fakeJournal is a Journal that records its calls among the requests to the cluster.

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 var errBroken = errors.New("broken")

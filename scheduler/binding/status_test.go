@@ -16,9 +16,9 @@ import (
 	clock "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // condition returns PodScheduled of the pod in the API server, as "status reason

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berthdev/berth/test/fakecluster"
+	"github.com/berthdev/berth/test/support/fakecluster"
 )
 
 // The informer trims commands, environments and probes, and the API server answers

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 func newPodInfo(b *fixture.PodBuilder) *framework.PodInfo {

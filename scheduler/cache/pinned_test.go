@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // The old NodeInfos do not change any more, and the clones are equal and updated.

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // testExtender is an extender with configured answers.

@@ -18,7 +18,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // testEnv are EventHandlers between a real cache and a real queue that serves profile

@@ -22,7 +22,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // hintRecorder records the events that a plugin's hint gets, oldest first.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 const storageGroup = "storage.k8s.io/v1"

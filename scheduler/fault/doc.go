@@ -1,5 +1,5 @@
 // Package fault names the mutations that the mutation tests apply to Berth: each must
-// make a test fail. See test/mutants.
+// make a test fail. See test/simulation/mutations.
 //
 // In a normal build every constant is false, and the compiler drops the code behind it.
 // With the build tag "mutants" each is a variable, and the one that the environment

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // sums is what a NodeInfo adds up, in a form that cmp can compare.

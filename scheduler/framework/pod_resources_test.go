@@ -9,7 +9,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // randomRequests returns random requests for some resources; amounts may be

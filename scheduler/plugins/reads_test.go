@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/volumes"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // recordingNodeInfo is a NodeInfo that records which facets are read. It cannot see

@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/preemption"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // testEnv is a cache with a framework that filters by name, taints, ports and

@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 func TestAProfileRunsFromItsFirstApplyToItsDeletion(t *testing.T) {

@@ -22,8 +22,8 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/trial"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // withPods enables trials on a cluster with node n, on which the pod "runs" is, and with the

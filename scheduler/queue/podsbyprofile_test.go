@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // TestTwoIterationsOverOneProfileSkipNoPod runs two iterations in turns, slice by slice,

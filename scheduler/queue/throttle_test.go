@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // runLoop pops and returns pods for the given duration, where an attempt takes as

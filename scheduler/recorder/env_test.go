@@ -17,7 +17,7 @@ import (
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // eventServer is a fake API server for Events.

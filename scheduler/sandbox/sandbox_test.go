@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/sandbox"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // newDefaultScheduler returns a Scheduler with kube-scheduler's default profile on an empty cluster.

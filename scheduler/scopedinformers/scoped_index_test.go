@@ -22,8 +22,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/informertest"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/informertest"
 )
 
 const revision = "example.com/revision"

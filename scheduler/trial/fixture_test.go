@@ -18,8 +18,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/probe"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/probe"
 )
 
 // newSource returns a Source that holds the given objects and no assumed pods.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // BacklogOptions shape a backlog of pods that fit nowhere when the leader changes.

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/history"
-	"github.com/berthdev/berth/test/load"
+	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/load"
 )
 
 const (

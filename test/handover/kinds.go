@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/test/faultproxy"
-	"github.com/berthdev/berth/test/history"
+	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/faultproxy"
 )
 
 // Kind is what a handover is preceded by.

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/berthdev/berth/test/faultproxy"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // seat is where one manager runs at a time, with its way to an API server.

@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/history"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 const (

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // The verb approve of the roles that are shipped, under the policy that is shipped.
@@ -64,7 +64,7 @@ var _ = Describe("The policy about approvals", func() {
 		replaced.Spec = v1alpha1.SchedulingProfileSpec{}
 		Expect(editor.Update(ctx, replaced)).To(lackApprove(p, "spec.activation"))
 		Expect(editor.Delete(ctx, p)).To(lackApprove(p, "must not be deleted"))
-		mayDeleteAll := words.Created(ctx, admin, &rbacv1.ClusterRole{
+		mayDeleteAll := apitest.Created(ctx, admin, &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "deletes-all-"},
 			Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"schedulingprofiles"}, Verbs: []string{"deletecollection"},
@@ -122,7 +122,7 @@ var _ = Describe("The policy about approvals", func() {
 		applyApprovals(ctx, editor)
 		manual := func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }
 		own, other := aProfile(ctx, manual), aProfile(ctx, manual)
-		role := words.Created(ctx, admin, &rbacv1.ClusterRole{
+		role := apitest.Created(ctx, admin, &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "approves-one-"},
 			Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"schedulingprofiles"},
@@ -176,7 +176,7 @@ func userWith(ctx context.Context, roles ...string) client.Client {
 	GinkgoHelper()
 	who := fmt.Sprint("user-", GinkgoRandomSeed(), "-", users.Add(1))
 	for _, role := range roles {
-		words.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
+		apitest.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "of-" + who + "-"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},

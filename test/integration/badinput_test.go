@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/badinput"
+	"github.com/berthdev/berth/test/support/badinput"
 )
 
 var _ = Describe("Bad input", func() {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // bomb takes its process down, a moment after it was built and from a

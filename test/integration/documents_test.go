@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 var _ = Describe("docs/hot-swap.md", func() {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // ahead is how far the desks of this suite are ahead of the time: nobody waits
@@ -232,7 +232,7 @@ func bindTo(ctx context.Context, pod *v1.Pod, node *v1.Node) {
 func viewerOf(ctx context.Context, y yard) client.Client {
 	GinkgoHelper()
 	who := "tenant-of-" + y.name
-	words.Created(ctx, admin, &rbacv1.RoleBinding{
+	apitest.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "viewer"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-decision-viewer-role"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},

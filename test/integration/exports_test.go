@@ -19,9 +19,9 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/controllers/export"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // exportedTo asks for an autoscaler's configuration.
@@ -74,7 +74,7 @@ var _ = Describe("What a profile exports for autoscalers", func() {
 	})
 
 	It("leaves a ConfigMap alone that is somebody else's", minute, func(ctx SpecContext) {
-		theirs := words.Created(ctx, admin, &v1.ConfigMap{
+		theirs := apitest.Created(ctx, admin, &v1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
 		})
 		p := aProfile(ctx, exportedTo(theirs.Name))

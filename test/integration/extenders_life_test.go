@@ -11,7 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("An extender that wants to know who asks", Ordered, ContinueOnFailure, func() {
@@ -27,13 +27,13 @@ var _ = Describe("An extender that wants to know who asks", Ordered, ContinueOnF
 		expectReady(ctx, p)
 		pod := aPod(ctx, y.pod(p, "p").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonSchedulerError, pod)
-		Expect(words.Scheduled(pod)).To(ContainSubstring(`extender "rack": filter: its client certificate cannot be read`))
-		Expect(words.Scheduled(pod)).NotTo(ContainSubstring("Secret"), "what is there is nobody's business who reads pods")
+		Expect(apitest.Scheduled(pod)).To(ContainSubstring(`extender "rack": filter: its client certificate cannot be read`))
+		Expect(apitest.Scheduled(pod)).NotTo(ContainSubstring("Secret"), "what is there is nobody's business who reads pods")
 		Expect(v.pods()).To(BeEmpty())
 
 		chain, key, err := cert.GenerateSelfSignedCertKey("who-asks.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		words.Created(ctx, admin, &v1.Secret{
+		apitest.Created(ctx, admin, &v1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: y.name}, Type: v1.SecretTypeTLS,
 			Data: map[string][]byte{v1.TLSCertKey: chain, v1.TLSPrivateKeyKey: key},
 		})

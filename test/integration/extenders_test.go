@@ -9,7 +9,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, func() {
@@ -39,9 +39,9 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		p := aProfile(ctx, neverFlushing, extendedBy(v, filters))
 		pod := aPod(ctx, y.pod(p, "p").Requests("cpu", "1"))
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
-		Expect(words.Scheduled(pod)).To(ContainSubstring("the rack is locked"))
+		Expect(apitest.Scheduled(pod)).To(ContainSubstring("the rack is locked"))
 		v.says(func(v *voice) { v.filter = only(n) })
-		words.Change(ctx, admin, n, func(n *v1.Node) { n.Labels["key"] = "turned" })
+		apitest.Change(ctx, admin, n, func(n *v1.Node) { n.Labels["key"] = "turned" })
 		admin.ExpectBound(ctx, pod)
 	})
 
@@ -52,7 +52,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		waits, goes := aPod(ctx, y.pod(strict, "waits").Requests("cpu", "1")), aPod(ctx, y.pod(lax, "goes").Requests("cpu", "1"))
 		admin.ExpectBound(ctx, goes)
 		expectHeld(ctx, v1.PodReasonSchedulerError, waits)
-		Expect(words.Scheduled(waits)).To(ContainSubstring(`extender "rack": filter: status 500, want 200`))
+		Expect(apitest.Scheduled(waits)).To(ContainSubstring(`extender "rack": filter: status 500, want 200`))
 		v.says(func(v *voice) { v.filter = func(string) (bool, string, bool) { return true, "", true } })
 		admin.ExpectBound(ctx, waits)
 	})
@@ -93,7 +93,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		admin.ExpectBound(ctx, honest, timid)
 		Expect(honest.Annotations).NotTo(HaveKey("berth.dev/decision"))
 		expectHeld(ctx, v1.PodReasonSchedulerError, liar)
-		Expect(words.Scheduled(liar)).To(ContainSubstring("Extender/rack reported that it bound the pod to its node, but the pod is not bound"))
+		Expect(apitest.Scheduled(liar)).To(ContainSubstring("Extender/rack reported that it bound the pod to its node, but the pod is not bound"))
 		v.says(func(v *voice) { v.bind = bind })
 		admin.ExpectBound(ctx, liar)
 	})

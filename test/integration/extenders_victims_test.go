@@ -5,7 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 var _ = Describe("An extender that is asked about victims", Ordered, ContinueOnFailure, func() {

@@ -25,7 +25,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/extender"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // allowExtenders runs the specs of a container with a manager that lets profiles have

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/faultproxy"
+	"github.com/berthdev/berth/test/support/faultproxy"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // What kubectl itself prints of our kinds stands in testdata, a page for each
@@ -47,10 +47,10 @@ func setTheScene(ctx context.Context) {
 	Expect(client.IgnoreAlreadyExists(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))).To(Succeed())
 	aNode(ctx, fixture.Node("a-1").Capacity("cpu", "4", "memory", "16Gi", "pods", "110"))
 	aNode(ctx, fixture.Node("a-2").Capacity("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
-	binpack := words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
+	binpack := apitest.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
 	Eventually(now(ctx, binpack)).Should(ContainElement("Programmed True Programmed"))
-	words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
-	words.Created(ctx, admin, &v1alpha1.PluginConfig{
+	apitest.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
+	apitest.Created(ctx, admin, &v1alpha1.PluginConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "misspelt"}, Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourceFit", Args: raw(strategy("MostAllocated"))},
 	})
 	audit := aProfileNamed(ctx, "audit", publishingEvery(1), func(s *v1alpha1.SchedulingProfileSpec) {

@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 // What else of config/ can be applied, as the API server judges it.

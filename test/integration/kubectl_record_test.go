@@ -23,9 +23,9 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	recorder "github.com/berthdev/berth/cmd/kubectl-berth/record"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
-	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 var _ = Describe("kubectl berth record", func() {
@@ -33,7 +33,7 @@ var _ = Describe("kubectl berth record", func() {
 		const nodes, rounds, pods = 320, 12, 32
 		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
 		expectReady(ctx, p)
-		words.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
+		apitest.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, Ports: []v1.ServicePort{{Port: 80}},
 		}})
 		for i := range nodes {
@@ -103,7 +103,7 @@ var _ = Describe("kubectl berth record", func() {
 			By("nodes that change, so that resource versions do not tell when they came, and one that comes")
 			changed := &v1.Node{}
 			changed.Name = recordedNode(y, 7*i+3).Obj().Name
-			words.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme" })
+			apitest.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme" })
 			aNode(ctx, recordedNode(y, nodes+i))
 		}
 		bind(1)
@@ -171,7 +171,7 @@ func churn(ctx context.Context, y yard, p *v1alpha1.SchedulingProfile, round, no
 	Expect(admin.Delete(ctx, gone)).To(Succeed())
 	changed := &v1.Node{}
 	changed.Name = recordedNode(y, 100+round).Obj().Name
-	words.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
+	apitest.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
 	return short
 }
 

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/readme"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/readme"
 )
 
 // buildPlugin builds bin/kubectl-berth, which is on the PATH of what specs run.
@@ -76,7 +76,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 	It("warns about a name whose pods another scheduler binds", minute, func(ctx SpecContext) {
 		y := aYard(ctx)
 		aNode(ctx, y.node("n"))
-		pod := words.Created(ctx, admin, fixture.Pod(y.name+"/web").SchedulerName(y.name).Valid())
+		pod := apitest.Created(ctx, admin, fixture.Pod(y.name+"/web").SchedulerName(y.name).Valid())
 		file := filepath.Join(GinkgoT().TempDir(), "profile.yaml")
 		Expect(os.WriteFile(file, []byte("{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: "+y.name+"}}\n"), 0o600)).To(Succeed())
 		lint := "kubectl berth lint --warnings-as-errors -f " + file + " || echo exit code $?"
@@ -97,7 +97,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			pod := y.pod(p, name).Requests("cpu", cpu).Valid()
 			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
 			pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
-			words.Created(ctx, admin, pod)
+			apitest.Created(ctx, admin, pod)
 		}
 		for name, status := range map[string]string{"fits": "True", "large-1": "False", "large-2": "False"} {
 			Expect(kubectl(ctx, "wait", "-n", y.name, "--for=condition=PodScheduled="+status, "pod/"+name)).Error().NotTo(HaveOccurred())

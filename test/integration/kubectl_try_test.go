@@ -19,8 +19,8 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 var _ = Describe("kubectl berth try", func() {
@@ -121,9 +121,9 @@ func anAccount(ctx context.Context, y yard, rights []verb.Permission) string {
 	for _, r := range rights {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: []string{r.Group}, Resources: []string{r.Resource}})
 	}
-	account := words.Created(ctx, admin, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "user"}})
-	role := words.Created(ctx, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"}, Rules: rules})
-	words.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
+	account := apitest.Created(ctx, admin, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "user"}})
+	role := apitest.Created(ctx, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"}, Rules: rules})
+	apitest.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: y.name + "-user"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},

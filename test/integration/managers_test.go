@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	manager "github.com/berthdev/berth/operator"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 var _ = Describe("Two Managers in one process", func() {

@@ -14,19 +14,19 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/pages"
+	"github.com/berthdev/berth/test/docs"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // documentation is every page; what goes wrong when they are read is a fault of the
 // first spec.
-func documentation() ([]pages.Page, error) {
+func documentation() ([]docs.Page, error) {
 	root, err := controlplane.ModuleRoot()
 	if err != nil {
 		return nil, err
 	}
-	return pages.All(root)
+	return docs.All(root)
 }
 
 // before is what a page takes for granted, by its path.
@@ -95,7 +95,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	all, err := documentation()
 	It("is readable", func() { Expect(err).NotTo(HaveOccurred()) })
 	for _, page := range all {
-		var run []pages.Command
+		var run []docs.Command
 		for _, c := range page.Commands() {
 			if !c.Shown {
 				run = append(run, c)
@@ -107,7 +107,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		It("tells to run what can be run, in "+page.Path, SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 			fourNodes(ctx)
 			folder := aDesk()
-			if !slices.Contains(pages.VerifiedPages, page.Path) {
+			if !slices.Contains(docs.VerifiedPages, page.Path) {
 				appliesItself(ctx, page)
 			}
 			if first := before[page.Path]; first != "" {
@@ -115,7 +115,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 			}
 			for _, c := range run {
 				text := c.Text
-				if other, is := pages.RuleFor(c); is && other.Append+other.Instead == "" {
+				if other, is := docs.RuleFor(c); is && other.Append+other.Instead == "" {
 					continue
 				} else if is && other.Instead != "" {
 					text = other.Instead
@@ -154,7 +154,7 @@ func aDesk() string {
 }
 
 // appliesItself applies what a page shows.
-func appliesItself(ctx context.Context, page pages.Page) {
+func appliesItself(ctx context.Context, page docs.Page) {
 	GinkgoHelper()
 	for _, block := range page.Blocks {
 		if block.Language != "yaml" || block.Info != "" {

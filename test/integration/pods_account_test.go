@@ -1,7 +1,7 @@
 package integration
 
 import (
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -53,7 +53,7 @@ var _ = Describe("When the leader goes", func() {
 		open()
 		meanwhile := aPod(ctx, y.pod(p, "meanwhile").Requests("cpu", "1").NodeSelector(v1.LabelHostname, node.Name))
 		aNode(ctx, y.node("big").Capacity("cpu", "3").Taint("for", "unfit", v1.TaintEffectNoSchedule))
-		words.Change(ctx, admin, unfit, func(pod *v1.Pod) {
+		apitest.Change(ctx, admin, unfit, func(pod *v1.Pod) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "for", Operator: v1.TolerationOpExists})
 		})
 		berth = startManager(ctx)

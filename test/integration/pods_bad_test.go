@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/berthdev/berth/test/badinput"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/badinput"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // What the API server would never let in may be stored all the same: by an

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A bound pod", func() {
@@ -69,7 +69,7 @@ var _ = Describe("A bound pod", func() {
 			_, annotated := version.Annotations["berth.dev/decision"]
 			Expect(annotated).To(Equal(version.Spec.NodeName != ""))
 		}
-		Expect(words.Scheduled(pod)).To(Equal("True"))
+		Expect(apitest.Scheduled(pod)).To(Equal("True"))
 	})
 
 	It("carries the bind's word, not its author's", minute, func(ctx SpecContext) {

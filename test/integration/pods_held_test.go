@@ -11,8 +11,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // asking is a pod's wish that takes a plugin to honour.
@@ -190,12 +190,12 @@ var _ = Describe("A pod with scheduling gates", func() {
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "other")))
 
-		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
+		apitest.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[1:] })
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "another")))
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
 		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
 
-		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		apitest.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		Expect(recordOf(ctx, pod).Attempts).To(Equal(1))
 		Expect(seen.standings(pod)()).To(HaveEach(Not(ContainSubstring("Unschedulable"))))
 	})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A profile for some namespaces", func() {
@@ -99,7 +99,7 @@ func forTeam(team string) func(*v1alpha1.SchedulingProfileSpec) {
 // label makes the yard one of a team's.
 func label(ctx context.Context, y yard, team string) {
 	GinkgoHelper()
-	words.Change(ctx, admin, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, func(ns *v1.Namespace) {
+	apitest.Change(ctx, admin, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, func(ns *v1.Namespace) {
 		ns.Labels["team"] = team
 	})
 }

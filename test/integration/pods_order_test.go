@@ -13,7 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("Priorities", func() {
@@ -65,7 +65,7 @@ func priorities(ctx context.Context, n int, policy v1.PreemptionPolicy) []string
 	GinkgoHelper()
 	var names []string
 	for i := range n {
-		class := words.Created(ctx, admin, &schedulingv1.PriorityClass{
+		class := apitest.Created(ctx, admin, &schedulingv1.PriorityClass{
 			ObjectMeta:       metav1.ObjectMeta{GenerateName: "class-"},
 			Value:            int32(i + 1),
 			PreemptionPolicy: &policy,

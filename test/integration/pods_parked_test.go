@@ -11,7 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A paused profile", func() {
@@ -73,7 +73,7 @@ var _ = Describe("A paused profile", func() {
 		expectHeld(ctx, "ProfilePaused", pod)
 		edit(ctx, p, inState(v1alpha1.StateActive))
 		expectHeld(ctx, v1.PodReasonSchedulingGated, pod)
-		words.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		apitest.Change(ctx, admin, pod, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		admin.ExpectBound(ctx, pod)
 	})
 })
@@ -130,7 +130,7 @@ var _ = Describe("A profile that is created", func() {
 		p := aProfileNamed(ctx, y.name)
 		admin.ExpectBound(ctx, older)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
-		words.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		apitest.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 		admin.ExpectBound(ctx, gated)
 	})
 
@@ -167,5 +167,5 @@ func aProfileNamed(ctx context.Context, name string, edits ...func(*v1alpha1.Sch
 	for _, edit := range edits {
 		edit(&p.Spec)
 	}
-	return words.Created(ctx, admin, p)
+	return apitest.Created(ctx, admin, p)
 }

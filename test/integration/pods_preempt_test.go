@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // Nobody plays the kubelet: a victim terminates until its spec removes it.
@@ -146,7 +146,7 @@ func leaving(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
 func aBudget(ctx context.Context, y yard, app string) {
 	GinkgoHelper()
 	least := intstr.FromInt32(1)
-	budget := words.Created(ctx, admin, &policyv1.PodDisruptionBudget{
+	budget := apitest.Created(ctx, admin, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.LabelSelector("app", app)},
 	})

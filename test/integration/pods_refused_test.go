@@ -10,8 +10,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 var _ = Describe("A pod that fits nowhere", func() {
@@ -76,12 +76,12 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		pod := aPod(ctx, n.pod)
 		expectHeld(ctx, v1.PodReasonUnschedulable, pod)
 		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
-		flushed := words.BoundAfterFlush(berth.Scheduler().Metrics())
+		flushed := apitest.BoundAfterFlush(berth.Scheduler().Metrics())
 
 		n.help(ctx, node, before, pod)
 		Expect(recordOf(ctx, pod).Attempts).To(BeNumerically(">=", 2))
-		Expect(words.Scheduled(pod)).To(Equal("True"))
-		Expect(words.BoundAfterFlush(berth.Scheduler().Metrics())).To(Equal(flushed), "an event woke it, not the flush")
+		Expect(apitest.Scheduled(pod)).To(Equal("True"))
+		Expect(apitest.BoundAfterFlush(berth.Scheduler().Metrics())).To(Equal(flushed), "an event woke it, not the flush")
 	},
 	Entry("a node comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("small").Capacity("cpu", "1"), nil, y.pod(p, "web").Requests("cpu", "2"),
@@ -119,7 +119,7 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 		return need{y.node("n"), y.pod(p, "db").Label("app", "db"), y.pod(p, "web").RequirePodAffinity(term),
 			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
 				namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
-				words.Change(ctx, admin, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
+				apitest.Change(ctx, admin, namespace, func(n *v1.Namespace) { n.Labels = map[string]string{"team": y.name} })
 			}}
 	}),
 	Entry("a domain to spread to comes", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
@@ -135,7 +135,7 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 	Entry("its toleration is added", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
 			func(ctx context.Context, _ *v1.Node, _, pod *v1.Pod) {
-				words.Change(ctx, admin, pod, func(pod *v1.Pod) {
+				apitest.Change(ctx, admin, pod, func(pod *v1.Pod) {
 					pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists})
 				})
 			}}
@@ -143,19 +143,19 @@ var _ = DescribeTable("A pod that fits nowhere is bound when",
 	Entry("a taint is taken off", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Taint("team", "red", v1.TaintEffectNoSchedule), nil, y.pod(p, "web"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				words.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Taints = nil })
+				apitest.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Taints = nil })
 			}}
 	}),
 	Entry("a node is uncordoned", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n").Unschedulable(), nil, y.pod(p, "web"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				words.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Unschedulable = false })
+				apitest.Change(ctx, admin, node, func(node *v1.Node) { node.Spec.Unschedulable = false })
 			}}
 	}),
 	Entry("a node gets the label that it selects", minute, func(y yard, p *v1alpha1.SchedulingProfile) need {
 		return need{y.node("n"), nil, y.pod(p, "web").NodeSelector("disk", "ssd"),
 			func(ctx context.Context, node *v1.Node, _, _ *v1.Pod) {
-				words.Change(ctx, admin, node, func(node *v1.Node) { node.Labels["disk"] = "ssd" })
+				apitest.Change(ctx, admin, node, func(node *v1.Node) { node.Labels["disk"] = "ssd" })
 			}}
 	}),
 )

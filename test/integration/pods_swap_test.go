@@ -12,7 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A swap", func() {
@@ -46,7 +46,7 @@ var _ = Describe("A swap", func() {
 		}
 		Expect(ran).To(HaveLen(waves + 1))
 		aNode(ctx, y.node("big").Capacity("cpu", "65"))
-		words.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
+		apitest.Change(ctx, admin, gated, func(pod *v1.Pod) { pod.Spec.SchedulingGates = nil })
 
 		pods = append(pods, unfit, gated)
 		admin.ExpectBound(ctx, pods...)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
@@ -58,7 +58,7 @@ func (w *witness) standings(pod *v1.Pod) func() []string {
 	return func() []string {
 		var out []string
 		for _, version := range w.versions(pod)() {
-			if now := words.Scheduled(&version); now != "" && (len(out) == 0 || out[len(out)-1] != now) {
+			if now := apitest.Scheduled(&version); now != "" && (len(out) == 0 || out[len(out)-1] != now) {
 				out = append(out, now)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // The words of this suite about pods and nodes. A yard is one spec's part of
@@ -45,13 +45,13 @@ func (y yard) pod(p *v1alpha1.SchedulingProfile, name string) *fixture.PodBuilde
 // aNode creates a node as it is written, status included.
 func aNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 	GinkgoHelper()
-	return words.Created(ctx, admin, node.Obj())
+	return apitest.Created(ctx, admin, node.Obj())
 }
 
 // aPod creates a pod, which goes at once when the spec ends.
 func aPod(ctx context.Context, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	return words.Created(ctx, admin, builder.Valid())
+	return apitest.Created(ctx, admin, builder.Valid())
 }
 
 // expectHeld waits until a pod says for what reason it is not scheduled.

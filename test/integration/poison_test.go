@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
@@ -27,7 +27,7 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			g.Expect(p.Status.Queue).To(HaveField("Quarantined", BeEquivalentTo(1)))
 		}).Should(Succeed())
-		words.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
+		apitest.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
 		admin.ExpectBound(ctx, odd)
 	})
 
@@ -44,7 +44,7 @@ var _ = Describe("A plugin that is poisoned by a pod", func() {
 			_ = admin.Get(ctx, client.ObjectKeyFromObject(odd), odd)
 			return odd.Spec.NodeName
 		}).WithTimeout(2 * time.Second).Should(BeEmpty())
-		words.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
+		apitest.Change(ctx, admin, odd, func(pod *v1.Pod) { pod.Labels["picky"] = "" })
 		admin.ExpectBound(ctx, odd)
 	})
 })

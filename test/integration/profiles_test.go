@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 var _ = Describe("A SchedulingProfile", func() {
@@ -85,7 +85,7 @@ var _ = Describe("A SchedulingProfile", func() {
 		Expect(message(p, v1alpha1.ConditionResolvedRefs)).To(SatisfyAll(
 			ContainSubstring("spec.pluginConfig[0].configRef"), ContainSubstring(name)))
 
-		words.Created(ctx, admin, fit(metav1.ObjectMeta{Name: name}, strategy("MostAllocated")))
+		apitest.Created(ctx, admin, fit(metav1.ObjectMeta{Name: name}, strategy("MostAllocated")))
 		expectReady(ctx, p)
 		Expect(p.Status.Resolved).To(Equal([]v1alpha1.ObjectGeneration{{Name: name, Generation: 1}}))
 		Expect(p.Status.Programmed.Configs).To(Equal(p.Status.Resolved))

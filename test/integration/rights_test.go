@@ -13,9 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 
-	"github.com/berthdev/berth/test/audit"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 const managerAccount = "system:serviceaccount:" + operator.Namespace + ":" + operator.Account

@@ -12,9 +12,9 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // probePaths are all that a manager answers at its address for probes.
@@ -92,7 +92,7 @@ var _ = Describe("The profile default-scheduler", func() {
 		stopManager()
 		DeferCleanup(func(ctx SpecContext) { stopManager(); berth = startManager(ctx) })
 		berth = startManager(ctx, "--other-scheduler-lease=kube-system/kube-scheduler")
-		words.Created(ctx, admin, &coordinationv1.Lease{
+		apitest.Created(ctx, admin, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
 			Spec: coordinationv1.LeaseSpec{
 				// By the clock of its holder it ran out an hour ago.

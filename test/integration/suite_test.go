@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/berthdev/berth/test/audit"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 var (
 	cp    *controlplane.ControlPlane
-	admin words.API
+	admin apitest.API
 	// serverMinor is the minor version of the API server: 37 for v1.37.1.
 	serverMinor int
 	// berth is the manager that runs now.

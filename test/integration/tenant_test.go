@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
@@ -80,8 +80,8 @@ func readAll(ctx context.Context, y yard) map[string][]map[string]any {
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
 	}
-	words.Created(ctx, admin, reads)
-	words.Created(ctx, admin, &rbacv1.RoleBinding{
+	apitest.Created(ctx, admin, reads)
+	apitest.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},

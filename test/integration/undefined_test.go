@@ -5,7 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 var _ = Describe("A cluster that does not serve SchedulingDecisions", func() {

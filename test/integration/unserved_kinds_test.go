@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
@@ -40,10 +40,10 @@ var _ = Describe("An API server that does not serve every kind that plugins read
 		)))
 
 		By("pods, one of which has a volume")
-		class := words.Created(ctx, admin, fixture.StorageClass(y.name+"-there", "")).Name
-		claim := words.Created(ctx, admin, fresh(fixture.Claim(y.name+"/data", class).Obj()))
-		disk := words.Created(ctx, admin, fresh(fixture.Volume(y.name+"-disk", class).BoundTo(claim).Obj()))
-		words.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
+		class := apitest.Created(ctx, admin, fixture.StorageClass(y.name+"-there", "")).Name
+		claim := apitest.Created(ctx, admin, fresh(fixture.Claim(y.name+"/data", class).Obj()))
+		disk := apitest.Created(ctx, admin, fresh(fixture.Volume(y.name+"-disk", class).BoundTo(claim).Obj()))
+		apitest.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { isBoundTo(c, disk.Name) })
 		aNode(ctx, y.node("n"))
 		admin.ExpectBound(ctx, aPod(ctx, y.pod(p, "web")), aPod(ctx, y.pod(p, "db").Claim("data")))
 	})

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // What docs/adr/0024-the-way-to-v1beta1.md says, in its order, under a manager of today.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	manager "github.com/berthdev/berth/operator"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 const (

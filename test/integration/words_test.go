@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/words"
+	"github.com/berthdev/berth/test/support/apitest"
 )
 
 // The words of this suite: what its specs say about profiles and
@@ -27,13 +27,13 @@ func aProfile(ctx context.Context, edits ...func(*v1alpha1.SchedulingProfileSpec
 	for _, edit := range edits {
 		edit(&p.Spec)
 	}
-	return words.Created(ctx, admin, p)
+	return apitest.Created(ctx, admin, p)
 }
 
 // aPluginConfig creates arguments for NodeResourcesFit under a name of its own.
 func aPluginConfig(ctx context.Context, args any) *v1alpha1.PluginConfig {
 	GinkgoHelper()
-	return words.Created(ctx, admin, fit(metav1.ObjectMeta{GenerateName: "binpack-"}, args))
+	return apitest.Created(ctx, admin, fit(metav1.ObjectMeta{GenerateName: "binpack-"}, args))
 }
 
 func fit(metadata metav1.ObjectMeta, args any) *v1alpha1.PluginConfig {
@@ -60,12 +60,12 @@ func raw(value any) runtime.RawExtension {
 // edit changes a spec as `kubectl edit` does, and waits for nothing.
 func edit(ctx context.Context, p *v1alpha1.SchedulingProfile, change func(*v1alpha1.SchedulingProfileSpec)) {
 	GinkgoHelper()
-	words.Change(ctx, admin, p, func(p *v1alpha1.SchedulingProfile) { change(&p.Spec) })
+	apitest.Change(ctx, admin, p, func(p *v1alpha1.SchedulingProfile) { change(&p.Spec) })
 }
 
 func editConfig(ctx context.Context, c *v1alpha1.PluginConfig, args any) {
 	GinkgoHelper()
-	words.Change(ctx, admin, c, func(c *v1alpha1.PluginConfig) { c.Spec.Args = raw(args) })
+	apitest.Change(ctx, admin, c, func(c *v1alpha1.PluginConfig) { c.Spec.Args = raw(args) })
 }
 
 // Edits of a profile's spec.

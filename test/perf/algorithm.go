@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/berthdev/berth/test/controlplane"
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 // replayer is a program that replays a log and times it.
@@ -21,7 +21,7 @@ type replayer struct {
 func replayers() []replayer {
 	return []replayer{
 		{name: berth, module: ".", pkg: "./test/replay"},
-		{name: kube, module: filepath.Join("test", "oracle"), pkg: "."},
+		{name: kube, module: filepath.Join("test", "exactness", "oracle"), pkg: "."},
 	}
 }
 
@@ -48,7 +48,7 @@ func (b *bench) algorithm(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	both, err := buildReplayers(ctx, dir)
 	if err != nil || both == nil {
-		b.skip("algorithm", "this tree has no test/replay with its twin in test/oracle")
+		b.skip("algorithm", "this tree has no test/replay with its twin in test/exactness/oracle")
 		return err
 	}
 	logs := b.options.logs

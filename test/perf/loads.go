@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/journal"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/procs"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // probes is how many runs with one pod precede a load.

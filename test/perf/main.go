@@ -16,7 +16,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/berthdev/berth/test/command"
+	"github.com/berthdev/berth/test/support/command"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // podBuilder is one pod in the making.
@@ -78,7 +78,7 @@ func (s shape) zoned(o options) int {
 	return s.settled(o).zones
 }
 
-// nodeName is what test/controlplane calls the i-th node.
+// nodeName is what test/support/controlplane calls the i-th node.
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
 // zoneName is what it calls the i-th zone.

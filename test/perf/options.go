@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berthdev/berth/test/command"
+	"github.com/berthdev/berth/test/support/command"
 )
 
 // options are the flags.

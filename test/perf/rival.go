@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
-	"github.com/berthdev/berth/test/procs"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // stint is how long a turn is: short beside what else happens on a shared machine,

@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/procs"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // run is one run of one side.

@@ -3,7 +3,7 @@ package main
 import (
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // shape is one load: what the pods are like, and what else is there. Those

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // What a slow profile costs the others: the same Berth, with a profile of another

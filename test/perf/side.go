@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // The sides that are compared with each other.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berthdev/berth/test/controlplane"
-	"github.com/berthdev/berth/test/load"
-	"github.com/berthdev/berth/test/operator"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // stage is a control plane of its own for one run of one side.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berthdev/berth/test/load"
+	"github.com/berthdev/berth/test/support/load"
 )
 
 // inTurns says whether a load is that of turns.

@@ -1,4 +1,4 @@
-// The real Helm, which test/helm runs. Nested, so that its dependencies never reach the
+// The real Helm, which test/install/helm runs. Nested, so that its dependencies never reach the
 // operator's own module graph.
 module github.com/berthdev/berth/tools/helm
 

@@ -54,7 +54,7 @@ func run(ctx context.Context, root, out, version, registry string) error {
 		return fmt.Errorf("build the manager's image: %w", err)
 	}
 	workload := filepath.Join(out, "workload")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", workload, "./test/realnode/workload")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", workload, "./test/install/realnode/workload")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {

@@ -1,4 +1,4 @@
-// The Operator Lifecycle Manager that test/olm installs Berth with. A module of
+// The Operator Lifecycle Manager that test/install/olm installs Berth with. A module of
 // its own, because it pins an older k8s.io than everything else.
 module github.com/berthdev/berth/tools/olm
 

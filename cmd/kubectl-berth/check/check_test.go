@@ -23,7 +23,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // otherVerb is a verb whose permissions are checked.
@@ -55,7 +55,7 @@ func testCRDs(t *testing.T, established apiextensionsv1.ConditionStatus) []clien
 }
 
 func heldLease(ago time.Duration, by string) *coordinationv1.Lease {
-	renewed, seconds := metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
+	renewed, seconds := metav1.NewMicroTime(kubectltest.Now.Add(-ago)), int32(15)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: leaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, RenewTime: &renewed, LeaseDurationSeconds: &seconds},
@@ -63,32 +63,32 @@ func heldLease(ago time.Duration, by string) *coordinationv1.Lease {
 }
 
 func TestCheck(t *testing.T) {
-	ready, notReady := plugin.Profile("batch", 1), plugin.Profile("web", 2)
-	ready = plugin.Running(ready, plugin.Revision(ready, 1), 1)
-	notReady = plugin.Running(notReady, plugin.Revision(notReady, 1), 1)
+	ready, notReady := kubectltest.Profile("batch", 1), kubectltest.Profile("web", 2)
+	ready = kubectltest.Running(ready, kubectltest.Revision(ready, 1), 1)
+	notReady = kubectltest.Running(notReady, kubectltest.Revision(notReady, 1), 1)
 	for name, c := range map[string]struct {
 		objects []client.Object
 		may     func(authorizationv1.ResourceAttributes) bool
 		// server is the API server's version, where it matters.
 		server string
 	}{
-		"everything works":     {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready, plugin.Pod("p", "batch", "n1"))},
+		"everything works":     {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready, kubectltest.Pod("p", "batch", "n1"))},
 		"nothing is installed": {},
 		"many failures": {
-			objects: append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"), ready, notReady, plugin.Profile("new", 1),
-				plugin.Pod("lost-1", "bacth", ""), plugin.Pod("lost-2", "bacth", ""), plugin.WithPodScheduled(plugin.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
-				plugin.Pod("bound", "kueue", "n1"), plugin.Pod("new", "kueue", "")),
+			objects: append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"), ready, notReady, kubectltest.Profile("new", 1),
+				kubectltest.Pod("lost-1", "bacth", ""), kubectltest.Pod("lost-2", "bacth", ""), kubectltest.WithPodScheduled(kubectltest.Pod("told", "volcano", ""), corev1.ConditionFalse, "Unschedulable", ""),
+				kubectltest.Pod("bound", "kueue", "n1"), kubectltest.Pod("new", "kueue", "")),
 			may: func(a authorizationv1.ResourceAttributes) bool {
 				return a.Verb == "get" || a.Resource == "schedulingprofiles"
 			},
 		},
 		"pods that are held": {
 			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready,
-				plugin.WithPodScheduled(plugin.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
-				plugin.WithPodScheduled(plugin.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
-				plugin.WithPodScheduled(plugin.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
-				plugin.WithPodScheduled(plugin.Pod("later", "batch", ""), corev1.ConditionFalse, "ProfilePaused", "SchedulingProfile batch is paused"),
-				plugin.WithPodScheduled(plugin.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
+				kubectltest.WithPodScheduled(kubectltest.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				kubectltest.WithPodScheduled(kubectltest.Pod("web-1", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),
+				kubectltest.WithPodScheduled(kubectltest.Pod("claims", "batch", ""), corev1.ConditionFalse, "Unsupported", "spec.resourceClaims: not yet"),
+				kubectltest.WithPodScheduled(kubectltest.Pod("later", "batch", ""), corev1.ConditionFalse, "ProfilePaused", "SchedulingProfile batch is paused"),
+				kubectltest.WithPodScheduled(kubectltest.Pod("full", "batch", ""), corev1.ConditionFalse, "Unschedulable", "0/1 nodes are available")),
 		},
 		"a cluster that is too old": {
 			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready), server: "v1.34.9-gke.5",
@@ -103,19 +103,19 @@ func TestCheck(t *testing.T) {
 			for _, object := range c.objects {
 				objects = append(objects, object.DeepCopyObject().(client.Object))
 			}
-			env := plugin.New(t, objects...)
+			env := kubectltest.New(t, objects...)
 			env.Allow = c.may
 			if c.server != "" {
 				env.ServerVersion = c.server
 			}
-			plugin.Golden(t, name, env.Run(newTestCommand), false)
+			kubectltest.Golden(t, name, env.Run(newTestCommand), false)
 		})
 	}
 }
 
 func TestWhatCannotBeReadIsAnError(t *testing.T) {
-	ready := plugin.Profile("batch", 1)
-	ready = plugin.Running(ready, plugin.Revision(ready, 1), 1)
+	ready := kubectltest.Profile("batch", 1)
+	ready = kubectltest.Running(ready, kubectltest.Revision(ready, 1), 1)
 	for name, c := range map[string]struct {
 		// verb and object are those of the calls that are forbidden.
 		verb   string
@@ -128,22 +128,22 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 		"no permission to create SelfSubjectAccessReviews": {"create", &authorizationv1.SelfSubjectAccessReview{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready.DeepCopy())...)
+			env := kubectltest.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready.DeepCopy())...)
 			env.Fail = func(verb string, object any) error {
 				if verb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
 					return nil
 				}
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "it", errors.New("you are a tenant"))
 			}
-			plugin.Golden(t, name, env.Run(newTestCommand), true)
+			kubectltest.Golden(t, name, env.Run(newTestCommand), true)
 		})
 	}
 }
 
 func TestCheckAsJSON(t *testing.T) {
-	env := plugin.New(t, append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"))...)
-	plugin.Golden(t, "checked as JSON", env.Run(newTestCommand, "-o", "json"), true)
-	plugin.Golden(t, "checked as something else", env.Run(newTestCommand, "-o", "xml"), false)
+	env := kubectltest.New(t, append(testCRDs(t, "True"), heldLease(time.Hour, "node-1_7f"))...)
+	kubectltest.Golden(t, "checked as JSON", env.Run(newTestCommand, "-o", "json"), true)
+	kubectltest.Golden(t, "checked as something else", env.Run(newTestCommand, "-o", "xml"), false)
 }
 
 func objectMeta(kind, name string, owner client.Object) metav1.ObjectMeta {
@@ -165,21 +165,21 @@ func TestUninstallListsTheWorkloadsThatWouldBeStranded(t *testing.T) {
 	current := &appsv1.ReplicaSet{ObjectMeta: objectMeta("ReplicaSet", "web-2", web), Spec: appsv1.ReplicaSetSpec{Replicas: &one, Template: template}}
 	nightly := &batchv1.CronJob{ObjectMeta: objectMeta("CronJob", "nightly", nil)}
 	nightly.Spec.JobTemplate.Spec.Template = template
-	ended := metav1.NewTime(plugin.Now)
+	ended := metav1.NewTime(kubectltest.Now)
 	objects := []client.Object{
-		plugin.Profile("batch", 1), web, current, nightly,
+		kubectltest.Profile("batch", 1), web, current, nightly,
 		&appsv1.ReplicaSet{ObjectMeta: objectMeta("ReplicaSet", "web-1", web), Spec: appsv1.ReplicaSetSpec{Replicas: &none, Template: template}},
 		&appsv1.StatefulSet{ObjectMeta: objectMeta("StatefulSet", "db", nil), Spec: appsv1.StatefulSetSpec{Template: template}},
 		&appsv1.DaemonSet{ObjectMeta: objectMeta("DaemonSet", "logs", nil), Spec: appsv1.DaemonSetSpec{Template: template}},
 		&batchv1.Job{ObjectMeta: objectMeta("Job", "done", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{CompletionTime: &ended}},
 		&batchv1.Job{ObjectMeta: objectMeta("Job", "nightly-7", nightly), Spec: batchv1.JobSpec{Template: template}},
 		pod("web-2-a", current, corev1.PodRunning), pod("web-2-b", current, corev1.PodPending), pod("bare", nil, corev1.PodRunning),
-		pod("ended", nil, corev1.PodSucceeded), plugin.Pod("foreign", "default-scheduler", "n1"),
+		pod("ended", nil, corev1.PodSucceeded), kubectltest.Pod("foreign", "default-scheduler", "n1"),
 	}
-	env := plugin.New(t, objects...)
-	plugin.Golden(t, "uninstall with workloads", env.Run(newTestCommand, "--uninstall"), false)
-	plugin.Golden(t, "uninstall as YAML", env.Run(newTestCommand, "--uninstall", "-o", "yaml"), false)
-	env = plugin.New(t, plugin.Profile("batch", 1), plugin.Pod("foreign", "default-scheduler", "n1"))
-	plugin.Golden(t, "uninstall without workloads as JSON", env.Run(newTestCommand, "--uninstall", "-o", "json"), false)
-	plugin.Golden(t, "uninstall without workloads", env.Run(newTestCommand, "--uninstall"), false)
+	env := kubectltest.New(t, objects...)
+	kubectltest.Golden(t, "uninstall with workloads", env.Run(newTestCommand, "--uninstall"), false)
+	kubectltest.Golden(t, "uninstall as YAML", env.Run(newTestCommand, "--uninstall", "-o", "yaml"), false)
+	env = kubectltest.New(t, kubectltest.Profile("batch", 1), kubectltest.Pod("foreign", "default-scheduler", "n1"))
+	kubectltest.Golden(t, "uninstall without workloads as JSON", env.Run(newTestCommand, "--uninstall", "-o", "json"), false)
+	kubectltest.Golden(t, "uninstall without workloads", env.Run(newTestCommand, "--uninstall"), false)
 }

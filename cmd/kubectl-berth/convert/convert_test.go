@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 const headV1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -156,10 +156,10 @@ const caPlaceholder = "@CA@"
 func TestFromKubeScheduler(t *testing.T) {
 	for name, c := range conversions {
 		t.Run(name, func(t *testing.T) {
-			s := plugin.New(t)
+			s := kubectltest.New(t)
 			s.In = strings.ReplaceAll(c.in, caPlaceholder, caBundle)
 			printed := s.Run(newTestCommand, append([]string{"-f", "-"}, c.args...)...)
-			plugin.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
+			kubectltest.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
 			checkWithLint(t, printed)
 		})
 	}
@@ -175,7 +175,7 @@ func checkWithLint(t *testing.T, printed string) {
 	if i := strings.LastIndex(objects, "exit "); i >= 0 {
 		objects = objects[:i]
 	}
-	s := plugin.New(t)
+	s := kubectltest.New(t)
 	s.In = objects
 	if printed := s.Run(lint.New, "-f", "-"); !strings.HasSuffix(printed, "exit 0\n") {
 		t.Errorf("lint prints:\n%s", printed)
@@ -215,19 +215,19 @@ spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, r
 		"back: no profile":                           headV1,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plugin.New(t)
+			s := kubectltest.New(t)
 			s.In = strings.ReplaceAll(in, caPlaceholder, caBundle)
 			printed := s.Run(newTestCommand, "-f", "-", "--to", "kube-scheduler")
-			plugin.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
+			kubectltest.Golden(t, name, strings.ReplaceAll(printed, caBundle, caPlaceholder), true)
 		})
 	}
 }
 
 func TestAProfileOfTheCluster(t *testing.T) {
 	objects := []client.Object{
-		plugin.Profile("batch", 3, plugin.WithConfigRef("NodeResourcesFit", "binpack")),
-		plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`),
-		plugin.Profile("lonely", 1, plugin.WithConfigRef("NodeResourcesFit", "gone")),
+		kubectltest.Profile("batch", 3, kubectltest.WithConfigRef("NodeResourcesFit", "binpack")),
+		kubectltest.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`),
+		kubectltest.Profile("lonely", 1, kubectltest.WithConfigRef("NodeResourcesFit", "gone")),
 	}
 	for name, args := range map[string][]string{
 		"of the cluster": {"profile/batch", "--to", "kube-scheduler"},
@@ -238,7 +238,7 @@ func TestAProfileOfTheCluster(t *testing.T) {
 		"no file and no profile":                    {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Golden(t, name, plugin.New(t, objects...).Run(newTestCommand, args...), true)
+			kubectltest.Golden(t, name, kubectltest.New(t, objects...).Run(newTestCommand, args...), true)
 		})
 	}
 }
@@ -252,7 +252,7 @@ profiles:
     preScore: {disabled: [{name: "*"}], enabled: [{name: NodeAffinity}]}
     score: {disabled: [{name: "*"}], enabled: [{name: NodeAffinity, weight: 3}]}
 `
-	s := plugin.New(t)
+	s := kubectltest.New(t)
 	s.In = file
 	first := standardOutput(s.Run(newTestCommand, "-f", "-"))
 	s.In = first
@@ -334,10 +334,10 @@ func TestFromAPolicy(t *testing.T) {
 		"policy: an unknown field": `{"kind":"Policy","apiVersion":"v1","predicate":[]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plugin.New(t)
+			s := kubectltest.New(t)
 			s.In = in
 			printed := s.Run(newTestCommand, "-f", "-", "--scheduler-name", "old")
-			plugin.Golden(t, name, printed, true)
+			kubectltest.Golden(t, name, printed, true)
 			checkWithLint(t, printed)
 		})
 	}

@@ -8,21 +8,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 const unschedulableMessage = "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s). preemption: 0/500 nodes are available."
 
 func bound(ago time.Duration, pod, node string) v1alpha1.RecentDecision {
-	return v1alpha1.RecentDecision{Time: plugin.Ago(ago), Namespace: "shop", Pod: pod, Result: "Bound", Node: node, Generation: 6, Hash: "9f3c1a2b4d"}
+	return v1alpha1.RecentDecision{Time: kubectltest.Ago(ago), Namespace: "shop", Pod: pod, Result: "Bound", Node: node, Generation: 6, Hash: "9f3c1a2b4d"}
 }
 
 func unschedulable(ago time.Duration, pod string) v1alpha1.RecentDecision {
-	return v1alpha1.RecentDecision{Time: plugin.Ago(ago), Namespace: "default", Pod: pod, Result: "Unschedulable", Generation: 6, Hash: "9f3c1a2b4d", Message: unschedulableMessage}
+	return v1alpha1.RecentDecision{Time: kubectltest.Ago(ago), Namespace: "default", Pod: pod, Result: "Unschedulable", Generation: 6, Hash: "9f3c1a2b4d", Message: unschedulableMessage}
 }
 
 func testProfiles() []client.Object {
-	batch, web, quiet := plugin.Profile("batch", 6), plugin.Profile("web", 1), plugin.Profile("quiet", 1)
+	batch, web, quiet := kubectltest.Profile("batch", 6), kubectltest.Profile("web", 1), kubectltest.Profile("quiet", 1)
 	batch.Status.RecentDecisions = []v1alpha1.RecentDecision{bound(2*time.Second, "web-1-x2x8k", "n17"), unschedulable(5*time.Second, "web-2"), bound(13*time.Hour, "old", "n3")}
 	batch.Status.OmittedDecisions = 981
 	web.Status.RecentDecisions = []v1alpha1.RecentDecision{bound(4*time.Second, "front", "n1")}
@@ -43,22 +43,22 @@ func TestDecisions(t *testing.T) {
 		"of one namespace":                   {objects: testProfiles(), namespace: "shop"},
 		"as JSON":                            {objects: testProfiles(), args: []string{"--profile", "web", "-o", "json"}},
 		"none as YAML":                       {args: []string{"-o", "yaml"}},
-		"no decisions":                       {objects: []client.Object{plugin.Profile("web", 1)}},
+		"no decisions":                       {objects: []client.Object{kubectltest.Profile("web", 1)}},
 		"of a profile that is misspelled":    {objects: testProfiles(), args: []string{"--profile", "wbe"}},
 		"an unsupported format":              {args: []string{"-o", "name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, c.objects...)
+			env := kubectltest.New(t, c.objects...)
 			if c.namespace != "" {
 				env.Namespace, env.NamespaceGiven = c.namespace, true
 			}
-			plugin.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "full messages"))
+			kubectltest.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "full messages"))
 		})
 	}
 }
 
 func TestAWatchPrintsNewDecisions(t *testing.T) {
-	env := plugin.New(t, testProfiles()...)
+	env := kubectltest.New(t, testProfiles()...)
 	await := env.Watch(New, "--watch")
 	await("web-1-x2x8k")
 	p, err := env.Profile(t.Context(), "batch")
@@ -77,5 +77,5 @@ func TestAWatchPrintsNewDecisions(t *testing.T) {
 	if err := env.Client.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	plugin.Golden(t, "a watch", await("ninth"), false)
+	kubectltest.Golden(t, "a watch", await("ninth"), false)
 }

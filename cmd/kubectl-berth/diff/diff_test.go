@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 const (
@@ -19,10 +19,10 @@ const (
 
 // testObjects is a cluster in which batch is running, with arguments from a PluginConfig.
 func testObjects() []client.Object {
-	config := plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1}]}}`)
-	p := plugin.Profile("batch", 6, plugin.WithWeight("TaintToleration", 5), plugin.WithConfigRef("NodeResourcesFit", "binpack"))
-	runs := plugin.Revision(p, 1, config)
-	return []client.Object{config, plugin.Running(p, runs, 6), runs}
+	config := kubectltest.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1}]}}`)
+	p := kubectltest.Profile("batch", 6, kubectltest.WithWeight("TaintToleration", 5), kubectltest.WithConfigRef("NodeResourcesFit", "binpack"))
+	runs := kubectltest.Revision(p, 1, config)
+	return []client.Object{config, kubectltest.Running(p, runs, 6), runs}
 }
 
 func TestDiff(t *testing.T) {
@@ -49,9 +49,9 @@ func TestDiff(t *testing.T) {
 		"a plugin that does not exist": {objects: testObjects(), in: profileYAML + "spec: {plugins: {score: {enabled: [{name: Nope}]}}}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, c.objects...)
+			env := kubectltest.New(t, c.objects...)
 			env.In, env.Fail = c.in, c.fail
-			plugin.Golden(t, name, env.Run(New, "-f", "-"), false)
+			kubectltest.Golden(t, name, env.Run(New, "-f", "-"), false)
 		})
 	}
 }

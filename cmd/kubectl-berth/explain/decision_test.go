@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // testDecision is the SchedulingDecision of a pod named web that fits on no node.
@@ -30,13 +30,13 @@ func testDecision(uid types.UID, changes ...func(*v1alpha1.SchedulingDecisionSta
 				{Node: "n17", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}},
 				{Node: "n481", Missing: []v1alpha1.Missing{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)"}, {Resource: "memory", Requested: "8Gi", Free: "6Gi"}}},
 			},
-			Queue: &v1alpha1.DecisionQueue{Where: "Unschedulable", Since: plugin.Ago(3 * time.Minute)},
+			Queue: &v1alpha1.DecisionQueue{Where: "Unschedulable", Since: kubectltest.Ago(3 * time.Minute)},
 			RequeueEvents: []v1alpha1.RequeueEvents{
 				{Plugin: "NodeResourcesFit", Events: []string{"AssignedPod/Delete", "Node/Add", "Node/UpdateNodeAllocatable"}},
 				{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateNodeTaint"}},
 			},
 			Preemption: &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates},
-			LastChange: plugin.Ago(3 * time.Minute),
+			LastChange: kubectltest.Ago(3 * time.Minute),
 		},
 	}
 	for _, change := range changes {
@@ -79,9 +79,9 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 		"no permission to get the SchedulingDecision": {decision: testDecision("web-uid"), forbidden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
+			pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
 			pod.UID = "web-uid"
-			env := plugin.New(t, pod, p.DeepCopy(), c.decision)
+			env := kubectltest.New(t, pod, p.DeepCopy(), c.decision)
 			if c.forbidden {
 				env.Fail = func(_ string, object any) error {
 					if _, ok := object.(*v1alpha1.SchedulingDecision); ok {
@@ -90,7 +90,7 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 					return nil
 				}
 			}
-			plugin.Golden(t, name, env.Run(New, "pod/web"), false)
+			kubectltest.Golden(t, name, env.Run(New, "pod/web"), false)
 		})
 	}
 }

@@ -12,20 +12,20 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // runningBatch is a profile that is running, and its hash.
 func runningBatch() (*v1alpha1.SchedulingProfile, string) {
-	p := plugin.Profile("batch", 6)
-	p = plugin.Running(p, plugin.Revision(p, 1), 6)
+	p := kubectltest.Profile("batch", 6)
+	p = kubectltest.Running(p, kubectltest.Revision(p, 1), 6)
 	p.Status.Queue = &v1alpha1.QueueStatus{Pending: 3, Unschedulable: 2, Gated: 1}
 	return p, p.Status.Programmed.Hash
 }
 
 // boundPod is a pod on n17 with the decision in its annotation.
 func boundPod(d decision.Decision) *corev1.Pod {
-	pod := plugin.WithPodScheduled(plugin.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
+	pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
 	pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
 	return pod
 }
@@ -52,9 +52,9 @@ func changedDecision(hash string, change func(*decision.Decision)) decision.Deci
 func TestExplain(t *testing.T) {
 	p, hash := runningBatch()
 	waits := func(reason, message string) *corev1.Pod {
-		return plugin.WithPodScheduled(plugin.Pod("web", "batch", ""), corev1.ConditionFalse, reason, message)
+		return kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", ""), corev1.ConditionFalse, reason, message)
 	}
-	leaving, gone := plugin.Pod("web", "batch", ""), plugin.Ago(time.Minute)
+	leaving, gone := kubectltest.Pod("web", "batch", ""), kubectltest.Ago(time.Minute)
 	leaving.DeletionTimestamp, leaving.Finalizers = &gone, []string{"berth.dev/test"}
 	preempting := waits("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
 	preempting.Status.NominatedNodeName = "n2"
@@ -78,21 +78,21 @@ func TestExplain(t *testing.T) {
 		"a bound pod of topScores 0":                  {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Top = nil }))},
 		"a bound pod of detail Reasons":               {pod: boundPod(boundDecision(hash).WithoutNodes())},
 		"a bound pod with a forged annotation":        {pod: boundPod(changedDecision(hash, func(d *decision.Decision) { d.Node = "n1" }))},
-		"a bound pod without an annotation":           {pod: plugin.Pod("web", "batch", "n17")},
-		"a bound pod of kube-scheduler":               {pod: plugin.Pod("web", "default-scheduler", "n17")},
-		"a bound pod of another scheduler":            {pod: plugin.Pod("web", "volcano", "n17")},
+		"a bound pod without an annotation":           {pod: kubectltest.Pod("web", "batch", "n17")},
+		"a bound pod of kube-scheduler":               {pod: kubectltest.Pod("web", "default-scheduler", "n17")},
+		"a bound pod of another scheduler":            {pod: kubectltest.Pod("web", "volcano", "n17")},
 		"a pod that fits nowhere":                     {pod: waits("Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s). preemption: 0/500 nodes are available: 500 Preemption is not helpful for scheduling.")},
 		"a pod whose profile is paused":               {pod: waits("ProfilePaused", "SchedulingProfile batch is paused")},
 		"a nominated pod":                             {pod: preempting},
-		"a pod without a condition":                   {pod: plugin.Pod("web", "batch", "")},
+		"a pod without a condition":                   {pod: kubectltest.Pod("web", "batch", "")},
 		"a pod that is being deleted":                 {pod: leaving},
-		"a pod of a misspelled profile":               {pod: plugin.Pod("web", "bacth", "")},
-		"a pod of a deleted profile":                  {pod: plugin.WithPodScheduled(plugin.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
-		"a pending pod of kube-scheduler":             {pod: plugin.WithPodScheduled(plugin.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
-		"a pending pod of another scheduler":          {pod: plugin.WithPodScheduled(plugin.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
+		"a pod of a misspelled profile":               {pod: kubectltest.Pod("web", "bacth", "")},
+		"a pod of a deleted profile":                  {pod: kubectltest.WithPodScheduled(kubectltest.Pod("web", "nightly", ""), corev1.ConditionFalse, "ProfileDeleted", "there is no SchedulingProfile nightly any more")},
+		"a pending pod of kube-scheduler":             {pod: kubectltest.WithPodScheduled(kubectltest.Pod("web", "default-scheduler", ""), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available.")},
+		"a pending pod of another scheduler":          {pod: kubectltest.WithPodScheduled(kubectltest.Pod("web", "volcano", ""), corev1.ConditionFalse, "Unschedulable", "no queue")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, c.pod, p.DeepCopy())
+			env := kubectltest.New(t, c.pod, p.DeepCopy())
 			if c.tenant {
 				env.Fail = func(_ string, object any) error {
 					if _, ok := object.(*v1alpha1.SchedulingProfileList); ok {
@@ -101,7 +101,7 @@ func TestExplain(t *testing.T) {
 					return nil
 				}
 			}
-			plugin.Golden(t, name, env.Run(New, "pod/web"), false)
+			kubectltest.Golden(t, name, env.Run(New, "pod/web"), false)
 		})
 	}
 }
@@ -124,7 +124,7 @@ func TestAPodIsNamedAsForKubectl(t *testing.T) {
 		"another kind and a space": {[]string{"node", "web"}, "unsupported kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, []client.Object{boundPod(boundDecision(hash)), p.DeepCopy()}...)
+			env := kubectltest.New(t, []client.Object{boundPod(boundDecision(hash)), p.DeepCopy()}...)
 			if got := env.Run(New, c.args...); !strings.Contains(got, c.want) {
 				t.Errorf("not %q: %s", c.want, got)
 			}

@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // testCluster is a cluster of five nodes: one is tainted, one is full, one is small.
 func testCluster(more ...client.Object) []client.Object {
-	p := plugin.Profile("batch", 6)
-	revision := plugin.Revision(p, 1)
+	p := kubectltest.Profile("batch", 6)
+	revision := kubectltest.Revision(p, 1)
 	return append([]client.Object{
-		plugin.Running(p, revision, 6), revision,
+		kubectltest.Running(p, revision, 6), revision,
 		fixture.Node("n1").Zone("a").Capacity("cpu", "8", "memory", "16Gi").Obj(),
 		fixture.Node("n2").Zone("a").Capacity("cpu", "4", "memory", "16Gi").Obj(),
 		fixture.Node("n3").Zone("b").Capacity("cpu", "8", "memory", "1Gi").Taint("dedicated", "db", corev1.TaintEffectNoSchedule).Obj(),
@@ -74,21 +74,21 @@ func TestMatrix(t *testing.T) {
 		"a pod of one node by name":   {pod: webPod().RequireNodeAffinity(fixture.NodeNameTerm("n4")).Obj()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, append(testCluster(c.more...), c.pod)...)
+			env := kubectltest.New(t, append(testCluster(c.more...), c.pod)...)
 			env.Fail = func(_ string, object any) error {
 				if kind := fmt.Sprintf("%T", object); slices.Contains(c.forbidden, kind) {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", fmt.Errorf("you may not"))
 				}
 				return nil
 			}
-			plugin.Golden(t, "matrix "+name, env.Run(New, append([]string{"pod/web", "--matrix"}, c.args...)...), c.long)
+			kubectltest.Golden(t, "matrix "+name, env.Run(New, append([]string{"pod/web", "--matrix"}, c.args...)...), c.long)
 		})
 	}
 }
 
 func TestAMatrixNamesEveryPluginThatRejectsANode(t *testing.T) {
 	// Only n1 has the resources; n3 would have the CPU, but has a taint and too little memory.
-	env := plugin.New(t, append(testCluster(), webPod().Requests("cpu", "5", "memory", "2Gi").Obj())...)
+	env := kubectltest.New(t, append(testCluster(), webPod().Requests("cpu", "5", "memory", "2Gi").Obj())...)
 	text, _, _ := strings.Cut(env.Run(New, "pod/web", "--matrix", "-o", "json"), "exit ")
 	var m Matrix
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
@@ -117,7 +117,7 @@ func TestFlagsOfTheMatrix(t *testing.T) {
 		"a negative number of rows": {[]string{"--matrix", "--limit", "-1"}, "--limit: Invalid value: -1: must be greater than or equal to 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, append(testCluster(), webPod().Obj())...)
+			env := kubectltest.New(t, append(testCluster(), webPod().Obj())...)
 			if got := env.Run(New, append([]string{"pod/web"}, c.args...)...); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "exit 2\n") {
 				t.Errorf("not %q: %s", c.want, got)
 			}

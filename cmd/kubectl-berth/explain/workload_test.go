@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // ownedBy sets the controller of an object.
@@ -28,8 +28,8 @@ func objectMeta(name string) metav1.ObjectMeta {
 
 // unschedulablePod is a pending pod that is age minutes old.
 func unschedulablePod(name, profile string, age int, reason, message string) *corev1.Pod {
-	pod := plugin.WithPodScheduled(plugin.Pod(name, profile, ""), corev1.ConditionFalse, reason, message)
-	pod.CreationTimestamp = plugin.Ago(time.Duration(age) * time.Minute)
+	pod := kubectltest.WithPodScheduled(kubectltest.Pod(name, profile, ""), corev1.ConditionFalse, reason, message)
+	pod.CreationTimestamp = kubectltest.Ago(time.Duration(age) * time.Minute)
 	return pod
 }
 
@@ -44,18 +44,18 @@ func shopObjects() []client.Object {
 	set.Status.Conditions = []appsv1.ReplicaSetCondition{{
 		Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: `pods "shop-2-z" is forbidden: exceeded quota: pods, used: 8, limited: 8`,
 	}}
-	ended := ownedBy(plugin.Pod("shop-1-a", "batch", "n9"), "ReplicaSet", old)
+	ended := ownedBy(kubectltest.Pod("shop-1-a", "batch", "n9"), "ReplicaSet", old)
 	ended.Status.Phase = corev1.PodSucceeded
-	objects := []client.Object{p, deployment, old, set, ended, plugin.Pod("foreign", "batch", "n1"), ownedBy(plugin.Pod("other", "batch", "n1"), "ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: objectMeta("other")})}
+	objects := []client.Object{p, deployment, old, set, ended, kubectltest.Pod("foreign", "batch", "n1"), ownedBy(kubectltest.Pod("other", "batch", "n1"), "ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: objectMeta("other")})}
 	for i, node := range []string{"n2", "n1", "n2"} {
-		objects = append(objects, ownedBy(plugin.Pod(fmt.Sprintf("shop-2-%d", i), "batch", node), "ReplicaSet", set))
+		objects = append(objects, ownedBy(kubectltest.Pod(fmt.Sprintf("shop-2-%d", i), "batch", node), "ReplicaSet", set))
 	}
 	first := unschedulablePod("web", "batch", 40, "Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s).")
 	objects = append(objects, testDecision(first.UID),
 		ownedBy(first, "ReplicaSet", set),
 		ownedBy(unschedulablePod("shop-2-4", "batch", 30, "Unschedulable", "0/501 nodes are available: 481 Insufficient cpu, 20 node(s) had untolerated taint(s)."), "ReplicaSet", set),
 		ownedBy(unschedulablePod("shop-2-5", "batch", 3, "Quarantined", "plugin Own panicked"), "ReplicaSet", set),
-		ownedBy(plugin.Pod("shop-2-6", "bacth", ""), "ReplicaSet", set))
+		ownedBy(kubectltest.Pod("shop-2-6", "bacth", ""), "ReplicaSet", set))
 	return objects
 }
 
@@ -68,7 +68,7 @@ func TestExplainAWorkload(t *testing.T) {
 	p, _ := runningBatch()
 	objects := []client.Object{
 		p, db, logs, nightly, run, &corev1.ReplicationController{ObjectMeta: objectMeta("none")},
-		ownedBy(plugin.Pod("db-0", "batch", "n1"), "StatefulSet", db), ownedBy(plugin.Pod("db-1", "batch", "n2"), "StatefulSet", db),
+		ownedBy(kubectltest.Pod("db-0", "batch", "n1"), "StatefulSet", db), ownedBy(kubectltest.Pod("db-1", "batch", "n2"), "StatefulSet", db),
 		ownedBy(unschedulablePod("logs-1", "batch", 5, "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), "DaemonSet", logs),
 		ownedBy(unschedulablePod("nightly-7-a", "default-scheduler", 5, "Unschedulable", "0/1 nodes are available."), "Job", run),
 	}
@@ -90,7 +90,7 @@ func TestExplainAWorkload(t *testing.T) {
 			for _, object := range c.objects {
 				own = append(own, object.DeepCopyObject().(client.Object))
 			}
-			plugin.Golden(t, name, plugin.New(t, own...).Run(New, c.args...), len(c.args) > 1)
+			kubectltest.Golden(t, name, kubectltest.New(t, own...).Run(New, c.args...), len(c.args) > 1)
 		})
 	}
 }
@@ -100,10 +100,10 @@ func TestAPodIsExplainedAsJSON(t *testing.T) {
 	for name, c := range map[string]struct{ objects []client.Object }{
 		"a bound pod as JSON":                          {[]client.Object{p, boundPod(boundDecision(hash))}},
 		"a pod that fits nowhere as JSON":              {[]client.Object{p, testDecision("web"), unschedulablePod("web", "batch", 3, "Unschedulable", "0/500 nodes are available.")}},
-		"a bound pod with a forged annotation as JSON": {[]client.Object{p, plugin.Pod("db", "batch", ""), boundPod(boundDecision("0"))}},
+		"a bound pod with a forged annotation as JSON": {[]client.Object{p, kubectltest.Pod("db", "batch", ""), boundPod(boundDecision("0"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, "pod/web", "-o", "json"), true)
+			kubectltest.Golden(t, name, kubectltest.New(t, c.objects...).Run(New, "pod/web", "-o", "json"), true)
 		})
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berthdev/berth/test/badinput"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/badinput"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 const (
-	badInputFolder = "../../../test/badinput/"
+	badInputFolder = "../../../test/support/badinput/"
 	samplesFolder  = "../../../config/samples"
 )
 
@@ -26,7 +26,7 @@ func TestEveryBadInputIsRejectedWithTheMessageOfTheCluster(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			printed := plugin.New(t).Run(New, "-f", badInputFolder+c.Name+".yaml")
+			printed := kubectltest.New(t).Run(New, "-f", badInputFolder+c.Name+".yaml")
 			want := fmt.Sprintf("%s/%s would get %s=False (%s):", c.Bad().GetKind(), c.Bad().GetName(), c.Condition, c.Reason)
 			if c.Refused {
 				want = fmt.Sprintf("%s/%s would be rejected by the API server:", c.Bad().GetKind(), c.Bad().GetName())
@@ -80,9 +80,9 @@ func TestLint(t *testing.T) {
 		"a PluginConfig changed by a later document": {args: []string{"-f", badInputFolder + "pluginconfig-plugin-changed.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t)
+			env := kubectltest.New(t)
 			env.In = c.in
-			plugin.Golden(t, name, env.Run(New, c.args...), false)
+			kubectltest.Golden(t, name, env.Run(New, c.args...), false)
 		})
 	}
 }
@@ -92,7 +92,7 @@ func TestAFolderWithoutManifestsIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, "README.md"), []byte("# none"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	printed := plugin.New(t).Run(New, "-f", directory)
+	printed := kubectltest.New(t).Run(New, "-f", directory)
 	if !strings.Contains(printed, "contains no .yaml, .yml or .json file") || !strings.HasSuffix(printed, "exit 2\n") {
 		t.Error(printed)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 func profileYAML(name string, annotations ...string) string {
@@ -54,13 +54,13 @@ func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
 		"no warnings as errors":                     {in: profileYAML("batch"), args: []string{"--warnings-as-errors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t)
+			env := kubectltest.New(t)
 			env.In = c.in
 			env.Fail = func(string, any) error {
 				t.Error("the cluster was contacted")
 				return nil
 			}
-			plugin.Golden(t, "offline: "+name, env.Run(New, append([]string{"-f", "-", "--offline"}, c.args...)...), false)
+			kubectltest.Golden(t, "offline: "+name, env.Run(New, append([]string{"-f", "-", "--offline"}, c.args...)...), false)
 		})
 	}
 }
@@ -74,7 +74,7 @@ func managerDeployment(flags ...string) *appsv1.Deployment {
 
 // kubeSchedulerLease is kube-scheduler's Lease, renewed this long ago.
 func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
-	by, renewed, seconds := "control-plane-1_7f", metav1.NewMicroTime(plugin.Now.Add(-ago)), int32(15)
+	by, renewed, seconds := "control-plane-1_7f", metav1.NewMicroTime(kubectltest.Now.Add(-ago)), int32(15)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-scheduler"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, RenewTime: &renewed, LeaseDurationSeconds: &seconds},
@@ -84,7 +84,7 @@ func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
 // boundPod returns a pod that was bound ten minutes ago, with the annotation of Berth if
 // annotated.
 func boundPod(name string, annotated bool) *corev1.Pod {
-	pod := plugin.WithPodScheduled(plugin.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
+	pod := kubectltest.WithPodScheduled(kubectltest.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
 	if annotated {
 		pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(decision.Decision{Profile: "batch", Node: "n1"})}
 	}
@@ -92,18 +92,18 @@ func boundPod(name string, annotated bool) *corev1.Pod {
 }
 
 func withAge(p *v1alpha1.SchedulingProfile, ago time.Duration) *v1alpha1.SchedulingProfile {
-	p.CreationTimestamp = plugin.Ago(ago)
+	p.CreationTimestamp = kubectltest.Ago(ago)
 	return p
 }
 
 func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 	static := boundPod("static", false)
 	static.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-	refused := plugin.Profile("batch", 1)
+	refused := kubectltest.Profile("batch", 1)
 	refused.Status.Conditions = []metav1.Condition{{
 		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonNameServedElsewhere), Message: "nothing runs; pods of this name are scheduled by another one",
 	}}
-	silent := withAge(plugin.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
+	silent := withAge(kubectltest.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
 	noCRDs := apierrors.NewNotFound(schema.GroupResource{}, "")
 	noCRDs.ErrStatus.Details = &metav1.StatusDetails{Group: "berth.dev"}
 	for name, c := range map[string]struct {
@@ -112,14 +112,14 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 		args    []string
 		fail    func(object any) error
 	}{
-		"no other scheduler":                             {in: profileYAML("batch"), objects: []client.Object{managerDeployment(), plugin.Pod("new", "batch", "")}},
+		"no other scheduler":                             {in: profileYAML("batch"), objects: []client.Object{managerDeployment(), kubectltest.Pod("new", "batch", "")}},
 		"pods of the name are bound":                     {in: profileYAML("batch"), objects: []client.Object{boundPod("a", false), boundPod("b", false)}},
 		"pods of the name were bound by Berth":           {in: profileYAML("batch"), objects: []client.Object{boundPod("a", true), static}},
-		"pods were bound before the profile was created": {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Minute), boundPod("a", false)}},
-		"pods were bound later, and not by Berth":        {in: profileYAML("batch"), objects: []client.Object{withAge(plugin.Profile("batch", 1), time.Hour), boundPod("a", false)}},
+		"pods were bound before the profile was created": {in: profileYAML("batch"), objects: []client.Object{withAge(kubectltest.Profile("batch", 1), time.Minute), boundPod("a", false)}},
+		"pods were bound later, and not by Berth":        {in: profileYAML("batch"), objects: []client.Object{withAge(kubectltest.Profile("batch", 1), time.Hour), boundPod("a", false)}},
 		"a profile whose pods are not annotated":         {in: profileYAML("batch"), objects: []client.Object{silent, boundPod("a", false)}},
-		"a pod has a condition of another scheduler":     {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
-		"a pod has a condition of Berth":                 {in: profileYAML("batch"), objects: []client.Object{plugin.WithPodScheduled(plugin.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
+		"a pod has a condition of another scheduler":     {in: profileYAML("batch"), objects: []client.Object{kubectltest.WithPodScheduled(kubectltest.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
+		"a pod has a condition of Berth":                 {in: profileYAML("batch"), objects: []client.Object{kubectltest.WithPodScheduled(kubectltest.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},
 		"the profile in the cluster is rejected":         {in: profileYAML("batch"), objects: []client.Object{refused}},
 		"the manager's flag has the name":                {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers=volcano,batch")}},
 		"the manager's flag in two arguments":            {in: profileYAML("batch"), objects: []client.Object{managerDeployment("--other-schedulers", "batch")}},
@@ -146,12 +146,12 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 			for _, object := range c.objects {
 				own = append(own, object.DeepCopyObject().(client.Object))
 			}
-			env := plugin.New(t, own...)
+			env := kubectltest.New(t, own...)
 			env.In = c.in
 			if c.fail != nil {
 				env.Fail = func(_ string, object any) error { return c.fail(object) }
 			}
-			plugin.Golden(t, "live: "+name, env.Run(New, append([]string{"-f", "-"}, c.args...)...), false)
+			kubectltest.Golden(t, "live: "+name, env.Run(New, append([]string{"-f", "-"}, c.args...)...), false)
 		})
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // testProfiles are a profile that is Ready, one whose edit was rejected, and one that Berth
 // has not observed.
 func testProfiles() []client.Object {
-	batch := plugin.Profile("batch", 6)
-	running := plugin.Revision(batch, 1)
-	batch = plugin.Running(batch, running, 6)
+	batch := kubectltest.Profile("batch", 6)
+	running := kubectltest.Revision(batch, 1)
+	batch = kubectltest.Running(batch, running, 6)
 	batch.Status.Programmed.Configs = []v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 4}}
 	batch.Status.Queue.Pending, batch.Status.Totals.Bound = 12, 84120
-	last := plugin.Ago(3 * time.Second)
+	last := kubectltest.Ago(3 * time.Second)
 	batch.Status.LastDecisionTime = &last
-	web := plugin.Profile("web", 3)
-	web = plugin.Running(web, plugin.Revision(web, 1), 2)
-	return []client.Object{batch, web, plugin.Profile("fresh", 1)}
+	web := kubectltest.Profile("web", 3)
+	web = kubectltest.Running(web, kubectltest.Revision(web, 1), 2)
+	return []client.Object{batch, web, kubectltest.Profile("fresh", 1)}
 }
 
 func TestProfiles(t *testing.T) {
@@ -48,15 +48,15 @@ func TestProfiles(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, c.objects...)
+			env := kubectltest.New(t, c.objects...)
 			env.Fail = c.fail
-			plugin.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "wide"))
+			kubectltest.Golden(t, name, env.Run(New, c.args...), strings.Contains(name, "wide"))
 		})
 	}
 }
 
 func TestAWatchPrintsOnlyWhatChanges(t *testing.T) {
-	env := plugin.New(t, testProfiles()...)
+	env := kubectltest.New(t, testProfiles()...)
 	await := env.Watch(New, "--watch")
 	await("fresh")
 	edit := func(name string, change func(*v1alpha1.SchedulingProfile)) {
@@ -70,9 +70,9 @@ func TestAWatchPrintsOnlyWhatChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edit("batch", func(p *v1alpha1.SchedulingProfile) { p.Status.LastDecisionTime = &metav1.Time{Time: plugin.Now} })
+	edit("batch", func(p *v1alpha1.SchedulingProfile) { p.Status.LastDecisionTime = &metav1.Time{Time: kubectltest.Now} })
 	edit("batch", func(p *v1alpha1.SchedulingProfile) { p.Status.Queue.Pending = 7777 })
 	await("7777")
 	edit("web", func(p *v1alpha1.SchedulingProfile) { p.Spec.State = v1alpha1.StatePaused })
-	plugin.Golden(t, "a watch", await("Paused"), false)
+	kubectltest.Golden(t, "a watch", await("Paused"), false)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/sandbox"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // withVersion sets the resource version of an object.

@@ -6,12 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // profileWithCondition is batch with one condition.
 func profileWithCondition(t v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) *v1alpha1.SchedulingProfile {
-	p := plugin.Profile("batch", 3)
+	p := kubectltest.Profile("batch", 3)
 	p.Status.Conditions = []metav1.Condition{{
 		Type: string(t), Status: status, Reason: string(reason), Message: message, ObservedGeneration: p.Generation,
 	}}
@@ -39,10 +39,10 @@ func TestRetry(t *testing.T) {
 		"a profile that is rejected":            {profileWithCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonUnknownPlugin, `nothing runs; generation 3 refused: no plugin "NoSuch"`), "batch"},
 		"a profile that waits for approval":     {profileWithCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonAwaitingApproval, "nothing runs; generation 3 waits for approval"), "batch"},
 		"a profile that does not exist":         {crashedProfile(), "bacth"},
-		"a profile that Berth has not observed": {plugin.Profile("batch", 3), "batch"},
+		"a profile that Berth has not observed": {kubectltest.Profile("batch", 3), "batch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Golden(t, name, plugin.New(t, c.profile).Run(New, c.name), false)
+			kubectltest.Golden(t, name, kubectltest.New(t, c.profile).Run(New, c.name), false)
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestRetryAnnotatesOnlyAProfileThatDoesNotRun(t *testing.T) {
 		"a profile that is running": {runningProfile(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := plugin.New(t, c.profile)
+			env := kubectltest.New(t, c.profile)
 			env.Run(New, "batch")
 			p, err := env.Profile(t.Context(), "batch")
 			if err != nil {

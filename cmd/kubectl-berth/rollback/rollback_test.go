@@ -11,20 +11,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // testRevisions are three generations of batch that ran, the last of them now. The second
 // one has a PluginConfig, and processes ended while building the first.
 func testRevisions() (profiles []*v1alpha1.SchedulingProfile, revisions []*appsv1.ControllerRevision, config *v1alpha1.PluginConfig) {
-	config = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`)
+	config = kubectltest.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"MostAllocated"}}`)
 	profiles = []*v1alpha1.SchedulingProfile{
-		plugin.Profile("batch", 1, plugin.WithWeight("ImageLocality", 9)),
-		plugin.Profile("batch", 2, plugin.WithWeight("TaintToleration", 5), plugin.WithConfigRef("NodeResourcesFit", "binpack")),
-		plugin.Profile("batch", 3, plugin.WithWeight("TaintToleration", 7), plugin.WithConfigRef("NodeResourcesFit", "binpack")),
+		kubectltest.Profile("batch", 1, kubectltest.WithWeight("ImageLocality", 9)),
+		kubectltest.Profile("batch", 2, kubectltest.WithWeight("TaintToleration", 5), kubectltest.WithConfigRef("NodeResourcesFit", "binpack")),
+		kubectltest.Profile("batch", 3, kubectltest.WithWeight("TaintToleration", 7), kubectltest.WithConfigRef("NodeResourcesFit", "binpack")),
 	}
 	for i, p := range profiles {
-		revisions = append(revisions, plugin.Revision(p, int64(i+1), config))
+		revisions = append(revisions, kubectltest.Revision(p, int64(i+1), config))
 	}
 	revisions[0].Annotations[v1alpha1.AnnotationProbation] = "2026-03-01T00:00:00Z"
 	revisions[0].Annotations[v1alpha1.AnnotationBuildDeaths] = "2"
@@ -44,12 +44,12 @@ func testObjects(there *v1alpha1.SchedulingProfile) []client.Object {
 // same after an edit that was rejected.
 func runningProfile() *v1alpha1.SchedulingProfile {
 	profiles, revisions, _ := testRevisions()
-	return plugin.Running(profiles[2], revisions[2], 3)
+	return kubectltest.Running(profiles[2], revisions[2], 3)
 }
 
 func profileWithRejectedEdit() *v1alpha1.SchedulingProfile {
 	_, revisions, _ := testRevisions()
-	return plugin.Running(plugin.Profile("batch", 4, plugin.WithWeight("NodeResourceFit", 7)), revisions[2], 3)
+	return kubectltest.Running(kubectltest.Profile("batch", 4, kubectltest.WithWeight("NodeResourceFit", 7)), revisions[2], 3)
 }
 
 // withShortRevision returns the objects where the second revision ran for seconds, as
@@ -86,7 +86,7 @@ func withEditedConfig(edit func(*v1alpha1.SchedulingProfile)) []client.Object {
 	p := runningProfile()
 	edit(p)
 	objects := testObjects(p)
-	objects[0] = plugin.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"LeastAllocated"}}`)
+	objects[0] = kubectltest.Config("binpack", "NodeResourcesFit", `{"scoringStrategy":{"type":"LeastAllocated"}}`)
 	return objects
 }
 
@@ -132,16 +132,16 @@ func TestRollback(t *testing.T) {
 			p.Spec.State, p.Spec.Activation = v1alpha1.StatePaused, v1alpha1.ActivationManual
 		}), []string{"batch", "--dry-run"}},
 		"a reference that an edit removed": {withReferenceRemoved(), []string{"batch", "--dry-run"}},
-		"a profile without a revision":     {[]client.Object{plugin.Profile("batch", 1)}, []string{"batch"}},
+		"a profile without a revision":     {[]client.Object{kubectltest.Profile("batch", 1)}, []string{"batch"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(name, "a revision that") || strings.HasPrefix(name, "none before"))
+			kubectltest.Golden(t, name, kubectltest.New(t, c.objects...).Run(New, c.args...), strings.HasPrefix(name, "a revision that") || strings.HasPrefix(name, "none before"))
 		})
 	}
 }
 
 func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
-	env := plugin.New(t, testObjects(runningProfile())...)
+	env := kubectltest.New(t, testObjects(runningProfile())...)
 	read := func() *v1alpha1.SchedulingProfile {
 		t.Helper()
 		p, err := env.Profile(t.Context(), "batch")

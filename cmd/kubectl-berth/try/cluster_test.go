@@ -30,7 +30,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // testCluster is a cluster that the verb runs on.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 const bigNodeYAML = `apiVersion: v1
@@ -197,7 +197,7 @@ func TestTry(t *testing.T) {
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			plugin.Golden(t, name, out, false)
+			kubectltest.Golden(t, name, out, false)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/berthdev/berth/test/plugin"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 func TestVersion(t *testing.T) {
@@ -24,7 +24,7 @@ func TestVersion(t *testing.T) {
 		"the plugin only":      {args: []string{"--client"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin.Golden(t, name, plugin.New(t, c.objects...).Run(New, c.args...), false)
+			kubectltest.Golden(t, name, kubectltest.New(t, c.objects...).Run(New, c.args...), false)
 		})
 	}
 }

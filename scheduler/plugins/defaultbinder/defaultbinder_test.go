@@ -15,7 +15,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // handle is a Handle that offers a client and nothing else.

@@ -11,19 +11,19 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/scene"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/plugintest"
 )
 
 // newPlugin returns the plugin in a cluster of objects. Nil args stand for the
 // defaults.
-func newPlugin(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.Object) (*Plugin, *scene.Cluster) {
+func newPlugin(t *testing.T, args *configv1.InterPodAffinityArgs, objects ...runtime.Object) (*Plugin, *plugintest.Cluster) {
 	t.Helper()
 	if args == nil {
 		args = &configv1.InterPodAffinityArgs{}
 	}
 	Default(args)
-	s := scene.NewCluster(objects...)
+	s := plugintest.NewCluster(objects...)
 	plugin, err := New(t.Context(), args, s)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestValidate(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
-			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
+			if _, err := New(t.Context(), c.args, plugintest.NewCluster()); (err != nil) != (len(c.want) > 0) {
 				t.Errorf("New returns %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
@@ -112,10 +112,10 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
-	if _, err := New(t.Context(), nil, scene.NewCluster()); err == nil {
+	if _, err := New(t.Context(), nil, plugintest.NewCluster()); err == nil {
 		t.Error("built without arguments, want an error")
 	}
-	if _, err := New(t.Context(), &configv1.InterPodAffinityArgs{}, scene.NewCluster()); err == nil {
+	if _, err := New(t.Context(), &configv1.InterPodAffinityArgs{}, plugintest.NewCluster()); err == nil {
 		t.Error("built without a weight, want an error")
 	}
 	if _, err := New(t.Context(), withHardPodAffinityWeight(1), nil); err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/scopedinformers"
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/informertest"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/informertest"
 )
 
 // Berth requeues pods in an event handler of its own. Filter must see the attachments

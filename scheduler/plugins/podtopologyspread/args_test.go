@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/scene"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/plugintest"
 )
 
 func TestValidate(t *testing.T) {
@@ -45,7 +45,7 @@ func TestValidate(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("invalid fields (-want +got):\n%s", diff)
 			}
-			if _, err := New(t.Context(), c.args, scene.NewCluster()); (err != nil) != (len(c.want) > 0) {
+			if _, err := New(t.Context(), c.args, plugintest.NewCluster()); (err != nil) != (len(c.want) > 0) {
 				t.Errorf("New returns %v, want an error: %v", err, len(c.want) > 0)
 			}
 		})
@@ -53,7 +53,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNewRequiresArgumentsAndAHandleWithCounts(t *testing.T) {
-	if _, err := New(t.Context(), nil, scene.NewCluster()); err == nil {
+	if _, err := New(t.Context(), nil, plugintest.NewCluster()); err == nil {
 		t.Error("built without arguments, want an error")
 	}
 	if _, err := New(t.Context(), argsWithDefaults(), nil); err == nil {

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/berthdev/berth/test/fixture"
-	"github.com/berthdev/berth/test/scene"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/plugintest"
 )
 
 // newPlugin returns the plugin in a cluster of objects. Nil args stand for the
 // defaults.
-func newPlugin(t *testing.T, args *configv1.PodTopologySpreadArgs, objects ...runtime.Object) (*Plugin, *scene.Cluster) {
+func newPlugin(t *testing.T, args *configv1.PodTopologySpreadArgs, objects ...runtime.Object) (*Plugin, *plugintest.Cluster) {
 	t.Helper()
 	if args == nil {
 		args = &configv1.PodTopologySpreadArgs{}
 	}
 	Default(args)
-	s := scene.NewCluster(objects...)
+	s := plugintest.NewCluster(objects...)
 	plugin, err := New(t.Context(), args, s)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/storage/volume"
 
-	"github.com/berthdev/berth/test/fakecluster"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // clusterWithPod returns the objects of a cluster with a pod whose claim is to be bound

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // newOps returns schedule ops for pods p0, p1 and so on.

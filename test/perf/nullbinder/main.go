@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berthdev/berth/test/command"
-	"github.com/berthdev/berth/test/load"
+	"github.com/berthdev/berth/test/support/command"
+	"github.com/berthdev/berth/test/support/load"
 )
 
 // options are the flags.

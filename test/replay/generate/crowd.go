@@ -15,8 +15,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/sandbox/log"
-	"github.com/berthdev/berth/test/fixture"
 	"github.com/berthdev/berth/test/replay/run"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // NewCrowded returns a history of a cluster that is full: many pods find room

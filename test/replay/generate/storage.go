@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // The drivers that make and attach volumes. Only the second says that pods must

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 
-	"github.com/berthdev/berth/test/fixture"
+	"github.com/berthdev/berth/test/support/fixture"
 	storagev1 "k8s.io/api/storage/v1"
 )
 

@@ -1,0 +1,126 @@
+package architecture
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fromRoot reads a file of the module's root.
+func fromRoot(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The linker passes over a variable that is not there: such a release would call
+// itself "dev".
+func TestVariablesThatAReleaseSetsAreThere(t *testing.T) {
+	set := regexp.MustCompile(`-X ` + modulePath + `/([\w./-]+)\.(\w+)=`)
+	for _, file := range []string{"Dockerfile", ".goreleaser.yaml"} {
+		found := set.FindAllStringSubmatch(fromRoot(t, file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s sets no variable", file)
+		}
+		for _, f := range found {
+			if !hasString(t, filepath.Join("..", "..", f[1]), f[2]) {
+				t.Errorf("%s sets %s.%s, which is no string of that package", file, f[1], f[2])
+			}
+		}
+	}
+}
+
+// hasString says whether the package in dir declares a variable of that name with a
+// string for its value.
+func hasString(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == 1 && spec.Names[0].Name == name && len(spec.Values) == 1 {
+				text, ok := spec.Values[0].(*ast.BasicLit)
+				found = found || ok && text.Kind == token.STRING
+			}
+			_, inFunction := n.(*ast.FuncDecl)
+			return !inFunction
+		})
+	}
+	return found
+}
+
+func TestTheImageIsBuiltOfAllThatTheManagerIsMadeOf(t *testing.T) {
+	command := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
+	command.Dir = filepath.Join("..", "..")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := fromRoot(t, ".dockerignore")
+	for _, path := range strings.Fields(string(out)) {
+		room, ok := strings.CutPrefix(path, modulePath+"/")
+		whole, _, _ := strings.Cut(room, "/")
+		if ok && !strings.Contains(kept, "\n!"+whole+"\n") && !strings.Contains(kept, "\n!"+room+"/*.go\n") {
+			t.Errorf(".dockerignore leaves out %s, which the manager imports", path)
+		}
+	}
+}
+
+func TestWorkflowsUseActionsByTheirCommit(t *testing.T) {
+	uses, pinned := regexp.MustCompile(`(?m)uses:\s*(\S+)`), regexp.MustCompile(`@[0-9a-f]{40}$`)
+	for _, file := range []string{".github/workflows/ci.yml", ".github/workflows/release.yml"} {
+		for _, action := range uses.FindAllStringSubmatch(fromRoot(t, file), -1) {
+			if !pinned.MatchString(action[1]) {
+				t.Errorf("%s: %s may become another one: name it by its commit", file, action[1])
+			}
+		}
+	}
+}
+
+func TestBaseImagesAreNamedByTheirDigest(t *testing.T) {
+	from, pinned := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`), regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+	for _, file := range []string{"Dockerfile", "bundle.Dockerfile"} {
+		images := from.FindAllStringSubmatch(fromRoot(t, file), -1)
+		if len(images) == 0 {
+			t.Errorf("%s has no FROM", file)
+		}
+		for _, image := range images {
+			if image[1] != "scratch" && !pinned.MatchString(image[1]) {
+				t.Errorf("%s: %s may become another one: add its digest", file, image[1])
+			}
+		}
+	}
+}
+
+// A module that dependabot does not know keeps its dependencies for ever. Those of
+// tools/older are to: they are older versions of Kubernetes.
+func TestDependabotKnowsEveryModule(t *testing.T) {
+	command := exec.Command("bash", filepath.Join("..", "..", "tools", "modules.sh"))
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := fromRoot(t, ".github/dependabot.yml")
+	for _, module := range strings.Fields(string(out)) {
+		folder := "/" + strings.TrimPrefix(module, ".")
+		if !strings.Contains(known, "\n    - "+folder+"\n") {
+			t.Errorf(".github/dependabot.yml does not list %s", folder)
+		}
+	}
+}

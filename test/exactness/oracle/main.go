@@ -1,0 +1,17 @@
+// Oracle is kube-scheduler behind the command line of test/replay: the same
+// flags, the same log, the same lines, so that the two can be compared with
+// diff and their benches line by line.
+//
+//	go run . [--profile FILE.yaml] [--bench] [--explain] [--preempt] LOG.jsonl
+package main
+
+import (
+	"os"
+
+	"github.com/berthdev/berth/test/exactness/oracle/upstream"
+	"github.com/berthdev/berth/test/replay/run"
+)
+
+func main() {
+	os.Exit(run.Command("oracle", os.Args[1:], run.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, upstream.Open))
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/load"
+)
+
+func TestASmallSoakEndsWell(t *testing.T) {
+	o, err := parse([]string{"--nodes=10", "--pods=40", "--swaps=2", "--limit=5m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"swap 2 of 2", "all 40 pods are there and bound", "no node is over", "counts 40 bound"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAStreamIsBoundWhileTheProfileChanges(t *testing.T) {
+	o, err := parse([]string{"--nodes=10", "--pods=40", "--swaps=20", "--stream=3s", "--rounds=1", "--limit=5m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"with 20 changes p99", "changed 20 times, 2 of them to something that was refused", "pods are there and bound, each once"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
+	const ours = `{"profile":"soak","generation":1,"hash":"a","node":"n1"}`
+	pod := func() *fixture.PodBuilder {
+		return fixture.Pod("soak/a").On("n1").Annotation("berth.dev/decision", ours)
+	}
+	for sentence, c := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"a pod that is not there":     {nil, "there are 0 pods, not 1"},
+		"a pod that is not bound":     {[]corev1.Pod{*pod().On("").Obj()}, "pod a is not bound"},
+		"a bind that nobody saw":      {[]corev1.Pod{*pod().UID("other").Obj()}, "pod a is on n1, but was not seen being bound"},
+		"a decision of nobody":        {[]corev1.Pod{*pod().Annotation("berth.dev/decision", "").Obj()}, "pod a: annotation berth.dev/decision"},
+		"a decision for elsewhere":    {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(ours, "n1", "n2", 1)).Obj()}, "its decision does not say so"},
+		"a generation that ran not":   {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(ours, "1", "7", 1)).Obj()}, "or names what did not run"},
+		"a pod as it must be is none": {[]corev1.Pod{*pod().Obj()}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := &soak{total: 1, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}}
+			err := s.checkPods(c.pods, seenBinds())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestANodeOverWhatItOffersIsAFault(t *testing.T) {
+	node := *fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi", "pods", "2").Obj()
+	pod := func(name, cpu string) corev1.Pod { return *fixture.Pod(name).Requests("cpu", cpu).On("n1").Obj() }
+	for sentence, c := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"pods that fill it are none":        {[]corev1.Pod{pod("a", "500m"), pod("b", "500m")}, ""},
+		"too much CPU":                      {[]corev1.Pod{pod("a", "600m"), pod("b", "500m")}, "node n1 offers 1 of cpu, its pods request 1100m"},
+		"too many pods":                     {[]corev1.Pod{pod("a", "1m"), pod("b", "1m"), pod("c", "1m")}, "node n1 offers 2 of pods, its pods request 3"},
+		"a node that is not there any more": {[]corev1.Pod{*fixture.Pod("a").On("n2").Obj()}, `pods are on node "n2", which is not there`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := &soak{out: &strings.Builder{}, began: time.Now()}
+			err := s.checkNodes([]corev1.Node{node}, c.pods)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWrongFlagsAreNamed(t *testing.T) {
+	for sentence, c := range map[string]struct{ flag, want string }{
+		"no nodes":                    {"--nodes=0", "--nodes: must be at least 1, is 0"},
+		"more pods than places":       {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
+		"a stream backwards":          {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
+		"no time":                     {"--limit=0s", "--limit: must be more than 0, is 0s"},
+		"a Lease of half a second":    {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},
+		"fewer handovers than none":   {"--handovers=-1", "--handovers: must be at least 0, is -1"},
+		"an argument without a place": {"now", `unexpected argument "now": only flags are taken`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			_, err := parse([]string{c.flag})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// seenBinds is the watch's note of pod a on node n1.
+func seenBinds() map[string]load.Bind {
+	return map[string]load.Bind{"soak/a": {UID: "soak/a", Node: "n1"}}
+}

@@ -1,0 +1,129 @@
+package realnode
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/install/realnode/node"
+	"github.com/berthdev/berth/test/support/operator"
+)
+
+// outage is for how long the API server is away: longer than a Lease is good.
+const outage = 30 * time.Second
+
+// survivesOutages specifies that no profile stops, and that nothing says so, whatever
+// ends the replicas of config/default within ten minutes.
+func survivesOutages() {
+	It("runs its profile and binds every pod after two kills, a drain, an API server that is away twice, and an OOM", SpecTimeout(15*time.Minute), func(ctx SpecContext) {
+		expectReady(ctx, 2)
+		token, err := operator.AccountWith(ctx, cluster.ControlPlane, "scraper", operator.ScrapeRole)
+		Expect(err).NotTo(HaveOccurred())
+		witness, err := operator.Watch(ctx, cluster.ControlPlane)
+		Expect(err).NotTo(HaveOccurred())
+		hash := hashThatRuns(ctx)
+		serves := func(after string) {
+			GinkgoHelper()
+			pod := webPod(metav1.NamespaceDefault, "after-"+after)
+			pod.Spec.Tolerations = tolerant
+			create(ctx, pod)
+			Eventually(admin.Place(ctx, pod)).WithContext(ctx).ShouldNot(BeEmpty(), after)
+			Eventually(func(g Gomega) string {
+				m := operator.Manager{Metrics: net.JoinHostPort(leader(ctx, g, operator.Namespace).Status.PodIP, "8443")}
+				_, text, err := m.Scrape(ctx, token)
+				g.Expect(err).NotTo(HaveOccurred())
+				_, err = witness.Read(text)
+				g.Expect(err).NotTo(HaveOccurred())
+				return string(text)
+			}).WithContext(ctx).Should(ContainSubstring(`berth_profile_running{profile="berth"} 1`), after)
+			Expect(witness.Notes()).To(BeEmpty(), after)
+			Expect(hashThatRuns(ctx)).To(Equal(hash), after)
+		}
+
+		for _, kill := range []string{"first-kill", "second-kill"} {
+			By(kill)
+			before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
+			signalProcess(process(old), syscall.SIGKILL)
+			newLeader(ctx, before)
+			serves(kill)
+		}
+
+		By("the node is drained")
+		expectReady(ctx, 2)
+		_, err = drain(ctx, "--timeout=20s")
+		Expect(err).To(MatchError(ContainSubstring("violate the pod's disruption budget")), "one replica is to be left, whichever led")
+		serves("drain-of-one")
+		_, err = drain(ctx, "--disable-eviction", "--timeout=60s")
+		Expect(err).NotTo(HaveOccurred())
+		waits := webPod(metav1.NamespaceDefault, "waits-for-the-node")
+		waits.Spec.Tolerations = tolerant
+		create(ctx, waits)
+		_, err = cluster.Kubectl(ctx, nil, "uncordon", node.Name)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(admin.Place(ctx, waits)).WithContext(ctx).ShouldNot(BeEmpty())
+		expectReady(ctx, 2)
+		serves("drain-of-all")
+
+		By("the API server hangs")
+		before := holder(ctx, Default)
+		api := cluster.Process("kube-apiserver")
+		Expect(api.Signal(syscall.SIGSTOP)).To(Succeed())
+		isAway(ctx)
+		Expect(api.Signal(syscall.SIGCONT)).To(Succeed())
+		newLeader(ctx, before)
+		serves("hang")
+
+		By("the API server ends")
+		before = holder(ctx, Default)
+		again := cluster.StopAPIServer()
+		isAway(ctx)
+		Expect(again(ctx)).To(Succeed())
+		newLeader(ctx, before)
+		serves("end")
+
+		By("the leader runs out of memory")
+		before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
+		memory, err := node.MemoryOf(process(old))
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func(g Gomega) *corev1.ContainerStateTerminated {
+			_ = memory.LimitToUsage() // fails while the kernel reclaims, and once the container ended
+			return restarted(ctx, old)(g)
+		}).WithContext(ctx).Should(HaveField("Reason", "OOMKilled"))
+		newLeader(ctx, before)
+		serves("oom")
+		expectReady(ctx, 2)
+	})
+}
+
+// isAway waits for as long as an outage lasts, in which nobody answers for the API server.
+func isAway(ctx context.Context) {
+	GinkgoHelper()
+	Consistently(func() error {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := cluster.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(short)
+		return err
+	}).WithTimeout(outage).WithPolling(time.Second).Should(HaveOccurred())
+}
+
+// drain evicts Berth's pods from the node.
+func drain(ctx context.Context, flags ...string) (string, error) {
+	return cluster.Kubectl(ctx, nil, append([]string{
+		"drain", node.Name, "--pod-selector=app.kubernetes.io/name=berth", "--ignore-daemonsets", "--delete-emptydir-data",
+	}, flags...)...)
+}
+
+// hashThatRuns returns the hash of what the profile runs.
+func hashThatRuns(ctx context.Context) string {
+	GinkgoHelper()
+	p, err := operator.Profile(ctx, cluster.ControlPlane, profile)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(p.Status.Programmed).NotTo(BeNil())
+	return p.Status.Programmed.Hash
+}

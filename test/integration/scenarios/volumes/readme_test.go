@@ -1,0 +1,20 @@
+package volumes
+
+import (
+	"os"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/berthdev/berth/test/support/readme"
+)
+
+// README.md is a promise: the scenarios that it names are there, and it names
+// each table of them. Its section on extenders is kept by test/integration.
+var _ = ReportAfterSuite("README.md", func(report Report) {
+	text, err := os.ReadFile("README.md")
+	Expect(err).NotTo(HaveOccurred())
+	_, ours := readme.Section(string(text), "Extenders")
+	Expect(readme.UnknownNames(ours, report)).To(BeEmpty(), "names without a scenario")
+	Expect(readme.UnnamedContainers(ours, report)).To(BeEmpty(), "tables without a name")
+})

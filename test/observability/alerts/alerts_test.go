@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/prometheus/promql"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+// named returns an alert.
+func named(name string) *alert {
+	GinkgoHelper()
+	i := slices.IndexFunc(alerts, func(a *alert) bool { return a.Alert == name })
+	Expect(i).NotTo(Equal(-1), "no alert is called %s", name)
+	return alerts[i]
+}
+
+var _ = Describe("Alerts", Ordered, func() {
+	It("have a page each, and a state each that makes them fire", func() {
+		for _, a := range alerts {
+			Expect(a.Annotations).To(And(HaveKey("summary"), HaveKey("description")), a.Alert)
+			Expect(a.Labels["severity"]).To(BeElementOf("critical", "warning", "info"), a.Alert)
+			Expect(a.Annotations["runbook_url"]).To(HaveSuffix("/docs/runbooks/" + a.Alert + ".md"))
+			text, err := os.ReadFile(filepath.Join(root, "docs", "runbooks", a.Alert+".md"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).To(And(HavePrefix("# "+a.Alert+"\n"), ContainSubstring("## What it means"), ContainSubstring("## What to do")))
+			Expect(slices.ContainsFunc(states, func(s state) bool { return s.alert == a.Alert })).To(BeTrue(), "%s never fires", a.Alert)
+		}
+		index, err := os.ReadFile(filepath.Join(root, "docs", "runbooks", "README.md"))
+		Expect(err).NotTo(HaveOccurred())
+		pages, err := filepath.Glob(filepath.Join(root, "docs", "runbooks", "Berth*.md"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pages).To(HaveLen(len(alerts)))
+		for _, page := range pages {
+			Expect(string(index)).To(ContainSubstring("(" + filepath.Base(page) + ")"))
+		}
+	})
+
+	It("are silent while all is well, for an hour", minutes, func(ctx SpecContext) {
+		for i := range 120 {
+			if i%10 == 0 {
+				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).SchedulerName("berth").Requests("cpu", "100m"))
+				admin.ExpectBound(ctx, pod)
+				// The server's clock is far ahead of the manager's: a pod whose binding the
+				// manager has not heard of yet would have waited for long.
+				Eventually(gauge).WithArguments(ctx, "berth_oldest_pending_pod_timestamp_seconds").Should(BeZero())
+			}
+			scrape(ctx)
+			for _, a := range alerts {
+				Expect(a.firing(server.now)).To(BeEmpty(), a.Alert)
+			}
+		}
+	})
+
+	It("stand beside a dashboard of which every panel has something to show", minutes, func(ctx SpecContext) {
+		for i := range 12 {
+			var pods []*v1.Pod
+			for k := range 5 {
+				pods = append(pods, admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/shown-%d-%d", i, k)).SchedulerName("berth").Requests("cpu", "100m")))
+			}
+			for _, pod := range pods {
+				admin.ExpectBound(ctx, pod)
+			}
+			scrape(ctx)
+		}
+		panels := panels(filepath.Join(root, "config", "grafana", "berth.json"))
+		Expect(panels).NotTo(BeEmpty())
+		for _, panel := range panels {
+			for _, query := range panel.queries {
+				vector, err := server.ask(ctx, query)
+				Expect(err).NotTo(HaveOccurred(), panel.title)
+				Expect(slices.ContainsFunc(vector, func(s promql.Sample) bool { return !math.IsNaN(s.F) })).To(BeTrue(),
+					"%s has no data: %s is %v", panel.title, query, vector)
+			}
+		}
+	})
+
+	for _, s := range states {
+		It("tell that "+s.sentence+": "+s.alert, minutes, func(ctx SpecContext) {
+			a := named(s.alert)
+			Eventually(func() []string {
+				scrape(ctx)
+				return a.firing(server.now)
+			}).Should(BeEmpty(), "it fires before")
+			keep := s.bring(ctx)
+			turns := 0
+			Eventually(func() []string {
+				if turns++; keep != nil {
+					keep(turns)
+				}
+				scrape(ctx)
+				return a.firing(server.now)
+			}).ShouldNot(BeEmpty(), func() string { return unfired(ctx, a) })
+		})
+	}
+})
+
+// unfired says what an alert lacks.
+func unfired(ctx context.Context, a *alert) string {
+	vector, err := server.ask(ctx, a.Expr)
+	return fmt.Sprintf("%s holds since %v for %v, it is %v: %v", a.Expr, a.since, vector, server.now, err)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/prometheus/model/labels"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
+)
+
+// state is one that makes an alert fire.
+type state struct {
+	alert, sentence string
+	// bring brings the manager into it. keep, where it is not nil, is called
+	// before each scrape.
+	bring func(ctx context.Context) (keep func(turn int))
+}
+
+// extended is the spec of a profile with an extender that cannot be reached: its
+// name is this host's own, and connections to that are refused.
+const extended = `{extenders: [{name: gone, url: "https://ip6-loopback:1/v1", verbs: {filter: filter}, timeoutSeconds: 1, tls: {caBundle: %s}}]}`
+
+// never is a change of a kind by which no object is valid any more.
+const never = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations", "value": [{"rule": "false", "message": "not now"}]}]`
+
+// states are in the order in which they are played: the last ones disturb the
+// others.
+var states = []state{
+	{"BerthPodsUnserved", "pods name a scheduler that is not there", func(ctx context.Context) func(int) {
+		admin.Pod(ctx, fixture.Pod("default/lost").SchedulerName("nobody"))
+		Eventually(gauge).WithArguments(ctx, "berth_unserved_pods").WithTimeout(90 * time.Second).ShouldNot(BeZero())
+		return nil
+	}},
+	{"BerthPodWaitsLong", "a pod fits nowhere", func(ctx context.Context) func(int) {
+		admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "1000"))
+		return nil
+	}},
+	{"BerthPodsHeld", "a profile is deleted while its pods wait", func(ctx context.Context) func(int) {
+		profile(ctx, "Going", "{}")
+		admin.Pod(ctx, fixture.Pod("default/left").SchedulerName("going").Requests("cpu", "1000"))
+		Eventually(gauge).WithArguments(ctx, "scheduler_unschedulable_pods").ShouldNot(BeZero())
+		_, err := cp.Kubectl(ctx, nil, "delete", "sprof", "going", "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+		return nil
+	}},
+	{"BerthProfileNotRunning", "nothing of a profile can be run", func(ctx context.Context) func(int) {
+		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: idle}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(cp.Kubectl(ctx, nil, "delete", "sprof", "idle")).Error().NotTo(HaveOccurred())
+		})
+		return nil
+	}},
+	{"BerthProfileNotReady", "a profile names a plugin that is not there", func(ctx context.Context) func(int) {
+		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: wrong}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
+		return nil
+	}},
+	{"BerthJournalUnavailable", "somebody edits the journal of Bindings", func(ctx context.Context) func(int) {
+		pod := admin.Pod(ctx, fixture.Pod("default/journaled").SchedulerName("berth").Mutate(func(pod *v1.Pod) {
+			pod.Spec.NodeSelector = map[string]string{"journal": "edited"}
+		}))
+		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"))
+		kubectl := func(args ...string) {
+			_, err := cp.Kubectl(ctx, nil, args...)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		kubectl("patch", "configmap", "berth-bindings", "--namespace="+operator.Namespace, `--patch={"data": {"holder": "somebody"}}`)
+		DeferCleanup(func(ctx SpecContext) {
+			_, err := cp.Kubectl(ctx, nil, "delete", "configmap", "berth-bindings", "--namespace="+operator.Namespace)
+			Expect(err).NotTo(HaveOccurred())
+			admin.ExpectBound(ctx, pod)
+		})
+		kubectl("label", "node", "n1", "journal=edited")
+		return nil
+	}},
+	{"BerthProfileDegraded", "a plugin cannot hear what it wants to", func(ctx context.Context) func(int) {
+		profile(ctx, "Deaf", "{plugins: {filter: {enabled: [{name: Deaf}]}}}")
+		return nil
+	}},
+	{"BerthPluginFails", "a plugin panics", func(ctx context.Context) func(int) {
+		profile(ctx, "Panics", "{plugins: {filter: {enabled: [{name: Panics}]}}}")
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/panics-", turn), "Panics")) }
+	}},
+	{"BerthEquivalenceCacheWrong", "a plugin reads more than it says", func(ctx context.Context) func(int) {
+		profile(ctx, "Liar", "{plugins: {filter: {enabled: [{name: Liar}]}}}")
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/liar-", turn), "Liar")) }
+	}},
+	{"BerthPodsOverlooked", "a plugin does not say what wakes its pods", func(ctx context.Context) func(int) {
+		profile(ctx, "Sleeper", "{plugins: {preFilter: {enabled: [{name: Sleeper}]}}, queue: {flushAfterSeconds: 1}}")
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/sleeper-", turn), "Sleeper")) }
+	}},
+	{"BerthExtenderFails", "an extender cannot be reached", func(ctx context.Context) func(int) {
+		profile(ctx, "Extended", fmt.Sprintf(extended, authority()))
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/extended-", turn)).SchedulerName("extended"))
+		}
+	}},
+	{"BerthAttemptsFail", "binding is not allowed", func(ctx context.Context) func(int) {
+		unbind(ctx, "berth-binder-role")
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).SchedulerName("berth"))
+		}
+	}},
+	{"BerthStatusWritesFail", "writing of pods is not allowed", refusedUnheard},
+	{"BerthEventsDropped", "writing of Events is not allowed", refusedUnheard},
+	{"BerthExplanationsDropped", "no SchedulingDecision is as the API server wants it", func(ctx context.Context) func(int) {
+		_, err := cp.Kubectl(ctx, nil, "patch", "crd", "schedulingdecisions.berth.dev", "--type=json", "--patch="+never)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			_, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "--kustomize", filepath.Join(root, "config", "crd"))
+			Expect(err).NotTo(HaveOccurred())
+		})
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unexplained-", turn)).SchedulerName("berth").Requests("cpu", "1000"))
+		}
+	}},
+	{"BerthRequestsFail", "the API server fails", func(ctx context.Context) func(int) {
+		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
+			return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}
+		})
+		DeferCleanup(func() { proxy.Do(nil) })
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).SchedulerName("berth"))
+		}
+	}},
+	{"BerthRequestsSlow", "the API server is slow", func(ctx context.Context) func(int) {
+		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
+			late := make(chan struct{})
+			time.AfterFunc(1500*time.Millisecond, func() { close(late) })
+			return &faultproxy.Fault{Hold: late, Commits: true}
+		})
+		DeferCleanup(func() { proxy.Do(nil) })
+		return func(turn int) {
+			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).SchedulerName("berth"))
+		}
+	}},
+	{"BerthQueueGrows", "a plugin takes long while pods come", func(ctx context.Context) func(int) {
+		profile(ctx, "Slow", "{plugins: {filter: {enabled: [{name: Slow}]}}}")
+		for i := range 120 {
+			admin.Pod(ctx, failed(fmt.Sprint("default/many-", i), "Slow"))
+		}
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/more-", turn), "Slow")) }
+	}},
+	{"BerthNotScheduling", "the loop stands", func(ctx context.Context) func(int) {
+		for i := range 10 {
+			admin.Pod(ctx, failed(fmt.Sprint("default/stuck-", i), "Slow"))
+		}
+		return nil
+	}},
+	{"BerthNoLeader", "somebody else holds the Lease", func(ctx context.Context) func(int) {
+		cp.End(manager.Process)
+		leases := cp.Client().CoordinationV1().Leases(operator.Namespace)
+		Expect(leases.Delete(ctx, "berth-manager", metav1.DeleteOptions{})).To(Succeed())
+		_, err := leases.Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "berth-manager"},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(3600)),
+				AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
+			},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		manages(ctx)
+		return nil
+	}},
+	{"BerthDown", "the manager is gone", func(context.Context) func(int) {
+		cp.End(manager.Process)
+		manager = nil
+		return nil
+	}},
+}
+
+// refusedUnheard has pods refused by a manager that may write of it nowhere.
+func refusedUnheard(ctx context.Context) func(int) {
+	unbind(ctx, "berth-manager-role")
+	round := time.Now().UnixNano()
+	return func(turn int) {
+		admin.Pod(ctx, fixture.Pod(fmt.Sprintf("default/unheard-%d-%d", round, turn)).SchedulerName("berth").Requests("cpu", "1000"))
+	}
+}
+
+// authority is a certificate authority, as a profile has it.
+func authority() string {
+	GinkgoHelper()
+	certificate, _, err := certutil.GenerateSelfSignedCertKey("nobody.test", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return base64.StdEncoding.EncodeToString(certificate)
+}
+
+// gauge is the sum of a metric's series, as the manager tells it now.
+func gauge(ctx context.Context, name string) (sum float64, err error) {
+	_, text, err := manager.Scrape(ctx, token)
+	if err != nil {
+		return 0, err
+	}
+	err = parse(text, func(l labels.Labels, f float64) {
+		if l.Get("__name__") == name {
+			sum += f
+		}
+	})
+	return sum, err
+}
+
+// unbind takes a role from the manager, until the spec ends.
+func unbind(ctx context.Context, role string) {
+	GinkgoHelper()
+	Expect(cp.Client().RbacV1().ClusterRoleBindings().Delete(ctx, role, metav1.DeleteOptions{})).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := cp.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize", filepath.Join(root, "test", "support", "operator", "install"))
+		Expect(err).NotTo(HaveOccurred())
+	})
+}

@@ -1,0 +1,155 @@
+//go:build tracing
+
+package tracing
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+const (
+	endpoint = "--tracing-endpoint="
+	rate     = "--tracing-sampling-rate-per-million="
+)
+
+var _ = Describe("A collector", func() {
+	var c *collector
+
+	BeforeEach(func(ctx SpecContext) {
+		var err error
+		c, err = startCollector(ctx, cp, filepath.Join(root, "bin", "collector"), GinkgoT().TempDir())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { cp.End(c.Process) })
+	}, minute)
+
+	It("is sent a trace of each attempt", func(ctx SpecContext) {
+		end := manages(ctx, endpoint+c.address, rate+"1000000")
+		pods := map[string]*v1.Pod{}
+		for _, name := range []string{"web-0", "web-1", "web-2"} {
+			pods[name] = admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("berth").Requests("cpu", "500m"))
+			admin.ExpectBound(ctx, pods[name])
+		}
+		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
+		// The pod says so before its attempt has ended.
+		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
+		By("what is left being sent when the manager ends")
+		end()
+
+		var attempts map[string][]span
+		Eventually(func(g Gomega) {
+			spans, err := c.read()
+			g.Expect(err).NotTo(HaveOccurred())
+			attempts = byPod(spans)
+			g.Expect(attempts).To(HaveLen(len(pods)))
+		}).Should(Succeed())
+		for name, pod := range pods {
+			spans := attempts[name]
+			attempt := spans[0]
+			Expect(attempt.Attributes["k8s.pod.uid"]).To(Equal(string(pod.UID)))
+			Expect(attempt.Attributes["k8s.namespace.name"]).To(Equal("default"))
+			Expect(attempt.Attributes["berth.profile"]).To(Equal("berth"))
+			Expect(attempt.Attributes["berth.attempt"]).To(Equal("1"))
+			for _, s := range spans {
+				Expect(s.Service).To(Equal("berth"))
+				Expect(s.TraceID).To(Equal(attempt.TraceID))
+			}
+			GinkgoWriter.Print(draw(spans))
+		}
+		for _, name := range []string{"web-0", "web-1", "web-2"} {
+			spans := attempts[name]
+			Expect(spans[0].Attributes["berth.result"]).To(Equal("Bound"))
+			Expect(spans[0].Attributes["k8s.node.name"]).To(Equal(pods[name].Spec.NodeName))
+			Expect(spans[0].Attributes["berth.nodes.feasible"]).To(Equal("2"))
+			Expect(names(spans, spans[0])).To(Equal([]string{
+				"PreFilter", "Filter", "Score", "Reserve", "Permit", "PreBindPreFlight", "Bind", "PostBind",
+			}))
+			bind := spans[slices.IndexFunc(spans, func(s span) bool { return s.Name == "Bind" })]
+			Expect(names(spans, bind)).To(Equal([]string{"HTTP POST"}))
+		}
+		large := attempts["large"]
+		Expect(large[0].Attributes["berth.result"]).To(Equal("Unschedulable"))
+		Expect(large[0].Attributes["berth.message"]).To(ContainSubstring("Insufficient cpu"))
+		Expect(names(large, large[0])).To(ContainElements("PreFilter", "Filter", "PostFilter"))
+	}, minute)
+
+	It("is sent nothing at a rate of 0", func(ctx SpecContext) {
+		end := manages(ctx, endpoint+c.address, rate+"0")
+		pod := admin.Pod(ctx, fixture.Pod("default/unseen").SchedulerName("berth").Requests("cpu", "100m"))
+		admin.ExpectBound(ctx, pod)
+		end()
+		Expect(c.read()).To(BeEmpty())
+	}, minute)
+
+	It("is missed by nobody when it is not there", func(ctx SpecContext) {
+		end := manages(ctx, endpoint+"127.0.0.1:1", rate+"1000000")
+		pod := admin.Pod(ctx, fixture.Pod("default/untold").SchedulerName("berth").Requests("cpu", "100m"))
+		admin.ExpectBound(ctx, pod)
+		end()
+	}, minute)
+})
+
+// byPod are the spans of each pod's first attempt, the attempt's before those of what
+// was done in it, as they began.
+func byPod(spans []span) map[string][]span {
+	slices.SortStableFunc(spans, func(a, b span) int { return a.Start.Compare(b.Start.Time) })
+	attempts := map[string][]span{}
+	for _, root := range spans {
+		name := root.Attributes["k8s.pod.name"]
+		if root.ParentSpanID != "" || attempts[name] != nil {
+			continue
+		}
+		all := []span{root}
+		for _, s := range spans {
+			if s.TraceID == root.TraceID && s.SpanID != root.SpanID {
+				all = append(all, s)
+			}
+		}
+		attempts[name] = all
+	}
+	return attempts
+}
+
+// names are the spans right below one.
+func names(spans []span, below span) (all []string) {
+	for _, s := range spans {
+		if s.ParentSpanID == below.SpanID {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
+// draw is a trace as docs/tracing.md shows it: each span, when it began and how long it
+// took.
+func draw(spans []span) string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	var below func(span, int)
+	below = func(s span, depth int) {
+		var said []string
+		for _, key := range slices.Sorted(maps.Keys(s.Attributes)) {
+			said = append(said, key+"="+s.Attributes[key])
+		}
+		fmt.Fprintf(w, "%s%s\t%v\t%v\t%s\n", strings.Repeat("  ", depth), s.Name,
+			s.Start.Sub(spans[0].Start.Time), s.End.Sub(s.Start.Time), strings.Join(said, " "))
+		for _, other := range spans {
+			if other.ParentSpanID == s.SpanID {
+				below(other, depth+1)
+			}
+		}
+	}
+	below(spans[0], 0)
+	w.Flush()
+	return b.String()
+}

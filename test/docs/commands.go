@@ -15,7 +15,7 @@ type Command struct {
 
 // VerifiedPages are the pages whose sessions a spec of test/integration runs and compares
 // with their output.
-var VerifiedPages = []string{"README.md", "docs/hot-swap.md", "docs/kubectl.md", "docs/guide/second-scheduler.md", "docs/guide/leaving.md", "docs/guide/migration.md"}
+var VerifiedPages = []string{"README.md", "docs/tour/README.md", "docs/hot-swap.md", "docs/kubectl.md", "docs/guide/second-scheduler.md", "docs/guide/leaving.md", "docs/guide/migration.md"}
 
 // CommandRule says what is done with commands that are not run as they are.
 type CommandRule struct {

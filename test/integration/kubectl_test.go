@@ -17,7 +17,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/fixture"
-	"github.com/berthdev/berth/test/support/readme"
 )
 
 // buildPlugin builds bin/kubectl-berth, which is on the PATH of what specs run.
@@ -46,7 +45,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		expectPage(ctx, "kubectl.md")
 	})
 
-	It("shows Berth in the ten commands of README.md", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+	It("shows Berth in the ten commands of docs/tour/README.md", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		for name, cpu := range map[string]string{"a-1": "4", "a-2": "8", "a-3": "16"} {
 			aNode(ctx, fixture.Node(name).Capacity("cpu", cpu, "pods", "110"))
 		}
@@ -55,8 +54,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		forget(ctx, "tour")
-		tour, _ := readme.Section(expectPlayed(ctx, "README.md", timeless), "The tour")
-		Expect(strings.Count(tour, "\n$ ")).To(Equal(10))
+		Expect(strings.Count(expectPlayed(ctx, "docs/tour/README.md", timeless), "\n$ ")).To(Equal(10))
 	})
 
 	It("says offline what the conditions say", minute, func(ctx SpecContext) {

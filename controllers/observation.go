@@ -40,8 +40,9 @@ type observation struct {
 	// again soon.
 	deferred error
 	// trial is the newest trial about the spec or about what runs; nil when there is
-	// none.
-	trial *trialReport
+	// none. trialIsNew says that this reconcile made it.
+	trial      *profile.Trial
+	trialIsNew bool
 	// history is the profile's history as this reconcile left it.
 	history *history.ProfileHistory
 	// running is nil when nothing runs under the profile's name.

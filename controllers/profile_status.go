@@ -39,7 +39,7 @@ func (v observation) status(resourceVersion string, conditions []*metav1ac.Condi
 		status.WithProgrammed(programmed)
 	}
 	if v.trial != nil {
-		status.WithTrial(v.trial.status())
+		status.WithTrial(trialStatus(v.trial))
 	}
 	return berthac.SchedulingProfile(v.profile.Name).WithResourceVersion(resourceVersion).WithStatus(status)
 }

@@ -38,22 +38,11 @@ func (r *profileReconciler) tryUnapproved(ctx context.Context, v observation) er
 	return err
 }
 
-// trialReport is a trial as the status reports it.
-type trialReport struct {
-	*v1alpha1.TrialStatus
-	// lostCount is how many pods were lost, and firstReason the reason of the first.
-	lostCount   int
-	firstReason string
-	// isNew says that this reconcile made the trial.
-	isNew bool
-}
-
 // addTrial adds the newest trial to the observation: that of this process, else that of
 // the status, as long as it is about the spec or about what runs.
 func (r *profileReconciler) addTrial(v *observation, before profile.Trial) {
 	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok {
-		v.trial = trialReportOf(last)
-		v.trial.isNew = !last.Time.Equal(before.Time)
+		v.trial, v.trialIsNew = &last, !last.Time.Equal(before.Time)
 		return
 	}
 	stored := v.profile.Status.Trial
@@ -62,24 +51,14 @@ func (r *profileReconciler) addTrial(v *observation, before profile.Trial) {
 	}
 	wanted := v.blueprint != nil && v.blueprint.Hash == stored.Hash
 	if wanted || v.running != nil && v.running.Blueprint.Hash == stored.Hash {
-		v.trial = &trialReport{TrialStatus: stored, lostCount: len(stored.Lost)}
+		v.trial = &profile.Trial{
+			Hash: stored.Hash, Time: stored.Time.Time, Sampled: int(stored.Sampled), FitAfter: int(stored.FitAfter),
+			Compared: stored.FitBefore != nil, FitBefore: int(ptr.Deref(stored.FitBefore, 0)),
+		}
+		for _, pod := range stored.Lost {
+			v.trial.Lost = append(v.trial.Lost, profile.PodResult{Namespace: pod.Namespace, Pod: pod.Pod})
+		}
 	}
-}
-
-func trialReportOf(t profile.Trial) *trialReport {
-	r := &trialReport{lostCount: len(t.Lost), TrialStatus: &v1alpha1.TrialStatus{
-		Hash: t.Hash, Sampled: int64(t.Sampled), FitAfter: int64(t.FitAfter), Time: metav1.NewTime(t.Time.Truncate(time.Second)),
-	}}
-	if t.Compared {
-		r.FitBefore = ptr.To(int64(t.FitBefore))
-	}
-	for _, pod := range t.Lost[:min(len(t.Lost), v1alpha1.MaxLostPods)] {
-		r.Lost = append(r.Lost, v1alpha1.PodReference{Namespace: pod.Namespace, Pod: pod.Pod})
-	}
-	if len(t.Lost) > 0 {
-		r.firstReason = t.Lost[0].Err.Error()
-	}
-	return r
 }
 
 const (
@@ -89,28 +68,28 @@ const (
 	maxReasonLength = 300
 )
 
-// message says how many pods fit and which are lost.
-func (r *trialReport) message() string {
-	if r.Sampled == 0 {
-		return fmt.Sprintf("tried at %s, with no pod to try it on", r.Time.UTC().Format("15:04"))
+// trialResult says how many pods fit in a trial and which are lost.
+func trialResult(t *profile.Trial) string {
+	if t.Sampled == 0 {
+		return fmt.Sprintf("tried at %s, with no pod to try it on", t.Time.UTC().Format("15:04"))
 	}
-	text := fmt.Sprintf("tried at %s on %d of its pods: %d fit", r.Time.UTC().Format("15:04"), r.Sampled, r.FitAfter)
-	if r.FitBefore != nil {
-		text += fmt.Sprintf(", %d did before", *r.FitBefore)
+	text := fmt.Sprintf("tried at %s on %d of its pods: %d fit", t.Time.UTC().Format("15:04"), t.Sampled, t.FitAfter)
+	if t.Compared {
+		text += fmt.Sprintf(", %d did before", t.FitBefore)
 	}
-	if r.lostCount == 0 {
+	if len(t.Lost) == 0 {
 		return text
 	}
 	var names []string
-	for i, pod := range r.Lost[:min(len(r.Lost), maxNamedPods)] {
+	for i, pod := range t.Lost[:min(len(t.Lost), maxNamedPods)] {
 		name := pod.Namespace + "/" + pod.Pod
-		if i == 0 && r.firstReason != "" {
-			name += " (" + truncate(r.firstReason, maxReasonLength) + ")"
+		if i == 0 && pod.Err != nil {
+			name += " (" + truncate(pod.Err.Error(), maxReasonLength) + ")"
 		}
 		names = append(names, name)
 	}
 	text += "; lost: " + strings.Join(names, ", ")
-	if more := r.lostCount - len(names); more > 0 {
+	if more := len(t.Lost) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -119,10 +98,10 @@ func (r *trialReport) message() string {
 // lostPodsMessage says which pods the running spec lost in its trial; empty when it
 // lost none.
 func (v observation) lostPodsMessage() string {
-	if v.trial == nil || v.trial.lostCount == 0 || v.trial.Hash != v.running.Blueprint.Hash {
+	if v.trial == nil || len(v.trial.Lost) == 0 || v.trial.Hash != v.running.Blueprint.Hash {
 		return ""
 	}
-	return "; it was " + v.trial.message()
+	return "; it was " + trialResult(v.trial)
 }
 
 // trialMessage says how the trial of the spec that waits for approval went.
@@ -130,24 +109,25 @@ func (v observation) trialMessage() string {
 	if v.trial == nil || v.trial.Hash != v.blueprint.Hash {
 		return ""
 	}
-	return "was " + v.trial.message() + "; it "
+	return "was " + trialResult(v.trial) + "; it "
 }
 
 // reportLostPods makes an Event about pods that a new trial lost. The condition
 // Programmed reports a failed trial.
 func (r *profileReconciler) reportLostPods(v observation) {
-	if v.trial != nil && v.trial.isNew && v.trial.lostCount > 0 && v.failure == nil {
-		note := fmt.Sprintf("%s with hash %s was %s", v.specName(), v.trial.Hash, v.trial.message())
+	if v.trial != nil && v.trialIsNew && len(v.trial.Lost) > 0 && v.failure == nil {
+		note := fmt.Sprintf("%s with hash %s was %s", v.specName(), v.trial.Hash, trialResult(v.trial))
 		r.status.recorder.Eventf(v.profile, nil, corev1.EventTypeWarning, reasonPodsLost, "Trial", "%s", truncate(note, maxEventNote))
 	}
 }
 
-func (r *trialReport) status() *berthac.TrialStatusApplyConfiguration {
-	status := berthac.TrialStatus().WithHash(r.Hash).WithSampled(r.Sampled).WithFitAfter(r.FitAfter).WithTime(r.Time)
-	if r.FitBefore != nil {
-		status.WithFitBefore(*r.FitBefore)
+func trialStatus(t *profile.Trial) *berthac.TrialStatusApplyConfiguration {
+	status := berthac.TrialStatus().WithHash(t.Hash).WithSampled(int64(t.Sampled)).WithFitAfter(int64(t.FitAfter)).
+		WithTime(metav1.NewTime(t.Time.Truncate(time.Second)))
+	if t.Compared {
+		status.WithFitBefore(int64(t.FitBefore))
 	}
-	for _, pod := range r.Lost {
+	for _, pod := range t.Lost[:min(len(t.Lost), v1alpha1.MaxLostPods)] {
 		status.WithLost(berthac.PodReference().WithNamespace(pod.Namespace).WithPod(pod.Pod))
 	}
 	return status

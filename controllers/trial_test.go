@@ -13,14 +13,13 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/profile"
-	"github.com/berthdev/berth/scheduler/trial"
 )
 
 // trialWithLostPods returns a trial with ten pods of which n were lost.
 func trialWithLostPods(n int) *profile.Trial {
-	t := &profile.Trial{Outcome: trial.Outcome{Sampled: 10, FitAfter: 9 - n, Compared: true, FitBefore: 9}}
+	t := &profile.Trial{Sampled: 10, FitAfter: 9 - n, Compared: true, FitBefore: 9}
 	for i := range n {
-		t.Lost = append(t.Lost, trial.PodResult{Namespace: "shop", Pod: fmt.Sprint("web-", i), Err: errors.New("0/5 nodes are available: 5 full.")})
+		t.Lost = append(t.Lost, profile.PodResult{Namespace: "shop", Pod: fmt.Sprint("web-", i), Err: errors.New("0/5 nodes are available: 5 full.")})
 	}
 	return t
 }
@@ -28,7 +27,7 @@ func trialWithLostPods(n int) *profile.Trial {
 // failedTrial returns a trial in which a plugin panics for a pod.
 func failedTrial() *profile.Trial {
 	t := trialWithLostPods(0)
-	t.Failures = []trial.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
+	t.Failures = []profile.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
 	return t
 }
 
@@ -87,7 +86,7 @@ func TestTheStatusReportsTheTrial(t *testing.T) {
 			says:  "generation 1 runs since 12:00",
 		},
 		"nothing ran before": {
-			finds: &profile.Trial{Outcome: trial.Outcome{Sampled: 3, FitAfter: 2}},
+			finds: &profile.Trial{Sampled: 3, FitAfter: 2},
 			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
 		},

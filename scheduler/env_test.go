@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -72,7 +73,7 @@ func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Ob
 		registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	}
 	env.Scheduler = New(Options{
-		Client: env.cluster, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects),
+		Client: env.cluster, KubeConfig: &restclient.Config{Host: "https://berth.invalid"}, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects),
 		RecorderFor: func(string) events.EventRecorderLogger { return env.events }, Registry: registry,
 		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
 		Ledger:      decision.NewLedger(time.Now), Explanations: explain.NewQueue(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),

@@ -158,7 +158,7 @@ func New(o Options) *Scheduler {
 		Registry: o.Registry, HostFor: s.hostFor(), Queue: podQueue{s},
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
 		Informers: s.informerPool(), CachesSynced: s.eventHandlers.SyncDone(), Forget: deleteProfileSeries,
-		Go: s.options.Go, Wait: s.options.Wait, Trials: s.trials(), Namespace: s.namespace, NewExtender: o.Extender,
+		Go: s.options.Go, Wait: s.options.Wait, ClusterState: s.clusterState(), Namespace: s.namespace, NewExtender: o.Extender,
 		CacheBudget: s.cacheBudget,
 	})
 	o.Ledger.SetQueueCounts(s.queueCounts)

@@ -3,8 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientset "k8s.io/client-go/kubernetes"
-	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -23,6 +19,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
@@ -93,8 +90,8 @@ func TestATrialChangesNothing(t *testing.T) {
 			t.Error("the plugin made no request")
 		}
 		for _, err := range errs {
-			if !errors.Is(err, errOnTrial) {
-				t.Errorf("a write returned %v, want errOnTrial", err)
+			if !errors.Is(err, sandbox.ErrOnTrial) {
+				t.Errorf("a write returned %v, want sandbox.ErrOnTrial", err)
 			}
 		}
 	}, node("n1"), node("n2"), fixture.Pod("runs").SchedulerName("p").On("n1").Obj(), fixture.Pod("nominated").SchedulerName("p").NominatedNodeName("n2").Obj())
@@ -117,35 +114,10 @@ func (env *testEnv) allObjects() []string {
 	return out
 }
 
-func TestOnTrialNothingIsWritten(t *testing.T) {
-	var requests []string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { requests = append(requests, r.Method) }))
-	defer server.Close()
-	config, client := readOnlyClient(&restclient.Config{Host: server.URL})
-	own, err := clientset.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]clientset.Interface{"the Handle's client": client, "a client that a plugin makes": own} {
-		pods := c.CoreV1().Pods("shop")
-		_, _ = pods.Get(t.Context(), "web", metav1.GetOptions{})
-		_, create := pods.Create(t.Context(), fixture.Pod("web").Obj(), metav1.CreateOptions{})
-		_, patch := pods.Patch(t.Context(), "web", "application/json", []byte("{}"), metav1.PatchOptions{})
-		for _, err := range []error{create, patch, pods.Delete(t.Context(), "web", metav1.DeleteOptions{})} {
-			if !errors.Is(err, errOnTrial) || !strings.Contains(err.Error(), "/api/v1/namespaces/shop/pods") {
-				t.Errorf("%s: %v, want the name of the refused request", name, err)
-			}
-		}
-	}
-	if !slices.Equal(requests, []string{"GET", "GET"}) {
-		t.Errorf("the server got %q, want two reads", requests)
-	}
-}
-
 func TestATrialWaitsForTheInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := profile.NewSet(profile.Options{
-			Trials: &profile.Trials{}, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
+			ClusterState: func(string) (*sandbox.ClusterState, error) { return nil, nil }, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
 		})
 		if _, err := set.Try(t.Context(), (&testEnv{a: &probe.Plugin{PluginName: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrCachesNotSynced) {
 			t.Errorf("%v, want that the informers have not synced", err)

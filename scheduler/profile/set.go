@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
@@ -79,8 +80,9 @@ type Options struct {
 	// CacheBudget bounds the equivalence caches of all profiles together; nil bounds each on
 	// its own.
 	CacheBudget *cycle.Budget
-	// Trials provides what trials need; nil disables trials.
-	Trials *Trials
+	// ClusterState returns the current state of the cluster with the pods of a profile,
+	// for a trial. Plugins cannot change anything through its Host. nil disables trials.
+	ClusterState func(name string) (*sandbox.ClusterState, error)
 	// CachesSynced is closed once Berth's own informers have synced; nil means that they
 	// have.
 	CachesSynced <-chan struct{}

@@ -9,23 +9,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/queue"
-	"github.com/berthdev/berth/scheduler/trial"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
-
-// Trials provides what trials need.
-type Trials struct {
-	// ClusterState returns the current state of the cluster with the pods of a profile.
-	ClusterState func(name string) (*trial.ClusterState, error)
-	// HostFor returns the Handle's content for the plugins of the profile called name in a
-	// trial. Plugins cannot change anything through it.
-	HostFor func(name string, sandbox *trial.Sandbox) framework.Host
-}
 
 // Trial is the result of a Blueprint's trial.
 type Trial struct {
@@ -33,7 +22,23 @@ type Trial struct {
 	Time time.Time
 	// Failed says that the Blueprint should not run.
 	Failed bool
-	trial.Outcome
+	// Sampled is how many pods were evaluated, FitAfter how many of them fit.
+	Sampled, FitAfter int
+	// Compared says that the running plugins were evaluated for the same pods, FitBefore
+	// how many of the pods fit with them.
+	Compared  bool
+	FitBefore int
+	// Lost are the pods that fit with the running plugins only.
+	Lost []PodResult
+	// Failures are the pods for which the new plugins failed and the running ones did
+	// not.
+	Failures []PodResult
+}
+
+// PodResult is a pod and the error with which its evaluation ended.
+type PodResult struct {
+	Namespace, Pod string
+	Err            error
 }
 
 // TrialError says that a Blueprint failed its trial.
@@ -78,7 +83,7 @@ func quantity(n int, what string) string {
 // another error if there was no trial. The plugins are built for the trial only; Apply builds
 // them again.
 func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, error) {
-	if s.options.Trials == nil {
+	if s.options.ClusterState == nil {
 		return Trial{}, nil
 	}
 	state := s.lockProfile(blueprint.Name)
@@ -86,7 +91,7 @@ func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, err
 	if err := s.waitForTrial(ctx, state, blueprint.Name); err != nil {
 		return Trial{}, err
 	}
-	cluster, err := s.options.Trials.ClusterState(blueprint.Name)
+	cluster, err := s.options.ClusterState(blueprint.Name)
 	if err != nil {
 		return Trial{}, fmt.Errorf("reading the cluster for a trial: %w", err)
 	}
@@ -130,11 +135,11 @@ func (s *Set) waitForTrial(ctx context.Context, state *profileState, name string
 }
 
 // runTrial evaluates the new and the running plugins and compares their results.
-func (s *Set) runTrial(ctx context.Context, cluster *trial.ClusterState, blueprint *compile.Blueprint) (Trial, error) {
+func (s *Set) runTrial(ctx context.Context, state *sandbox.ClusterState, blueprint *compile.Blueprint) (Trial, error) {
 	result := Trial{Hash: blueprint.Hash, Time: s.options.Clock.Now()}
-	sandbox := cluster.NewSandbox()
-	defer sandbox.Release()
-	after, err := s.evaluate(ctx, sandbox, blueprint, cluster.Pods())
+	cluster := state.NewCluster()
+	defer cluster.Release()
+	after, err := s.evaluate(ctx, cluster, blueprint, state.Pods())
 	var failed *TrialError
 	if errors.As(err, &failed) {
 		return failed.Trial, err
@@ -142,8 +147,8 @@ func (s *Set) runTrial(ctx context.Context, cluster *trial.ClusterState, bluepri
 	if err != nil {
 		return result, err
 	}
-	before := s.evaluateRunning(ctx, sandbox, blueprint.Name, cluster.Pods()[:len(after)])
-	result.Outcome = trial.Compare(cluster.Pods(), after, before)
+	before := s.evaluateRunning(ctx, cluster, blueprint.Name, state.Pods()[:len(after)])
+	result.compare(state.Pods(), after, before)
 	if ctx.Err() == nil && len(result.Failures) > 0 {
 		result.Failed = true
 		return result, &TrialError{Trial: result}
@@ -151,43 +156,72 @@ func (s *Set) runTrial(ctx context.Context, cluster *trial.ClusterState, bluepri
 	return result, ctx.Err()
 }
 
+// compare adds the results of the new plugins and, where before is not nil, those of the
+// running plugins for the same pods. Where the running plugins fail as well, the change
+// makes nothing worse: one pod for which all plugins fail must not block every change.
+func (t *Trial) compare(pods []*v1.Pod, after, before sandbox.Results) {
+	t.Compared = before != nil
+	for i, result := range after {
+		compared, podResult := i < len(before), PodResult{pods[i].Namespace, pods[i].Name, result}
+		failed := result != nil && !sandbox.Rejected(result)
+		if t.Compared && !compared {
+			// The running plugins ran out of time here. Only pods with both results
+			// count as sampled.
+			if failed {
+				t.Failures = append(t.Failures, podResult)
+			}
+			continue
+		}
+		t.Sampled++
+		if result == nil {
+			t.FitAfter++
+		}
+		if compared && before[i] == nil {
+			t.FitBefore++
+			if result != nil {
+				t.Lost = append(t.Lost, podResult)
+			}
+		}
+		if failed && (fault.TrialBlamesTheNew || !compared || before[i] == nil || sandbox.Rejected(before[i])) {
+			t.Failures = append(t.Failures, podResult)
+		}
+	}
+}
+
 // evaluateRunning evaluates the running plugins. It returns nil if none run, or if they
 // cannot be evaluated, which is no failure of the new plugins.
-func (s *Set) evaluateRunning(ctx context.Context, sandbox *trial.Sandbox, name string, pods []*v1.Pod) trial.Results {
+func (s *Set) evaluateRunning(ctx context.Context, cluster *sandbox.Cluster, name string, pods []*v1.Pod) sandbox.Results {
 	running, ok := s.Running(name)
 	if !ok {
 		return nil
 	}
-	results, err := s.evaluate(ctx, sandbox, running.Blueprint, pods)
+	results, err := s.evaluate(ctx, cluster, running.Blueprint, pods)
 	if err != nil {
 		s.options.Log.Error(err, "The running plugins could not be evaluated, so the trial compares nothing", "profile", name)
 	}
 	if err == nil && results == nil {
-		return trial.Results{}
+		return sandbox.Results{}
 	}
 	return results
 }
 
 // evaluate builds a blueprint's plugins on a copy of the cluster, evaluates them and tears
 // them down.
-func (s *Set) evaluate(ctx context.Context, sandbox *trial.Sandbox, b *compile.Blueprint, pods []*v1.Pod) (trial.Results, error) {
+func (s *Set) evaluate(ctx context.Context, cluster *sandbox.Cluster, b *compile.Blueprint, pods []*v1.Pod) (sandbox.Results, error) {
 	m := &builder{set: s, blueprint: b, trial: &framework.Trial{}}
-	if err := m.buildPlugins(ctx, s.options.Trials.HostFor(b.Name, sandbox)); err != nil {
+	if err := m.buildPlugins(ctx, cluster.Host()); err != nil {
 		return nil, err
 	}
-	results, err := sandbox.Evaluate(
+	results, err := cluster.Evaluate(
 		klog.NewContext(ctx, s.options.Log.WithValues("profile", b.Name, "hash", b.Hash, "onTrial", true)),
-		trial.Runtime{
-			Clock: s.options.Clock, Go: s.options.Go, Wait: s.options.Wait,
-			QueuedInfo: func(pod *v1.Pod) fwk.QueuedEntityInfo { return queue.NewQueuedEntity(pod, pod.CreationTimestamp.Time) },
-		},
-		trial.Candidate{
-			Framework: m.framework, PercentageOfNodesToScore: b.PercentageOfNodesToScore,
+		sandbox.Candidate{
+			Framework: m.framework, Trial: m.trial, PercentageOfNodesToScore: b.PercentageOfNodesToScore,
 			NamespaceAllowed: func(namespace string) bool { return s.namespaceAllowed(b.Namespaces, namespace) },
-		}, m.trial, pods)
-	var late *trial.LateError
+		}, pods)
+	var late *sandbox.LateError
 	if errors.As(err, &late) {
-		result := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true, Outcome: trial.Compare(pods, results, nil)}
+		result := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true}
+		result.compare(pods, results, nil)
 		failed := &TrialError{Trial: result, AbandonedCall: err}
 		m.teardownOnceReturned(late, failed)
 		if ctx.Err() != nil {
@@ -203,7 +237,7 @@ func (s *Set) evaluate(ctx context.Context, sandbox *trial.Sandbox, b *compile.B
 
 // teardownOnceReturned tears the build down once its plugins have returned. Until then
 // another build of the same Blueprint fails with rebuildError.
-func (m *builder) teardownOnceReturned(late *trial.LateError, cause error) {
+func (m *builder) teardownOnceReturned(late *sandbox.LateError, cause error) {
 	m.rebuildError = cause
 	m.set.addAbandonedBuild(m)
 	m.cancelPlugins()

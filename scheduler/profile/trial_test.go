@@ -21,7 +21,7 @@ import (
 	clustercache "github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/trial"
+	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
@@ -36,15 +36,11 @@ func (env *testEnv) withPods(names ...string) *testEnv {
 	for i, name := range names {
 		_ = pods.Add(fixture.Pod("shop/" + name).SchedulerName("p").CreationOrder(i).Obj())
 	}
-	source := trial.Source{
+	env.options.ClusterState = sandbox.Source{
+		Host:  framework.Host{Clock: clock.RealClock{}},
 		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Cache: clustercache.New(),
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
-	}
-	env.options.Trials = &Trials{ClusterState: source.Read, HostFor: func(_ string, sandbox *trial.Sandbox) framework.Host {
-		return framework.Host{
-			Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Lister: sandbox.Lister(), Nominator: sandbox.Nominator(),
-		}
-	}}
+	}.Read
 	return env
 }
 
@@ -169,6 +165,46 @@ func (env *testEnv) wantTrialCallsOnly() {
 	}
 	if !points["Close"] {
 		env.t.Error("the plugins of the trial are not closed")
+	}
+}
+
+func TestCompare(t *testing.T) {
+	pods := []*v1.Pod{fixture.Pod("a").Obj(), fixture.Pod("b").Obj(), fixture.Pod("c").Obj()}
+	no, bad := error(&sandbox.RejectedError{Message: "full"}), errors.New("broken")
+	for name, c := range map[string]struct {
+		after, before sandbox.Results
+		want          string
+	}{
+		"nothing runs":                           {sandbox.Results{nil, no, nil}, nil, "2 of 3 fit; lost []; failures []"},
+		"nothing runs, and one fails":            {sandbox.Results{nil, bad, nil}, nil, "2 of 3 fit; lost []; failures [b: broken]"},
+		"there are no pods":                      {sandbox.Results{}, sandbox.Results{}, "0 of 0 fit, 0 before; lost []; failures []"},
+		"nothing changes":                        {sandbox.Results{nil, no, nil}, sandbox.Results{nil, no, nil}, "2 of 3 fit, 2 before; lost []; failures []"},
+		"one pod is lost and another one gained": {sandbox.Results{no, nil, nil}, sandbox.Results{nil, no, nil}, "2 of 3 fit, 2 before; lost [a: full]; failures []"},
+		"one fails that was rejected":            {sandbox.Results{nil, bad, nil}, sandbox.Results{nil, no, nil}, "2 of 3 fit, 2 before; lost []; failures [b: broken]"},
+		"one fails that failed before":           {sandbox.Results{nil, bad, nil}, sandbox.Results{nil, bad, nil}, "2 of 3 fit, 2 before; lost []; failures []"},
+		"one fails that fit before":              {sandbox.Results{bad, nil, nil}, sandbox.Results{nil, nil, nil}, "2 of 3 fit, 3 before; lost [a: broken]; failures [a: broken]"},
+		"there was no time for all pods":         {sandbox.Results{nil}, sandbox.Results{nil}, "1 of 1 fit, 1 before; lost []; failures []"},
+		"there was no time to compare all pods":  {sandbox.Results{nil, nil, bad}, sandbox.Results{nil, nil}, "2 of 2 fit, 2 before; lost []; failures [c: broken]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Trial
+			o.compare(pods, c.after, c.before)
+			got := fmt.Sprintf("%d of %d fit", o.FitAfter, o.Sampled)
+			if o.Compared {
+				got += fmt.Sprintf(", %d before", o.FitBefore)
+			}
+			list := func(podResults []PodResult) string {
+				var all []string
+				for _, v := range podResults {
+					all = append(all, v.Pod+": "+v.Err.Error())
+				}
+				return "[" + strings.Join(all, ", ") + "]"
+			}
+			got += "; lost " + list(o.Lost) + "; failures " + list(o.Failures)
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

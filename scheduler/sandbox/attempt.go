@@ -35,31 +35,17 @@ func (s *Scheduler) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod) (plug
 	return s.framework.RunPreEnqueuePlugins(ctx, pod, "", nil)
 }
 
-// UpdateSnapshot makes all changes so far visible to plugins. The error is always nil.
-func (s *Scheduler) UpdateSnapshot() error {
-	s.cache.UpdateSnapshot()
-	return nil
-}
+// UpdateSnapshot makes all changes so far visible to plugins.
+func (s *Scheduler) UpdateSnapshot() { s.cluster.cache.UpdateSnapshot() }
 
 // Attempt runs the scheduling cycle for the pod, up to the selected node. It returns an
 // error for a pod that uses a field which this build does not support, and which the
 // queue would hold.
 func (s *Scheduler) Attempt(ctx context.Context, pod *v1.Pod) Outcome {
-	if field, why := s.unsupported(pod); field != "" {
-		return Outcome{Err: fmt.Errorf("unsupported: %s: %s", field, why)}
+	if err := s.checkSupported(pod); err != nil {
+		return Outcome{Err: err}
 	}
-	snapshot := s.cache.UpdateSnapshot()
-	// PodInfo leaves out malformed affinity terms, as in the scheduling loop.
-	s.info, _ = s.equivalenceCache.PodInfo(pod)
-	s.request = cycle.Request{
-		Framework:                s.framework,
-		PercentageOfNodesToScore: s.options.Blueprint.PercentageOfNodesToScore,
-		Pod:                      pod,
-		Snapshot:                 snapshot,
-		State:                    framework.NewCycleState(),
-		EquivalenceCache:         s.equivalenceCache,
-	}
-	placement, err := s.cycle.Run(ctx, s.request)
+	placement, err := s.runCycle(ctx, pod)
 	if mismatches := s.equivalenceCache.Stats().Mismatches; mismatches > s.mismatches {
 		s.mismatches = mismatches
 		return Outcome{Err: errors.New("a verdict of the equivalence cache is wrong")}
@@ -70,15 +56,39 @@ func (s *Scheduler) Attempt(ctx context.Context, pod *v1.Pod) Outcome {
 	return Outcome{Placement: placement}
 }
 
+// runCycle runs the scheduling cycle for the pod, up to the selected node.
+func (s *Scheduler) runCycle(ctx context.Context, pod *v1.Pod) (*cycle.Placement, error) {
+	snapshot := s.cluster.cache.UpdateSnapshot()
+	// PodInfo leaves out malformed affinity terms, as in the scheduling loop.
+	s.info, _ = s.equivalenceCache.PodInfo(pod)
+	s.request = cycle.Request{
+		Framework: s.framework, PercentageOfNodesToScore: s.percentageOfNodesToScore,
+		Pod: pod, Snapshot: snapshot, State: framework.NewCycleState(), EquivalenceCache: s.equivalenceCache,
+	}
+	return s.cycle.Run(ctx, s.request)
+}
+
+// checkSupported returns an error that names a field of the pod that this build does not
+// support.
+func (s *Scheduler) checkSupported(pod *v1.Pod) error {
+	if s.unsupported == nil {
+		return nil
+	}
+	if field, why := s.unsupported(pod); field != "" {
+		return fmt.Errorf("unsupported: %s: %s", field, why)
+	}
+	return nil
+}
+
 // LastRequest is the request of the last Attempt. UpdateSnapshot changes its snapshot.
 func (s *Scheduler) LastRequest() cycle.Request { return s.request }
 
 // Assume adds the pod of the last Attempt to node and ends its nomination.
 func (s *Scheduler) Assume(pod *v1.Pod, node string) error {
-	if err := s.cache.AssumePod(s.info, node); err != nil {
+	if err := s.cluster.cache.AssumePod(s.info, node); err != nil {
 		return err
 	}
-	s.cache.DeleteNominatedPodIfExists(pod)
+	s.cluster.cache.DeleteNominatedPodIfExists(pod)
 	return nil
 }
 
@@ -106,11 +116,11 @@ func (s *Scheduler) backedByDeviceClass(resource string) bool {
 // nodes. It changes nothing. The error names a field of the pod that this build does not
 // support, or a plugin that failed.
 func (s *Scheduler) EvaluateAllNodes(ctx context.Context, pod *v1.Pod) (*cycle.Matrix, error) {
-	if field, why := s.unsupported(pod); field != "" {
-		return nil, fmt.Errorf("unsupported: %s: %s", field, why)
+	if err := s.checkSupported(pod); err != nil {
+		return nil, err
 	}
 	return cycle.EvaluateAllNodes(ctx, cycle.Request{
-		Framework: s.framework, PercentageOfNodesToScore: s.options.Blueprint.PercentageOfNodesToScore,
-		Pod: pod, Snapshot: s.cache.UpdateSnapshot(), State: framework.NewCycleState(),
+		Framework: s.framework, PercentageOfNodesToScore: s.percentageOfNodesToScore,
+		Pod: pod, Snapshot: s.cluster.cache.UpdateSnapshot(), State: framework.NewCycleState(),
 	})
 }

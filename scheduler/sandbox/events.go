@@ -20,36 +20,34 @@ import (
 // nil for a new object, and the new version.
 
 // SetNode adds or replaces a node.
-func (s *Scheduler) SetNode(_, after *v1.Node) { s.cache.SetNode(after) }
+func (s *Scheduler) SetNode(_, after *v1.Node) { s.cluster.cache.SetNode(after) }
 
 // RemoveNode removes a node.
-func (s *Scheduler) RemoveNode(last *v1.Node) { s.cache.RemoveNodeByName(last.Name) }
+func (s *Scheduler) RemoveNode(last *v1.Node) { s.cluster.cache.RemoveNodeByName(last.Name) }
 
 // SetPod updates the cache like package eventhandlers: a pod with a node uses resources of
 // that node, and a pod without one keeps its nomination.
-func (s *Scheduler) SetPod(before, after *v1.Pod) error {
+func (s *Scheduler) SetPod(before, after *v1.Pod) {
 	if after.Spec.NodeName != "" {
-		s.cache.SetPod(after)
-		s.cache.DeleteNominatedPodIfExists(after)
-		return nil
+		s.cluster.cache.SetPod(after)
+		s.cluster.cache.DeleteNominatedPodIfExists(after)
+		return
 	}
-	if _, assumed := s.cache.AssumedNode(after.UID); assumed {
-		return nil
+	if _, assumed := s.cluster.cache.AssumedNode(after.UID); assumed {
+		return
 	}
 	info, _ := framework.NewPodInfo(after)
 	if before == nil {
-		s.cache.AddNominatedPod(klog.Background(), info, nil)
+		s.cluster.cache.AddNominatedPod(klog.Background(), info, nil)
 	} else {
-		s.cache.UpdateNominatedPod(klog.Background(), before, info)
+		s.cluster.cache.UpdateNominatedPod(klog.Background(), before, info)
 	}
-	return nil
 }
 
 // RemovePod removes a pod, whether it is assumed, bound or nominated.
-func (s *Scheduler) RemovePod(last *v1.Pod) error {
-	s.cache.DeleteNominatedPodIfExists(last)
-	s.cache.RemovePodByUID(last.UID)
-	return nil
+func (s *Scheduler) RemovePod(last *v1.Pod) {
+	s.cluster.cache.DeleteNominatedPodIfExists(last)
+	s.cluster.cache.RemovePodByUID(last.UID)
 }
 
 // SetObject adds or replaces an object that is neither node nor pod, and notifies the cache
@@ -69,12 +67,12 @@ func (s *Scheduler) RemoveObject(object runtime.Object) error {
 func (s *Scheduler) notifyCache(object runtime.Object) {
 	switch object.(type) {
 	case *v1.Namespace:
-		s.cache.MarkChanged(framework.NamespaceLabels)
+		s.cluster.cache.MarkChanged(framework.NamespaceLabels)
 	case *v1.Service, *v1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
-		s.cache.MarkChanged(framework.PodOwners)
+		s.cluster.cache.MarkChanged(framework.PodOwners)
 	case *v1.PersistentVolume, *v1.PersistentVolumeClaim, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 		*storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
-		s.cache.MarkChanged(framework.StorageObjects)
+		s.cluster.cache.MarkChanged(framework.StorageObjects)
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *Scheduler) newDryRunPreemptor() *dryRunPreemptor {
 	budgets := s.Factory.Policy().V1().PodDisruptionBudgets().Lister()
 	return &dryRunPreemptor{Planner: preemption.NewPlanner(preemption.Options{
 		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
-		NominatedNode: s.cache.NominatedNode,
+		NominatedNode: s.cluster.cache.NominatedNode,
 		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Offset:        func(int32) int32 { return 0 },
 		Clock:         clock.RealClock{},
@@ -71,7 +71,7 @@ func (s *Scheduler) runPostFilter(ctx context.Context, state fwk.CycleState, pod
 	if result != nil {
 		nomination = result.NominatingInfo
 	}
-	s.cache.AddNominatedPod(klog.Background(), s.info, nomination)
+	s.cluster.cache.AddNominatedPod(klog.Background(), s.info, nomination)
 	if nomination.Mode() == fwk.ModeOverride {
 		outcome.Nominated = nomination.NominatedNodeName
 	}

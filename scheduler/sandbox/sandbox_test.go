@@ -1,6 +1,9 @@
 package sandbox_test
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
@@ -24,7 +29,7 @@ func newDefaultScheduler(t *testing.T) *sandbox.Scheduler {
 	if rejection != nil {
 		t.Fatal(rejection.Message())
 	}
-	s, err := sandbox.New(t.Context(), sandbox.Options{Blueprint: blueprint, Registry: plugins.InTree(), Preempt: true})
+	s, err := sandbox.New(t.Context(), sandbox.Options{Blueprint: blueprint, Registry: plugins.InTree(), Unsupported: plugins.Unsupported, Preempt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +52,7 @@ func TestAPodCountsOnceItIsAssumed(t *testing.T) {
 	if found := s.Attempt(t.Context(), second); found.Err == nil {
 		t.Errorf("the second pod goes to %s, which has too little cpu", found.Placement.Node)
 	}
-	if err := s.RemovePod(pod); err != nil {
-		t.Fatal(err)
-	}
+	s.RemovePod(pod)
 	if found := s.Attempt(t.Context(), second); found.Err != nil {
 		t.Errorf("the pod does not fit although the first was removed: %v", found.Err)
 	}
@@ -59,9 +62,7 @@ func TestVictimsStayUntilTheCallerRemovesThem(t *testing.T) {
 	s := newDefaultScheduler(t)
 	s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "2").Obj())
 	low := fixture.Pod("low").Requests("cpu", "2").On("n1").Obj()
-	if err := s.SetPod(nil, low); err != nil {
-		t.Fatal(err)
-	}
+	s.SetPod(nil, low)
 	high := fixture.Pod("high").Priority(9).Requests("cpu", "2").Obj()
 	for range 2 {
 		found := s.Attempt(t.Context(), high)
@@ -69,9 +70,7 @@ func TestVictimsStayUntilTheCallerRemovesThem(t *testing.T) {
 			t.Fatalf("%+v, want low as the victim on n1", found)
 		}
 	}
-	if err := s.RemovePod(low); err != nil {
-		t.Fatal(err)
-	}
+	s.RemovePod(low)
 	if found := s.Attempt(t.Context(), fixture.Pod("other").Requests("cpu", "2").Obj()); found.Err == nil {
 		t.Error("a pod got the node for which another is nominated")
 	}
@@ -95,6 +94,31 @@ func TestNoRequestReachesAnAPIServer(t *testing.T) {
 	_, err := newDefaultScheduler(t).Framework().ClientSet().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err == nil || !strings.Contains(err.Error(), "there is no API server") {
 		t.Errorf("a plugin's request was answered: %v", err)
+	}
+}
+
+func TestOnTrialNothingIsWritten(t *testing.T) {
+	var requests []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { requests = append(requests, r.Method) }))
+	defer server.Close()
+	config, client := sandbox.NewRefusingClient(&restclient.Config{Host: server.URL})
+	own, err := clientset.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]clientset.Interface{"the Handle's client": client, "a client that a plugin makes": own} {
+		pods := c.CoreV1().Pods("shop")
+		_, _ = pods.Get(t.Context(), "web", metav1.GetOptions{})
+		_, create := pods.Create(t.Context(), fixture.Pod("web").Obj(), metav1.CreateOptions{})
+		_, patch := pods.Patch(t.Context(), "web", "application/json", []byte("{}"), metav1.PatchOptions{})
+		for _, err := range []error{create, patch, pods.Delete(t.Context(), "web", metav1.DeleteOptions{})} {
+			if !errors.Is(err, sandbox.ErrOnTrial) || !strings.Contains(err.Error(), "/api/v1/namespaces/shop/pods") {
+				t.Errorf("%s: %v, want the name of the refused request", name, err)
+			}
+		}
+	}
+	if !slices.Equal(requests, []string{"GET", "GET"}) {
+		t.Errorf("the server got %q, want two reads", requests)
 	}
 }
 

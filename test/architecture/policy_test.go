@@ -43,14 +43,13 @@ scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
 scheduler/scopedinformers:        scheduler/framework scheduler/fault
-scheduler/trial:        scheduler/framework scheduler/cache scheduler/cycle scheduler/fault
-scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/trial scheduler/fault
+scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox scheduler/fault
 
 # One attempt, and what follows from it.
 scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
-scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/cycle scheduler/preemption scheduler/compile scheduler/plugins scheduler/volumes scheduler/fault
+scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes scheduler/fault
 scheduler/sandbox/log:
 scheduler/recorder:     scheduler/framework scheduler/fault
 scheduler/unserved:     scheduler/fault
@@ -84,7 +83,7 @@ cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig 
 # What-if asks the scheduler itself, offline, about a copy of the live state.
 cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
-cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/eventhandlers scheduler/sandbox scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/cache scheduler/eventhandlers scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 # Whether Berth bound a pod, lint reads in its annotation.
 cmd/kubectl-berth/lint:      api/... scheduler/compile scheduler/decision scheduler/plugins scheduler/upstreamconfig cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
@@ -108,7 +107,10 @@ tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/
 test/...:               ...
 
 # Compute a value, then act on it: these rooms do no I/O.
-scheduler/compile scheduler/upstreamconfig scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/trial never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
+scheduler/compile scheduler/upstreamconfig scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
+
+# The sandbox has a client that refuses requests, and nothing else that could do any.
+scheduler/sandbox/... never os/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
 
 # The scheduler can be read, and imported, without the operator's library.
 scheduler/framework scheduler/plugins/... never sigs.k8s.io/controller-runtime/...

@@ -52,7 +52,7 @@ func (o *options) note(format string, args ...any) {
 func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *state.State, pod *corev1.Pod) (*Matrix, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree()})
+	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Unsupported: plugins.Unsupported})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
-	"github.com/berthdev/berth/scheduler/sandbox"
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
@@ -30,7 +30,7 @@ type recording struct {
 type logBuilder struct {
 	*history
 	recording
-	order *sandbox.NodeOrder
+	order *cache.NodeOrder
 	// checksum is that of order; checksumStale: it must be computed again.
 	checksum      uint32
 	checksumStale bool
@@ -114,7 +114,7 @@ func (b *logBuilder) writeInitialState(nodes []*v1.Node) {
 	for _, o := range b.others {
 		b.ops = append(b.ops, log.Op{Kind: log.Apply, Object: o})
 	}
-	b.order, b.checksumStale = sandbox.NewNodeOrder(), true
+	b.order, b.checksumStale = cache.NewNodeOrder(), true
 	for _, node := range nodes {
 		b.order.Set(node)
 		b.ops = append(b.ops, log.Op{Kind: log.Apply, Object: node})

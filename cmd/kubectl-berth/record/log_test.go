@@ -12,8 +12,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -41,7 +41,7 @@ func boundPod(version int, name, on string, w decision.Walk, edits ...func(*deci
 
 // orderChecksum is the checksum of nodes in this order.
 func orderChecksum(names ...string) uint32 {
-	order := sandbox.NewNodeOrder()
+	order := cache.NewNodeOrder()
 	for _, name := range names {
 		order.Set(fixture.Node(name).Obj())
 	}

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/sandbox"
+	"github.com/berthdev/berth/scheduler/cache"
 )
 
 // errNodeOrder means that the log would be useless.
@@ -91,7 +91,7 @@ func readOrder(file string) ([]string, error) {
 // checksumAt returns the checksum of an order after the changes that a decision had
 // observed.
 func (b *logBuilder) checksumAt(nodes []*v1.Node, d *recordedDecision) uint32 {
-	order := sandbox.NewNodeOrder()
+	order := cache.NewNodeOrder()
 	for _, node := range nodes {
 		order.Set(node)
 	}

@@ -163,9 +163,7 @@ func (s *State) Fill(scheduler *sandbox.Scheduler, p *Profile) (pending int, err
 		if pod.Spec.NodeName == "" && !nominated {
 			continue
 		}
-		if err := scheduler.SetPod(nil, pod); err != nil {
-			return 0, err
-		}
+		scheduler.SetPod(nil, pod)
 	}
 	return pending, nil
 }

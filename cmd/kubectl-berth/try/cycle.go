@@ -28,7 +28,7 @@ const minSampledNodes = 100
 func (o *options) tryPods(ctx context.Context, p *state.Profile, s *subject, live *state.State) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Preempt: true})
+	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Unsupported: plugins.Unsupported, Preempt: true})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}
@@ -74,27 +74,19 @@ func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile,
 	}
 	if outcome.Err != nil {
 		one.setRejection(outcome)
-		return one, removeVictims(scheduler, outcome)
+		if outcome.Plan != nil {
+			for _, victim := range outcome.Plan.Victims {
+				// Its resources are for the preemptor, and not for later pods.
+				scheduler.RemovePod(victim)
+			}
+		}
+		return one, nil
 	}
 	one.setPlacement(outcome.Placement)
 	if err := scheduler.Assume(pod, one.Node); err != nil {
 		return one, err
 	}
 	return one, scheduler.Reserve(ctx, pod, one.Node)
-}
-
-// removeVictims removes the victims of preemption: their resources are for the preemptor,
-// and not for later pods.
-func removeVictims(scheduler *sandbox.Scheduler, outcome sandbox.Outcome) error {
-	if outcome.Plan == nil {
-		return nil
-	}
-	for _, victim := range outcome.Plan.Victims {
-		if err := scheduler.RemovePod(victim); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // setPlacement sets the node, and the other nodes with the same score.

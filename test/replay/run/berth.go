@@ -39,7 +39,7 @@ func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 		return nil, errors.New(rejection.Message())
 	}
 	scheduler, err := sandbox.New(ctx, sandbox.Options{
-		Blueprint: blueprint, Registry: registry, Preempt: config.Preempt, Reference: config.Plain, Recheck: config.Explain,
+		Blueprint: blueprint, Registry: registry, Unsupported: plugins.Unsupported, Preempt: config.Preempt, Reference: config.Plain, Recheck: config.Explain,
 	})
 	if err != nil {
 		return nil, err
@@ -51,6 +51,24 @@ func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 // framework of the profile; what it starts ends with ctx.
 func (b *Berth) Plugin(ctx context.Context, name string) (fwk.Plugin, error) {
 	return plugins.InTree()[name].New(ctx, b.Blueprint().Args[name], b.Framework())
+}
+
+// SetPod is that of the sandbox, which never fails.
+func (b *Berth) SetPod(before, after *v1.Pod) error {
+	b.Scheduler.SetPod(before, after)
+	return nil
+}
+
+// RemovePod is that of the sandbox, which never fails.
+func (b *Berth) RemovePod(last *v1.Pod) error {
+	b.Scheduler.RemovePod(last)
+	return nil
+}
+
+// UpdateSnapshot is that of the sandbox, which never fails.
+func (b *Berth) UpdateSnapshot() error {
+	b.Scheduler.UpdateSnapshot()
+	return nil
 }
 
 // Attempt looks for a node, the live way.

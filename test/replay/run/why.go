@@ -53,7 +53,7 @@ func (b *Berth) Node(name string) *v1.Node { return b.now().Node(name).Node() }
 
 // now is the cluster as it is.
 func (b *Berth) now() *cache.Snapshot {
-	_ = b.UpdateSnapshot() // there is nothing that could fail
+	b.Scheduler.UpdateSnapshot()
 	return b.LastRequest().Snapshot
 }
 

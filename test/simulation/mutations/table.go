@@ -56,7 +56,7 @@ const (
 	defaultpreemption = "scheduler/plugins/defaultpreemption"
 	serviceaffinity   = "scheduler/plugins/serviceaffinity"
 	profile           = "scheduler/profile"
-	trial             = "scheduler/trial"
+	sandbox           = "scheduler/sandbox"
 	decided           = "scheduler/decision"
 	explained         = "scheduler/explain"
 	extender          = "scheduler/extender"
@@ -391,15 +391,15 @@ var table = []mutant{
 	{"SortedUnattempted", "a trial sorts pods that have no time of a first attempt",
 		[]killer{{queue, "TestNewQueuedEntityHasAnInitialAttemptTimestamp"}}, noTrial},
 	{"SortUntried", "a trial does not ask who would be first",
-		[]killer{{trial, "TestQueueSortIsEvaluated"}}, noTrial},
+		[]killer{{sandbox, "TestQueueSortIsEvaluated"}}, noTrial},
 	{"TownKeepsTheGone", "a trial looks at a cluster that has all that an earlier one had",
-		[]killer{{trial, "TestAReusedSandboxIsLikeANewOne"}}, noTrial},
+		[]killer{{sandbox, "TestAReusedSandboxIsLikeANewOne"}}, noTrial},
 	{"TrialInPlace", "a pod that runs is tried while it takes its own room",
-		[]killer{{trial, "TestPodsThatTakeResourcesInTheSandbox"}}, noTrial},
+		[]killer{{sandbox, "TestPodsThatTakeResourcesInTheSandbox"}}, noTrial},
 	{"TrialBlamesTheNew", "what failed before counts against the new",
-		[]killer{{trial, "TestCompare"}, {profile, "TestTrialOutcomes"}}, noTrial},
+		[]killer{{profile, "TestCompare"}, {profile, "TestTrialOutcomes"}}, noTrial},
 	{"TrialBelievesTheLate", "what is said on trial after the limit still counts",
-		[]killer{{trial, "TestALateResultDoesNotCount"}}, noTrial},
+		[]killer{{sandbox, "TestALateResultDoesNotCount"}}, noTrial},
 	{"ExtenderRedirected", "redirections of an extender are followed",
 		[]killer{{extender, "TestExtenderFailures"}}, noExtenders},
 	{"ExtenderAnywhere", "an extender may be at any address",

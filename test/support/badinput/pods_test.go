@@ -93,7 +93,7 @@ func TestABadPodThatIsOnANodeIsCounted(t *testing.T) {
 			if good := c.do(log.Schedule, goodPod("better")); good.Node == "" {
 				t.Errorf("a good pod fits on no node after the bad one was deleted: %v", good.Err)
 			}
-			for _, node := range must(c.berth.Nodes())(t) {
+			for _, node := range c.berth.Nodes() {
 				if node.Node().Name == "n1" && len(node.GetPods()) > 1 {
 					t.Errorf("%d pods on n1, want at most the good ones", len(node.GetPods()))
 				}

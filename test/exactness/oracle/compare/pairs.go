@@ -58,7 +58,7 @@ type side struct {
 	cluster interface {
 		run.Scheduler
 		Plugin(ctx context.Context, name string) (fwk.Plugin, error)
-		Nodes() ([]fwk.NodeInfo, error)
+		Nodes() []fwk.NodeInfo
 	}
 	world  *run.World
 	plugin fwk.Plugin
@@ -121,11 +121,7 @@ func (s *side) look(ctx context.Context, pod *v1.Pod) (Look, error) {
 	if err := s.cluster.UpdateSnapshot(); err != nil {
 		return Look{}, wrap(s.name, err)
 	}
-	nodes, err := s.cluster.Nodes()
-	if err != nil {
-		return Look{}, wrap(s.name, err)
-	}
-	l, err := look(ctx, s.plugin, s.state(), pod, nodes)
+	l, err := look(ctx, s.plugin, s.state(), pod, s.cluster.Nodes())
 	return l, wrap(s.name, err)
 }
 

@@ -28,7 +28,7 @@ type sight struct {
 func newSight(pod *v1.Pod, berth *run.Berth, theirs *upstream.Scheduler) *sight {
 	s := &sight{pod: pod, others: theirs.Factory}
 	s.info, _ = framework.NewPodInfo(pod)
-	s.nodes, _ = theirs.Nodes() // the snapshot's own list, which never fails
+	s.nodes = theirs.Nodes()
 	args := berth.Blueprint().Args
 	s.spread, _ = args["PodTopologySpread"].(*configv1.PodTopologySpreadArgs)
 	s.affinity, _ = args["InterPodAffinity"].(*configv1.InterPodAffinityArgs)

@@ -26,4 +26,7 @@ func (s *Scheduler) Plugin(ctx context.Context, name string) (fwk.Plugin, error)
 }
 
 // Nodes are all nodes as of the last Refresh.
-func (s *Scheduler) Nodes() ([]fwk.NodeInfo, error) { return s.snapshot.NodeInfos().List() }
+func (s *Scheduler) Nodes() []fwk.NodeInfo {
+	nodes, _ := s.snapshot.NodeInfos().List() // the snapshot's own list, which never fails
+	return nodes
+}

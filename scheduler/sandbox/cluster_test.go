@@ -1,4 +1,4 @@
-package trial
+package sandbox
 
 import (
 	"fmt"
@@ -15,23 +15,18 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
 
 // newInTreeCandidate is newCandidate with a built-in plugin.
-func newInTreeCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, a *probe.Plugin) Candidate {
+func newInTreeCandidate(t *testing.T, cluster *Cluster, a *probe.Plugin) Candidate {
 	t.Helper()
 	registry := probe.Registry(a)
 	registration := registry[a.PluginName]
 	registration.InTree = true
 	registry[a.PluginName] = registration
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(sandbox))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Candidate{Framework: f}
+	return buildCandidate(t, cluster, registry, probe.Chains([]*probe.Plugin{a}))
 }
 
 // randomCluster returns the objects of a random cluster: each name may be missing, and
@@ -75,48 +70,47 @@ func TestAReusedSandboxIsLikeANewOne(t *testing.T) {
 		if nominated != nil {
 			s.nominate(t, nominated, fmt.Sprint("n", random.IntN(4)))
 		}
-		want := slices.Sorted(slices.Values(contents(s.mustRead(t).NewSandbox())))
+		want := slices.Sorted(slices.Values(contents(s.mustRead(t).NewCluster())))
 		s.Pool = pool
-		state, idle, last := s.mustRead(t), pool.idle, &framework.Trial{}
-		sandbox := state.NewSandbox()
-		if idle != nil && sandbox != idle {
+		state, idle := s.mustRead(t), pool.idle
+		cluster := state.NewCluster()
+		if idle != nil && cluster != idle {
 			t.Fatalf("round %d: the cluster was copied again", round)
 		}
-		if diff := cmp.Diff(want, slices.Sorted(slices.Values(contents(sandbox)))); diff != "" {
-			t.Fatalf("round %d: a reused sandbox (-new +reused):\n%s", round, diff)
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(contents(cluster)))); diff != "" {
+			t.Fatalf("round %d: a reused copy (-new +reused):\n%s", round, diff)
 		}
 		a := newProbe("A")
 		if random.IntN(2) == 0 {
 			a.Statuses["Filter"] = probe.Reject("full")
 		}
-		if _, err := sandbox.Evaluate(t.Context(), realRuntime, newInTreeCandidate(t, sandbox, last, a), last, state.Pods()); err != nil {
+		if _, err := cluster.Evaluate(t.Context(), newInTreeCandidate(t, cluster, a), state.Pods()); err != nil {
 			t.Fatal(err)
 		}
-		sandbox.Release()
+		cluster.Release()
 	}
 }
 
 func TestWhichSandboxesAreReused(t *testing.T) {
-	type use func(t *testing.T, sandbox *Sandbox, state *ClusterState)
-	ask := func(c func(*testing.T, *Sandbox, *framework.Trial) Candidate) use {
-		return func(t *testing.T, sandbox *Sandbox, state *ClusterState) {
-			last := &framework.Trial{}
-			_, _ = sandbox.Evaluate(t.Context(), realRuntime, c(t, sandbox, last), last, state.Pods())
+	type use func(t *testing.T, cluster *Cluster, state *ClusterState)
+	ask := func(c func(*testing.T, *Cluster) Candidate) use {
+		return func(t *testing.T, cluster *Cluster, state *ClusterState) {
+			_, _ = cluster.Evaluate(t.Context(), c(t, cluster), state.Pods())
 		}
 	}
-	well := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
-		return newInTreeCandidate(t, sandbox, last, newProbe("A"))
+	well := ask(func(t *testing.T, cluster *Cluster) Candidate {
+		return newInTreeCandidate(t, cluster, newProbe("A"))
 	})
-	foreign := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
-		return newCandidate(t, sandbox, last, newProbe("A"))
+	foreign := ask(func(t *testing.T, cluster *Cluster) Candidate {
+		return newCandidate(t, cluster, newProbe("A"))
 	})
-	late := ask(func(t *testing.T, sandbox *Sandbox, last *framework.Trial) Candidate {
+	late := ask(func(t *testing.T, cluster *Cluster) Candidate {
 		a := newProbe("A")
 		a.Statuses["Filter"] = func() *fwk.Status { time.Sleep(time.Hour); return nil }
-		return newInTreeCandidate(t, sandbox, last, a)
+		return newInTreeCandidate(t, cluster, a)
 	})
-	lends := func(_ *testing.T, sandbox *Sandbox, _ *ClusterState) { sandbox.Lister() }
-	waits := func(*testing.T, *Sandbox, *ClusterState) {}
+	lends := func(_ *testing.T, cluster *Cluster, _ *ClusterState) { cluster.Host() }
+	waits := func(*testing.T, *Cluster, *ClusterState) {}
 	for name, c := range map[string]struct {
 		uses   []use
 		then   time.Duration
@@ -135,15 +129,15 @@ func TestWhichSandboxesAreReused(t *testing.T) {
 				s := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj())
 				s.Pool = NewPool(clock.RealClock{})
 				state := s.mustRead(t)
-				sandbox := state.NewSandbox()
+				cluster := state.NewCluster()
 				for _, use := range c.uses {
-					use(t, sandbox, state)
+					use(t, cluster, state)
 				}
-				sandbox.Release()
+				cluster.Release()
 				time.Sleep(c.then)
 				synctest.Wait()
-				if again := s.mustRead(t).NewSandbox(); (again == sandbox) != c.reused {
-					t.Errorf("the next trial has the same sandbox: %v, want %v", again == sandbox, c.reused)
+				if again := s.mustRead(t).NewCluster(); (again == cluster) != c.reused {
+					t.Errorf("the next trial has the same copy: %v, want %v", again == cluster, c.reused)
 				}
 				time.Sleep(2 * time.Hour) // until the plugin returns
 			})
@@ -154,16 +148,16 @@ func TestWhichSandboxesAreReused(t *testing.T) {
 func TestConcurrentTrialsHaveASandboxEach(t *testing.T) {
 	s := newSource(fixture.Node("a").Obj())
 	s.Pool = NewPool(clock.RealClock{})
-	one, other := s.mustRead(t).NewSandbox(), s.mustRead(t).NewSandbox()
+	one, other := s.mustRead(t).NewCluster(), s.mustRead(t).NewCluster()
 	if one == other {
-		t.Fatal("they share a sandbox")
+		t.Fatal("they share a copy")
 	}
 	one.Release()
 	other.Release()
-	if again := s.mustRead(t).NewSandbox(); again != one {
+	if again := s.mustRead(t).NewCluster(); again != one {
 		t.Error("neither was reused")
 	}
-	if got := strings.Join(contents(s.mustRead(t).NewSandbox()), ""); got != "a:[]" {
-		t.Errorf("a third sandbox holds %s", got)
+	if got := strings.Join(contents(s.mustRead(t).NewCluster()), ""); got != "a:[]" {
+		t.Errorf("a third copy holds %s", got)
 	}
 }

@@ -1,8 +1,4 @@
-// Package trial evaluates the plugins of a profile that does not run yet for real pods:
-// the pending pods of the profile and some of its running ones, on a copy of the cluster.
-// It uses the code of the scheduling cycle up to the selected node. Nothing is bound,
-// written or counted.
-package trial
+package sandbox
 
 import (
 	"cmp"
@@ -15,6 +11,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 const (
@@ -33,18 +30,22 @@ type Source struct {
 	// Unsupported returns the field of a pod that this build does not support, and why;
 	// such pods are not evaluated.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Pool keeps sandboxes for reuse; nil makes each anew.
+	// Pool keeps copies for reuse; nil makes each anew.
 	Pool *Pool
+	// Host has the clients, informers, volumes and clock for the plugins. They must not
+	// change anything through it. The sandbox sets the other fields.
+	Host framework.Host
 }
 
 // ClusterState is the cluster at one time and the pods of one profile to evaluate. It is
-// immutable, and any number of sandboxes can be made from it.
+// immutable, and any number of Clusters can be made from it.
 type ClusterState struct {
 	nodes       []*v1.Node
 	assigned    []*v1.Pod
 	nominations []nomination
 	pods        []*v1.Pod
 	pool        *Pool
+	host        framework.Host
 }
 
 // nomination is a pod and the node for which it is nominated.
@@ -63,7 +64,7 @@ func (s Source) Read(profile string) (*ClusterState, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := &ClusterState{nodes: nodes, pool: s.Pool}
+	state := &ClusterState{nodes: nodes, pool: s.Pool, host: s.Host}
 	slices.SortFunc(state.nodes, func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	var pending []*v1.Pod
 	var recent newestPods

@@ -1,4 +1,4 @@
-package trial
+package sandbox
 
 import (
 	"context"
@@ -49,9 +49,9 @@ func (o *cacheablePlugin) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.N
 	return o.filter()
 }
 
-// opens are plugins on trial whose verdicts are remembered: First lets all
-// pass, and Second does what on says.
-func newCacheableCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, on func() *fwk.Status) Candidate {
+// newCacheableCandidate builds plugins whose verdicts are cached: First accepts all pods,
+// and Second returns what on returns.
+func newCacheableCandidate(t *testing.T, cluster *Cluster, on func() *fwk.Status) Candidate {
 	t.Helper()
 	registry := framework.Registry{}
 	for _, o := range []*cacheablePlugin{{"First", func() *fwk.Status { return nil }}, {"Second", on}} {
@@ -59,16 +59,13 @@ func newCacheableCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial
 			New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return o, nil }}
 	}
 	first, second := framework.Entry{Name: "First"}, framework.Entry{Name: "Second"}
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Trial: last, Chains: framework.Chains{
+	c := buildCandidate(t, cluster, registry, framework.Chains{
 		framework.QueueSort: {first}, framework.PreFilter: {first}, framework.Filter: {first, second},
-	}}, registry, newHost(sandbox))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.IsOpaque(fixture.Pod("any").Obj(), "") {
+	})
+	if c.Framework.IsOpaque(fixture.Pod("any").Obj(), "") {
 		t.Fatal("the verdicts of the plugins cannot be cached")
 	}
-	return Candidate{Framework: f}
+	return c
 }
 
 func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
@@ -82,8 +79,8 @@ func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
 		"it panics":          {func() *fwk.Status { panic("no map") }, `failure: plugin "Second" panicked in Filter: no map`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sandbox, last := state.NewSandbox(), &framework.Trial{}
-			results, err := sandbox.Evaluate(t.Context(), realRuntime, newCacheableCandidate(t, sandbox, last, c.on), last, state.Pods())
+			cluster := state.NewCluster()
+			results, err := cluster.Evaluate(t.Context(), newCacheableCandidate(t, cluster, c.on), state.Pods())
 			if diff := cmp.Diff([]string{c.want}, resultTexts(results)); diff != "" || err != nil {
 				t.Errorf("%v; results (-want +got):\n%s", err, diff)
 			}
@@ -94,9 +91,9 @@ func TestACacheablePluginIsEvaluatedByItsBatchForm(t *testing.T) {
 func TestABatchFormThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
-		sandbox, last, release := state.NewSandbox(), &framework.Trial{}, make(chan struct{})
-		c := newCacheableCandidate(t, sandbox, last, func() *fwk.Status { <-release; return nil })
-		_, err := sandbox.Evaluate(t.Context(), realRuntime, c, last, state.Pods())
+		cluster, release := state.NewCluster(), make(chan struct{})
+		c := newCacheableCandidate(t, cluster, func() *fwk.Status { <-release; return nil })
+		_, err := cluster.Evaluate(t.Context(), c, state.Pods())
 		var late *LateError
 		if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "Second", Point: "Filter"}) {
 			t.Fatalf("%v, want that Second did not return from Filter", err)

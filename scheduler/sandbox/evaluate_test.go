@@ -1,11 +1,10 @@
-package trial
+package sandbox
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,29 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
-
-// realRuntime starts goroutines and uses the clock of the test.
-var realRuntime = Runtime{
-	Clock: clock.RealClock{}, Go: func(work func()) { go work() }, Wait: framework.Block,
-	QueuedInfo: func(pod *v1.Pod) fwk.QueuedEntityInfo { return queuedPod{pod: pod} },
-}
-
-// queuedPod is a queued pod with what probes read of it.
-type queuedPod struct {
-	fwk.QueuedEntityInfo
-	pod *v1.Pod
-}
-
-func (q queuedPod) GetPriority() int32      { return corev1.PodPriority(q.pod) }
-func (q queuedPod) GetTimestamp() time.Time { return q.pod.CreationTimestamp.Time }
 
 // resultTexts returns results as text.
 func resultTexts(results Results) []string {
@@ -44,10 +26,10 @@ func resultTexts(results Results) []string {
 		switch {
 		case result == nil:
 			out = append(out, "fits")
-		case isFailure(result):
-			out = append(out, "failure: "+result.Error())
-		default:
+		case Rejected(result):
 			out = append(out, result.Error())
+		default:
+			out = append(out, "failure: "+result.Error())
 		}
 	}
 	return out
@@ -75,9 +57,9 @@ func TestResultOfOnePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := newSource(append(slices.Clone(c.nodes), podOfProfile("web").Obj())...).mustRead(t)
-			sandbox, last, a := state.NewSandbox(), &framework.Trial{}, newProbe("A")
+			cluster, a := state.NewCluster(), newProbe("A")
 			a.Statuses = c.on
-			results, err := sandbox.Evaluate(t.Context(), realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+			results, err := cluster.Evaluate(t.Context(), newCandidate(t, cluster, a), state.Pods())
 			if diff := cmp.Diff([]string{c.want}, resultTexts(results)); diff != "" || err != nil {
 				t.Errorf("%v; results (-want +got):\n%s", err, diff)
 			}
@@ -117,14 +99,14 @@ func TestPodsThatTakeResourcesInTheSandbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := newSourceWithNomination(t, c.nominated, append(c.pods, fixture.Node("a").Obj())...).mustRead(t)
-			sandbox, last := state.NewSandbox(), &framework.Trial{}
-			before := contents(sandbox)
+			cluster := state.NewCluster()
+			before := contents(cluster)
 			for range 2 { // the second evaluation finds the same state
-				results, err := sandbox.Evaluate(t.Context(), realRuntime, Candidate{Framework: newFilterFramework(t, sandbox, last, rejectAbove(2))}, last, state.Pods())
+				results, err := cluster.Evaluate(t.Context(), newFilterCandidate(t, cluster, rejectAbove(2)), state.Pods())
 				if diff := cmp.Diff(c.want, resultTexts(results)); diff != "" || err != nil {
 					t.Errorf("%v; results (-want +got):\n%s", err, diff)
 				}
-				if diff := cmp.Diff(before, contents(sandbox)); diff != "" {
+				if diff := cmp.Diff(before, contents(cluster)); diff != "" {
 					t.Errorf("the sandbox (-before +after):\n%s", diff)
 				}
 			}
@@ -135,7 +117,7 @@ func TestPodsThatTakeResourcesInTheSandbox(t *testing.T) {
 func TestAPluginThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := newSource(fixture.Node("a").Obj(), fixture.Node("b").Obj(), podOfProfile("first").CreationOrder(1).Obj(), podOfProfile("second").CreationOrder(2).Obj()).mustRead(t)
-		sandbox, last, a := state.NewSandbox(), &framework.Trial{}, newProbe("A")
+		cluster, a := state.NewCluster(), newProbe("A")
 		release, calls := make(chan struct{}), 0
 		a.Statuses["Score"] = func() *fwk.Status {
 			if calls++; calls > 2 {
@@ -143,7 +125,7 @@ func TestAPluginThatHangsIsNamed(t *testing.T) {
 			}
 			return nil
 		}
-		results, err := sandbox.Evaluate(t.Context(), realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+		results, err := cluster.Evaluate(t.Context(), newCandidate(t, cluster, a), state.Pods())
 		var late *LateError
 		if !errors.As(err, &late) || late.Pod.Name != "second" || late.Call != (framework.Call{Plugin: "A", Point: "Score"}) {
 			t.Fatalf("%v, want that A did not return from Score for the second pod", err)
@@ -162,11 +144,11 @@ func TestAPluginThatHangsIsNamed(t *testing.T) {
 func TestALateResultDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
-		sandbox, last, a := state.NewSandbox(), &framework.Trial{}, newProbe("A")
+		cluster, a := state.NewCluster(), newProbe("A")
 		a.Statuses["Filter"] = func() *fwk.Status { time.Sleep(Timeout + 1); return nil }
-		slow := realRuntime
-		slow.Wait = func(_ context.Context, until <-chan struct{}) error { <-until; return nil }
-		results, err := sandbox.Evaluate(t.Context(), slow, newCandidate(t, sandbox, last, a), last, state.Pods())
+		slow := newCandidate(t, cluster, a)
+		slow.Framework.Wait = func(_ context.Context, until <-chan struct{}) error { <-until; return nil }
+		results, err := cluster.Evaluate(t.Context(), slow, state.Pods())
 		var late *LateError
 		if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "A", Point: "Filter"}) || len(results) > 0 {
 			t.Errorf("%v, %v; want that A returned too late", resultTexts(results), err)
@@ -181,9 +163,9 @@ func TestEvaluationTimeIsBounded(t *testing.T) {
 			objects = append(objects, podOfProfile(fmt.Sprint("web-", i)).CreationOrder(i).Obj())
 		}
 		state := newSource(objects...).mustRead(t)
-		sandbox, last, a := state.NewSandbox(), &framework.Trial{}, newProbe("A")
+		cluster, a := state.NewCluster(), newProbe("A")
 		a.Statuses["PreEnqueue"] = func() *fwk.Status { time.Sleep(Timeout / 10); return nil }
-		results, err := sandbox.Evaluate(t.Context(), realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+		results, err := cluster.Evaluate(t.Context(), newCandidate(t, cluster, a), state.Pods())
 		if err != nil || len(results) != 10 {
 			t.Errorf("%d results, %v; want as many as there was time for, 10", len(results), err)
 		}
@@ -192,11 +174,11 @@ func TestEvaluationTimeIsBounded(t *testing.T) {
 
 func TestAnEndedContextIsNoResult(t *testing.T) {
 	state := newSource(fixture.Node("a").Obj(), podOfProfile("web").Obj()).mustRead(t)
-	sandbox, last, a := state.NewSandbox(), &framework.Trial{}, newProbe("A")
+	cluster, a := state.NewCluster(), newProbe("A")
 	ctx, cancel := context.WithCancel(t.Context())
 	release := make(chan struct{})
 	a.Statuses["Filter"] = func() *fwk.Status { cancel(); <-release; return nil }
-	results, err := sandbox.Evaluate(ctx, realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+	results, err := cluster.Evaluate(ctx, newCandidate(t, cluster, a), state.Pods())
 	var late *LateError
 	if !errors.As(err, &late) || !errors.Is(err, context.Canceled) || len(results) > 0 {
 		t.Errorf("%v, %v; want that the context ended", resultTexts(results), err)
@@ -205,54 +187,15 @@ func TestAnEndedContextIsNoResult(t *testing.T) {
 	<-late.Returned
 }
 
-func TestCompare(t *testing.T) {
-	state := newSource(podOfProfile("a").CreationOrder(1).Obj(), podOfProfile("b").CreationOrder(2).Obj(), podOfProfile("c").CreationOrder(3).Obj()).mustRead(t)
-	no, bad := error(&rejection{"full"}), errors.New("broken")
-	for name, c := range map[string]struct {
-		after, before Results
-		want          string
-	}{
-		"nothing runs":                           {Results{nil, no, nil}, nil, "2 of 3 fit; lost []; failures []"},
-		"nothing runs, and one fails":            {Results{nil, bad, nil}, nil, "2 of 3 fit; lost []; failures [b: broken]"},
-		"there are no pods":                      {Results{}, Results{}, "0 of 0 fit, 0 before; lost []; failures []"},
-		"nothing changes":                        {Results{nil, no, nil}, Results{nil, no, nil}, "2 of 3 fit, 2 before; lost []; failures []"},
-		"one pod is lost and another one gained": {Results{no, nil, nil}, Results{nil, no, nil}, "2 of 3 fit, 2 before; lost [a: full]; failures []"},
-		"one fails that was rejected":            {Results{nil, bad, nil}, Results{nil, no, nil}, "2 of 3 fit, 2 before; lost []; failures [b: broken]"},
-		"one fails that failed before":           {Results{nil, bad, nil}, Results{nil, bad, nil}, "2 of 3 fit, 2 before; lost []; failures []"},
-		"one fails that fit before":              {Results{bad, nil, nil}, Results{nil, nil, nil}, "2 of 3 fit, 3 before; lost [a: broken]; failures [a: broken]"},
-		"there was no time for all pods":         {Results{nil}, Results{nil}, "1 of 1 fit, 1 before; lost []; failures []"},
-		"there was no time to compare all pods":  {Results{nil, nil, bad}, Results{nil, nil}, "2 of 2 fit, 2 before; lost []; failures [c: broken]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := Compare(state.Pods(), c.after, c.before)
-			got := fmt.Sprintf("%d of %d fit", o.FitAfter, o.Sampled)
-			if o.Compared {
-				got += fmt.Sprintf(", %d before", o.FitBefore)
-			}
-			list := func(podResults []PodResult) string {
-				var all []string
-				for _, v := range podResults {
-					all = append(all, v.Pod+": "+v.Err.Error())
-				}
-				return "[" + strings.Join(all, ", ") + "]"
-			}
-			got += "; lost " + list(o.Lost) + "; failures " + list(o.Failures)
-			if got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-		})
-	}
-}
-
 func TestQueueSortIsEvaluated(t *testing.T) {
-	take := func(t *testing.T) (*ClusterState, *Sandbox, *framework.Trial, *probe.Plugin) {
+	take := func(t *testing.T) (*ClusterState, *Cluster, *probe.Plugin) {
 		state := newSource(fixture.Node("n").Obj(), podOfProfile("first").CreationOrder(1).Obj(), podOfProfile("second").CreationOrder(2).Obj()).mustRead(t)
-		return state, state.NewSandbox(), &framework.Trial{}, newProbe("A")
+		return state, state.NewCluster(), newProbe("A")
 	}
 	t.Run("one that panics is a failure", func(t *testing.T) {
-		state, sandbox, last, a := take(t)
+		state, cluster, a := take(t)
 		a.Statuses["Less"] = probe.Panic
-		results, err := sandbox.Evaluate(t.Context(), realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+		results, err := cluster.Evaluate(t.Context(), newCandidate(t, cluster, a), state.Pods())
 		want := []string{"fits", `failure: plugin "A" panicked in Less: the probe panics`}
 		if diff := cmp.Diff(want, resultTexts(results)); diff != "" || err != nil {
 			t.Errorf("%v; results (-want +got):\n%s", err, diff)
@@ -260,10 +203,10 @@ func TestQueueSortIsEvaluated(t *testing.T) {
 	})
 	t.Run("one that hangs is named", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			state, sandbox, last, a := take(t)
+			state, cluster, a := take(t)
 			release := make(chan struct{})
 			a.Statuses["Less"] = func() *fwk.Status { <-release; return nil }
-			_, err := sandbox.Evaluate(t.Context(), realRuntime, newCandidate(t, sandbox, last, a), last, state.Pods())
+			_, err := cluster.Evaluate(t.Context(), newCandidate(t, cluster, a), state.Pods())
 			var late *LateError
 			if !errors.As(err, &late) || late.Call != (framework.Call{Plugin: "A", Point: "Less"}) || late.Pod.Name != "second" {
 				t.Fatalf("%v, want that A did not return from Less for the second pod", err)

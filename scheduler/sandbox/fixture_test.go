@@ -1,4 +1,4 @@
-package trial
+package sandbox
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ func newSource(objects ...metav1.Object) Source {
 		_ = into.Add(object) // they have names
 	}
 	return Source{
-		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Cache: cache.New(),
+		Host: framework.Host{Clock: clock.RealClock{}}, Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Cache: cache.New(),
 		Unsupported: func(pod *v1.Pod) (string, string) { return pod.Labels["unsupported"], "not yet" },
 	}
 }
@@ -69,14 +69,21 @@ func (s Source) mustRead(t *testing.T) *ClusterState {
 // podOfProfile is a pod of the evaluated profile.
 func podOfProfile(name string) *fixture.PodBuilder { return fixture.Pod(name).SchedulerName("p") }
 
-// newCandidate builds probes, which count as out-of-tree plugins, on a sandbox.
-func newCandidate(t *testing.T, sandbox *Sandbox, last *framework.Trial, probes ...*probe.Plugin) Candidate {
+// buildCandidate builds plugins on a copy of the cluster.
+func buildCandidate(t *testing.T, cluster *Cluster, registry framework.Registry, chains framework.Chains) Candidate {
 	t.Helper()
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains(probes), Trial: last}, probe.Registry(probes...), newHost(sandbox))
+	trial := &framework.Trial{}
+	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: chains, Trial: trial}, registry, cluster.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Candidate{Framework: f}
+	return Candidate{Framework: f, Trial: trial}
+}
+
+// newCandidate builds a probe, which counts as an out-of-tree plugin.
+func newCandidate(t *testing.T, cluster *Cluster, a *probe.Plugin) Candidate {
+	t.Helper()
+	return buildCandidate(t, cluster, probe.Registry(a), probe.Chains([]*probe.Plugin{a}))
 }
 
 func newProbe(name string) *probe.Plugin {
@@ -91,17 +98,17 @@ func podNames(pods []*v1.Pod) []string {
 	return out
 }
 
-// contents returns what a sandbox holds, by node.
-func contents(sandbox *Sandbox) []string {
+// contents returns what a copy of the cluster holds, by node.
+func contents(cluster *Cluster) []string {
 	var out []string
-	for _, node := range sandbox.cache.UpdateSnapshot().Nodes() {
+	for _, node := range cluster.cache.UpdateSnapshot().Nodes() {
 		line := node.Node().Name + ":"
 		var there []string
 		for _, pod := range node.GetPods() {
 			there = append(there, pod.GetPod().Name)
 		}
 		slices.Sort(there)
-		for _, nominated := range sandbox.cache.NominatedPodsForNode(node.Node().Name) {
+		for _, nominated := range cluster.cache.NominatedPodsForNode(node.Node().Name) {
 			there = append(there, "("+nominated.GetPod().Name+")")
 		}
 		out = append(out, fmt.Sprint(line, cmp.Or(fmt.Sprint(there), "[]")))
@@ -119,8 +126,8 @@ func (r *filterPlugin) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, no
 	return r.filter(node)
 }
 
-// newFilterFramework builds a plugin on a sandbox that calls filter for each node.
-func newFilterFramework(t *testing.T, sandbox *Sandbox, last *framework.Trial, filter func(fwk.NodeInfo) *fwk.Status) *framework.Framework {
+// newFilterCandidate builds a plugin that calls filter for each node.
+func newFilterCandidate(t *testing.T, cluster *Cluster, filter func(fwk.NodeInfo) *fwk.Status) Candidate {
 	t.Helper()
 	a := newProbe("A")
 	registry := probe.Registry(a)
@@ -129,13 +136,5 @@ func newFilterFramework(t *testing.T, sandbox *Sandbox, last *framework.Trial, f
 		return &filterPlugin{a, filter}, nil
 	}
 	registry["A"] = registration
-	f, err := framework.New(t.Context(), framework.Config{Profile: "p", Chains: probe.Chains([]*probe.Plugin{a}), Trial: last}, registry, newHost(sandbox))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-func newHost(sandbox *Sandbox) framework.Host {
-	return framework.Host{Lister: sandbox.Lister(), Nominator: sandbox.Nominator(), Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
+	return buildCandidate(t, cluster, registry, probe.Chains([]*probe.Plugin{a}))
 }

@@ -1,4 +1,4 @@
-package trial
+package sandbox
 
 import (
 	"fmt"
@@ -87,7 +87,7 @@ func TestASandboxHoldsTheClusterState(t *testing.T) {
 	s.nominate(t, podOfProfile("nominated").Obj(), "b")
 	state := s.mustRead(t)
 	want := []string{"a:[runs]", "b:[assumed (nominated)]"}
-	if diff := cmp.Diff(want, contents(state.NewSandbox())); diff != "" {
+	if diff := cmp.Diff(want, contents(state.NewCluster())); diff != "" {
 		t.Errorf("the sandbox (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"runs", "nominated", "waits"}, podNames(state.Pods())); diff != "" {

@@ -76,7 +76,7 @@ func (k *incrementalCounts) ByNode(pods *framework.PodSet) *framework.NodeCounts
 // podSet returns the counts of the set that equals pods, and makes them when
 // there are none.
 func (k *incrementalCounts) podSet(pods *framework.PodSet) *podSetCounts {
-	key := pods.Key()
+	key := framework.PodSetKey(pods)
 	set, known := k.podSets[key]
 	if !known {
 		k.evictPodSets()
@@ -98,7 +98,7 @@ func (s *podSetCounts) growTo(slot framework.Slot) {
 // topologyCounts returns the counts for the topology key and the scope of q, nil
 // when too many topology keys are in use.
 func (s *podSetCounts) topologyCounts(k *incrementalCounts, q *framework.PodQuery) *topologyCounts {
-	key := q.Scope.Key() + "\x00" + q.TopologyKey
+	key := framework.ScopeKey(q.Scope) + "\x00" + q.TopologyKey
 	if q.IncludeUnlabelled {
 		key += "\x00"
 	}

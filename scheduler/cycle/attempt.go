@@ -184,7 +184,7 @@ func (a *attempt) evaluate(chunk []framework.Slot) bool {
 	}
 	for _, live := range a.class.forms.ActiveFilters {
 		a.rejectionCodes = resize(a.rejectionCodes, len(chunk))
-		a.framework.RunBatchFilter(a.State, live, chunk, a.rejectionCodes)
+		live.Run(a.framework, a.State, chunk, a.rejectionCodes)
 		for n, code := range a.rejectionCodes {
 			if code == framework.NotRejected {
 				continue

@@ -177,11 +177,8 @@ func (a *attempt) verifyWinner(winner int) bool {
 	slot := a.feasible[winner]
 	node := a.snapshot.Columns().Nodes[slot]
 	var status *fwk.Status
-	switch {
-	case len(a.nominatedSlots) == 0:
+	if len(a.nominatedSlots) == 0 || !a.isNominated[slot] {
 		// A pod nominated meanwhile counts from the next attempt on.
-		status = a.class.forms.RunFilterPlugins(a.ctx, a.State, a.Pod, node)
-	case !a.isNominated[slot]:
 		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
 	}
 	if !status.IsSuccess() {
@@ -238,7 +235,7 @@ func (a *attempt) recheck() bool {
 // recheckScore computes the cached part of a node's score again.
 func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot) bool {
 	node := a.snapshot.Columns().Nodes[slot]
-	expected, ok := a.framework.CacheableScore(a.ctx, state, a.Pod, node)
+	expected, ok := framework.CacheableScore(a.ctx, a.framework, state, a.Pod, node)
 	if score := int64(a.class.entries[slot].verdict); !ok || expected != score {
 		return a.reportMismatch(fmt.Sprintf("the score %d", score), node, fmt.Sprint(expected))
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/fault"
@@ -96,22 +97,30 @@ const (
 // total score does not fit into a verdict.
 func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	snapshot, ok := f.Lister.(*cache.Snapshot)
-	if !ok || !snapshot.HasIncrementalCounts() || f.MaxTotalScore() > maxScore {
+	if !ok || !snapshot.HasIncrementalCounts() || maxTotalScore(f) > maxScore {
 		return nil
 	}
 	m := &EquivalenceCache{
 		framework: f, snapshot: snapshot, classes: map[string]*podClass{}, tables: map[string]*verdictTable{},
 		budget: NewBudget(defaultCacheBytes), recheckEvery: recheckEvery,
 	}
-	m.cacheableKey, m.remainingKey = f.ClassKeyBuilders(snapshot.SelectorLabelKeys())
+	m.cacheableKey, m.remainingKey = framework.ClassKeyBuilders(f, snapshot.SelectorLabelKeys())
 	// SelectedLabels is called at the first lookup and not here, because the
 	// cache is built outside the scheduling loop, to which the snapshot and its
 	// label keys belong.
 	m.labelsRead = neverRead
 	if fault.LabelsReadBesideTheLoop {
-		f.SelectedLabels(snapshot.SelectorLabelKeys())
+		framework.AddSelectedLabels(f, snapshot.SelectorLabelKeys())
 	}
 	return m
+}
+
+// maxTotalScore is the highest weighted sum of scores that a node can get.
+func maxTotalScore(f *framework.Framework) (sum int64) {
+	for _, plugin := range f.ScoreChain() {
+		sum += plugin.Weight * fwk.MaxScore
+	}
+	return sum
 }
 
 // PodInfo is framework.NewPodInfo, which for pods of one class derives the
@@ -133,7 +142,7 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 	}
 	if m.labelsRead != m.snapshot.ListerChanges() {
 		m.labelsRead = m.snapshot.ListerChanges()
-		m.framework.SelectedLabels(m.snapshot.SelectorLabelKeys())
+		framework.AddSelectedLabels(m.framework, m.snapshot.SelectorLabelKeys())
 	}
 	// The key depends on the pod, which never changes, and on the label keys of
 	// selectors, which are only ever added.

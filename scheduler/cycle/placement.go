@@ -95,7 +95,7 @@ type pluginRanking struct {
 func (r *ranking) score(a *attempt) bool {
 	r.attempt, r.base = a, 0
 	r.plugins = r.plugins[:0]
-	r.buffers = resize(r.buffers, a.framework.NumScorePlugins())
+	r.buffers = resize(r.buffers, len(a.framework.ScoreChain()))
 	for i := range a.class.forms.CacheableScores {
 		if form := &a.class.forms.CacheableScores[i]; form.Normalizer != nil {
 			r.plugins = append(r.plugins, a.rankCached(form, &r.buffers[form.Index]))
@@ -157,7 +157,7 @@ func (a *attempt) rankCached(form *framework.ClassScore, buffer *[]int64) plugin
 // rankUncached scores the feasible nodes by an uncached plugin.
 func (a *attempt) rankUncached(form *framework.ClassScore, buffer *[]int64) (pluginRanking, framework.ScoreResult) {
 	*buffer = resize(*buffer, len(a.feasible))
-	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *buffer)
+	scoring := form.Run(a.framework, a.State, a.feasible, *buffer)
 	if scoring == framework.Scored && form.Normalizer != nil {
 		form.Normalizer.Normalize(*buffer)
 	}

@@ -115,7 +115,7 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 
 // rebuild lets the plugins compute the class again.
 func (c *podClass) rebuild(m *EquivalenceCache) {
-	c.forms = m.framework.NewPodClass(c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
+	c.forms = framework.NewPodClass(m.framework, c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
 	c.formsBuilt = m.snapshot.ListerChanges()
 	if c.uncacheable = c.forms == nil; !c.uncacheable {
 		c.verdictTable.forms = c.forms.CacheableForms
@@ -140,7 +140,7 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 	s.account(m, entryBytes*(size-len(s.entries)))
 	s.entries = extendedTo(s.entries, size)
 	if s.rawScores == nil {
-		s.rawScores = make([][]int64, m.framework.NumScorePlugins())
+		s.rawScores = make([][]int64, len(m.framework.ScoreChain()))
 	}
 	for index, row := range s.rawScores {
 		if row != nil {
@@ -207,7 +207,7 @@ func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []fr
 		if form.Idle() {
 			continue
 		}
-		a.framework.RunBatchFilter(a.State, form, slots, a.rejectionCodes)
+		form.Run(a.framework, a.State, slots, a.rejectionCodes)
 		for n, code := range a.rejectionCodes {
 			if code == framework.NotRejected {
 				continue
@@ -248,7 +248,7 @@ func (s *verdictTable) score(a *attempt, form *framework.ClassScore, slots []fra
 		return true
 	}
 	raw := a.ranking.raw
-	if a.framework.RunBatchScore(a.State, form, slots, raw) != framework.Scored {
+	if form.Run(a.framework, a.State, slots, raw) != framework.Scored {
 		return false
 	}
 	if form.Normalizer == nil {

@@ -168,7 +168,7 @@ func (f *batchFilterAdapter) codeFor(status *fwk.Status) RejectionCode {
 	return f.codes[key]
 }
 
-func (f *batchFilterAdapter) Dependencies() Facets { return readsOf(f.FilterPlugin).Filter }
+func (f *batchFilterAdapter) Dependencies() Facets { return ReadsOf(f.FilterPlugin).Filter }
 
 func (f *batchFilterAdapter) Status(code RejectionCode) *fwk.Status { return f.statuses[code-1] }
 
@@ -182,7 +182,7 @@ type batchScoreAdapter struct {
 	columns *Columns
 }
 
-func (s *batchScoreAdapter) Dependencies() Facets { return readsOf(s.ScorePlugin).Score }
+func (s *batchScoreAdapter) Dependencies() Facets { return ReadsOf(s.ScorePlugin).Score }
 
 func (s *batchScoreAdapter) Score(slots []Slot, scores []int64) ScoreResult {
 	for i, slot := range slots {

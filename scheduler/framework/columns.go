@@ -92,8 +92,8 @@ func (c *Columns) UpdateResources(slot Slot) {
 			RequestedCPU:       node.Requested.MilliCPU, RequestedMemory: node.Requested.Memory,
 			RequestedStorage: node.Requested.EphemeralStorage,
 			NonZeroCPU:       node.NonZeroRequested.MilliCPU, NonZeroMemory: node.NonZeroRequested.Memory,
-			AllowedPods: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.pods)),
-			Images: int32(len(node.ImageStates)), Cordoned: node.node.Spec.Unschedulable,
+			AllowedPods: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.GetPods())),
+			Images: int32(len(node.ImageStates)), Cordoned: node.Node().Spec.Unschedulable,
 		}
 	}
 	c.cordoned += boolToInt(row.Cordoned) - boolToInt(c.Rows[slot].Cordoned)

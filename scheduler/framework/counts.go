@@ -144,7 +144,7 @@ func (s *PodSet) CountOnNode(node fwk.NodeInfo) int64 {
 	}
 	var n int64
 	for _, info := range node.GetPods() {
-		if pod := originalPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
+		if pod := OriginalPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
 			n++
 		}
 	}

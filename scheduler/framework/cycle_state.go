@@ -153,6 +153,12 @@ func (c *CycleState) GetSkipFilterPlugins() sets.Set[string] { return c.skipFilt
 // SetSkipFilterPlugins sets the plugins that do not run at Filter.
 func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string]) { c.skipFilter = plugins }
 
+// WithSkipFilterPlugins returns a state with c's data and other plugins that do
+// not run at Filter. Neither state may be written any more.
+func (c *CycleState) WithSkipFilterPlugins(plugins sets.Set[string]) *CycleState {
+	return &CycleState{storage: c.storage, skipFilter: plugins, skipScore: c.skipScore}
+}
+
 // GetSkipScorePlugins returns the plugins that do not run at Score.
 func (c *CycleState) GetSkipScorePlugins() sets.Set[string] { return c.skipScore }
 

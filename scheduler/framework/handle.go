@@ -197,11 +197,11 @@ func (f *Framework) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 
 // SignPod returns a signature that is equal for pods which no plugin of the
 // profile distinguishes, nil if a plugin does not sign. Berth itself uses
-// ClassKeyBuilder instead.
+// podclass.KeyBuilder instead.
 func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	fragments := map[string]any{"v1.Pod.Spec.SchedulerName": pod.Spec.SchedulerName}
 	for _, plugin := range f.plugins {
-		if !affectsPlacement(plugin) {
+		if !AffectsPlacement(plugin) {
 			continue
 		}
 		signer, ok := plugin.(fwk.SignPlugin)
@@ -227,8 +227,8 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
-// affectsPlacement reports whether a plugin can influence the choice of node.
-func affectsPlacement(plugin fwk.Plugin) bool {
+// AffectsPlacement reports whether a plugin can influence the choice of node.
+func AffectsPlacement(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:
 		return true

@@ -152,16 +152,16 @@ func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
 	return key
 }
 
-// Key returns a string that is equal only for sets of the same pods. Two sets
-// of the same pods may have different keys.
-func (s *PodSet) Key() string {
+// PodSetKey returns a string that is equal only for sets of the same pods. Two
+// sets of the same pods may have different keys.
+func PodSetKey(s *PodSet) string {
 	key := appendBool(appendBool(nil, s.Terminating), s.Namespaces != nil)
 	return string(appendSelector(appendStrings(key, sets.List(s.Namespaces)), s.Selector))
 }
 
-// Key returns a string that is equal only for scopes of the same nodes. Two
+// ScopeKey returns a string that is equal only for scopes of the same nodes. Two
 // scopes of the same nodes may have different keys.
-func (s *Scope) Key() string {
+func ScopeKey(s *Scope) string {
 	if s == nil {
 		return ""
 	}

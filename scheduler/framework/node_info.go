@@ -191,7 +191,7 @@ func (n *NodeInfo) String() string {
 // AddPodInfo adds pod and its requests.
 func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
 	n.pods = append(n.pods, pod)
-	spec := originalPod(pod)
+	spec := OriginalPod(pod)
 	if hasPodAffinity(spec) {
 		n.podsWithAffinity = append(n.podsWithAffinity, pod)
 	}
@@ -212,10 +212,10 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	if removed == nil {
 		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
 	}
-	if hasPodAffinity(originalPod(removed)) {
+	if hasPodAffinity(OriginalPod(removed)) {
 		removePodByUID(&n.podsWithAffinity, pod.UID)
 	}
-	if hasRequiredAntiAffinity(originalPod(removed)) {
+	if hasRequiredAntiAffinity(OriginalPod(removed)) {
 		removePodByUID(&n.podsWithRequiredAntiAffinity, pod.UID)
 	}
 	n.applyPod(removed, -1)
@@ -227,7 +227,7 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 // the choice of preemption victims.
 func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
-	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return originalPod(pod).UID == uid })
+	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return OriginalPod(pod).UID == uid })
 	if at < 0 {
 		return nil
 	}
@@ -244,8 +244,8 @@ func (n *NodeInfo) applyPod(pod fwk.PodInfo, sign int64) {
 	n.NonZeroRequested.MilliCPU += sign * requests.Non0CPU
 	n.NonZeroRequested.Memory += sign * requests.Non0Mem
 	if ours, ok := pod.(*PodInfo); !ok || !ours.noPortsOrClaims {
-		n.updateUsedPorts(originalPod(pod), sign)
-		n.updatePVCRefCounts(originalPod(pod), sign)
+		n.updateUsedPorts(OriginalPod(pod), sign)
+		n.updatePVCRefCounts(OriginalPod(pod), sign)
 	}
 	n.bumpGeneration()
 }
@@ -299,7 +299,7 @@ func HostPorts(pod *v1.Pod) iter.Seq[*v1.ContainerPort] {
 	return func(yield func(*v1.ContainerPort) bool) {
 		for i := range pod.Spec.InitContainers {
 			container := &pod.Spec.InitContainers[i]
-			if isRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
+			if IsRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
 				return
 			}
 		}

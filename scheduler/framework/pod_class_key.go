@@ -22,11 +22,24 @@ type ClassKeyBuilder struct {
 	Labels *LabelKeys
 }
 
+// LabelSelecting is a ReadsDeclarer that matches pods' labels with selectors
+// which are neither in the pod nor in terms of other pods.
+type LabelSelecting interface {
+	// SelectedLabels adds the label keys that these selectors name now.
+	SelectedLabels(keys *LabelKeys)
+}
+
+// PodKeyer is a ReadsDeclarer that derives something from a pod which no
+// PodFacets cover, and appends it to the key of the pod class.
+type PodKeyer interface {
+	AppendPodKey(key []byte, pod *v1.Pod) []byte
+}
+
 // Uncacheable reports whether a pod belongs to no class, because its status
 // affects its requests, or because it selects nodes by name, like the pods of a
 // DaemonSet.
 func Uncacheable(pod *v1.Pod) bool {
-	return statusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
+	return StatusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
 }
 
 // Append appends the key of a pod that is not Uncacheable.
@@ -109,19 +122,13 @@ func appendRequests(key []byte, pod *v1.Pod) []byte {
 	key = binary.AppendUvarint(key, uint64(len(pod.Spec.InitContainers)))
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		key = appendResources(appendBool(key, isRestartableInitContainer(c)), c.Resources.Requests)
+		key = appendResources(appendBool(key, IsRestartableInitContainer(c)), c.Resources.Requests)
 	}
 	if key = appendBool(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
 		key = appendResources(key, pod.Spec.Resources.Requests)
 	}
 	// An empty list differs from no list.
 	return appendResources(appendBool(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
-}
-
-// isRestartableInitContainer reports whether an init container keeps running
-// beside the containers (a sidecar).
-func isRestartableInitContainer(container *v1.Container) bool {
-	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 func appendResources(key []byte, list v1.ResourceList) []byte {

@@ -111,8 +111,8 @@ func (p *PodInfo) Requests() Resource { return p.request.Clone() }
 // same class count for. Only the scheduling loop may read or write it.
 func (p *PodInfo) CountsCache() *any { return &p.countsCache }
 
-// originalPod returns info's pod without the copy that GetPod may make.
-func originalPod(info fwk.PodInfo) *v1.Pod {
+// OriginalPod returns info's pod without the copy that GetPod may make.
+func OriginalPod(info fwk.PodInfo) *v1.Pod {
 	if ours, ok := info.(*PodInfo); ok {
 		return ours.pod
 	}

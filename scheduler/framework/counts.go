@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -218,29 +217,4 @@ func (s *Scope) Includes(node *v1.Node) bool {
 		}
 	}
 	return !s.HonorTaints || UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
-}
-
-// Tolerates reports whether one of tolerations tolerates taint. The operators
-// Lt and Gt tolerate nothing, because the feature gate
-// TaintTolerationComparisonOperators is off in 1.37.
-func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
-	for i := range tolerations {
-		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, false) {
-			return true
-		}
-	}
-	return false
-}
-
-// UntoleratedTaint returns the first taint with the effect NoSchedule or
-// NoExecute that none of tolerations tolerates, or nil.
-func UntoleratedTaint(taints []v1.Taint, tolerations []v1.Toleration) *v1.Taint {
-	for i := range taints {
-		taint := &taints[i]
-		repels := taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
-		if repels && !Tolerates(tolerations, taint) {
-			return taint
-		}
-	}
-	return nil
 }

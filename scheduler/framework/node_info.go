@@ -329,3 +329,28 @@ func hasPodAffinity(pod *v1.Pod) bool {
 func hasRequiredAntiAffinity(pod *v1.Pod) bool {
 	return len(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0
 }
+
+// Tolerates reports whether one of tolerations tolerates taint. The operators
+// Lt and Gt tolerate nothing, because the feature gate
+// TaintTolerationComparisonOperators is off in 1.37.
+func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
+	for i := range tolerations {
+		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// UntoleratedTaint returns the first taint with the effect NoSchedule or
+// NoExecute that none of tolerations tolerates, or nil.
+func UntoleratedTaint(taints []v1.Taint, tolerations []v1.Toleration) *v1.Taint {
+	for i := range taints {
+		taint := &taints[i]
+		repels := taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+		if repels && !Tolerates(tolerations, taint) {
+			return taint
+		}
+	}
+	return nil
+}

@@ -1,4 +1,10 @@
-package framework
+// Package podclass says what makes two pods alike for scheduling: pods with
+// equal keys are of one class, which no plugin can distinguish. For a class it
+// holds what the plugins computed, and the batch forms of the plugins that
+// evaluate many nodes in one call.
+//
+// The package cycle caches results by class, and decides when a class is built.
+package podclass
 
 import (
 	"context"
@@ -8,15 +14,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
-// PodClass is what the plugins of a Framework computed for one pod class: the
+// Class is what the plugins of a Framework computed for one pod class: the
 // state that PreFilter and PreScore wrote for one pod of the class, and the
 // batch forms. A pod class is a set of pods that no plugin can distinguish.
-type PodClass struct {
+type Class struct {
 	*CacheableForms
 	// State is the base of the attempts' states. It is replaced, never changed.
-	State *CycleState
+	State *framework.CycleState
 	// UncachedFilters and UncachedScores are in the order of their chains.
 	UncachedFilters []ClassFilter
 	UncachedScores  []ClassScore
@@ -69,7 +78,7 @@ func (c *ClassScore) Idle() bool { return isIdle(c.BatchScore) }
 
 // Run evaluates slots. The call is tracked, timed and counted for the plugin. A
 // panic is not recovered here.
-func (c *ClassFilter) Run(f *Framework, state fwk.CycleState, slots []Slot, codes []RejectionCode) {
+func (c *ClassFilter) Run(f *framework.Framework, state fwk.CycleState, slots []counts.Slot, codes []RejectionCode) {
 	c.evaluations.Add(float64(len(slots)))
 	done := f.TrackCall(state, c.Plugin, "Filter")
 	c.Filter(slots, codes)
@@ -77,7 +86,7 @@ func (c *ClassFilter) Run(f *Framework, state fwk.CycleState, slots []Slot, code
 }
 
 // Run scores slots, like ClassFilter.Run.
-func (c *ClassScore) Run(f *Framework, state fwk.CycleState, slots []Slot, scores []int64) ScoreResult {
+func (c *ClassScore) Run(f *framework.Framework, state fwk.CycleState, slots []counts.Slot, scores []int64) ScoreResult {
 	if c.evaluations != nil {
 		c.evaluations.Add(float64(len(slots)))
 	}
@@ -87,16 +96,16 @@ func (c *ClassScore) Run(f *Framework, state fwk.CycleState, slots []Slot, score
 	return scoring
 }
 
-// ClassKeyBuilders returns the builders of the two parts of the key of f's pod
+// KeyBuilders returns the builders of the two parts of the key of f's pod
 // classes: what cacheable forms read of a pod, and the rest. labels are the
 // label keys that selectors name.
-func ClassKeyBuilders(f *Framework, labels *LabelKeys) (cacheable, remaining *ClassKeyBuilder) {
-	cacheable = &ClassKeyBuilder{Labels: labels}
+func KeyBuilders(f *framework.Framework, labels *LabelKeys) (cacheable, remaining *KeyBuilder) {
+	cacheable = &KeyBuilder{Labels: labels}
 	// A class shares a PodInfo, which depends on these facets.
-	remaining = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
+	remaining = &KeyBuilder{Facets: framework.PodNamespace | framework.PodRequests | framework.PodAffinity, Labels: labels}
 	for _, plugin := range f.Plugins() {
-		reader, reads := plugin.(ReadsDeclarer)
-		if !reads || !AffectsPlacement(plugin) {
+		reader, reads := plugin.(framework.ReadsDeclarer)
+		if !reads || !framework.AffectsPlacement(plugin) {
 			continue
 		}
 		keys := remaining
@@ -113,7 +122,7 @@ func ClassKeyBuilders(f *Framework, labels *LabelKeys) (cacheable, remaining *Cl
 }
 
 // DependsOn reports whether a cached result depends on any of facets.
-func (l *CacheableForms) DependsOn(facets Facets) bool {
+func (l *CacheableForms) DependsOn(facets framework.Facets) bool {
 	dependsOn := func(form any) bool {
 		reporter, ok := form.(DependencyReporter)
 		return ok && reporter.Dependencies()&facets != 0
@@ -125,12 +134,12 @@ func (l *CacheableForms) DependsOn(facets Facets) bool {
 // CacheableScore returns the part of a node's score that is cached, computed
 // again by the plugins' own Score from pod and state. ok is false if a plugin
 // failed.
-func CacheableScore(ctx context.Context, f *Framework, state *CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
+func CacheableScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
 	if !runCacheablePreScore(ctx, f, state, pod) {
 		return 0, false
 	}
 	for _, plugin := range f.ScoreChain() {
-		if f.IsOpaque(pod, plugin.Plugin) || ReadsVolumes(plugin.ScorePlugin) || ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.Plugin) {
+		if f.IsOpaque(pod, plugin.Plugin) || framework.ReadsVolumes(plugin.ScorePlugin) || framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.Plugin) {
 			continue
 		}
 		done := f.TrackCall(state, plugin.Plugin, "Score")
@@ -146,7 +155,7 @@ func CacheableScore(ctx context.Context, f *Framework, state *CycleState, pod *v
 
 // Begin prepares the class for an attempt. It returns false if the class has to
 // be built again.
-func (c *PodClass) Begin() bool {
+func (c *Class) Begin() bool {
 	for i := range c.UncachedFilters {
 		skip, ok := c.UncachedFilters[i].BatchFilter.(UncachedBatchFilter).Begin()
 		if !ok {
@@ -166,7 +175,7 @@ func (c *PodClass) Begin() bool {
 }
 
 // setSkipped sets whether Filter skips a plugin in later attempts.
-func (c *PodClass) setSkipped(plugin string, skip bool) {
+func (c *Class) setSkipped(plugin string, skip bool) {
 	skipped := c.State.GetSkipFilterPlugins().Clone()
 	if skip {
 		skipped.Insert(plugin)
@@ -178,7 +187,7 @@ func (c *PodClass) setSkipped(plugin string, skip bool) {
 }
 
 // updateActive computes ActiveFilters.
-func (c *PodClass) updateActive() {
+func (c *Class) updateActive() {
 	c.ActiveFilters = nil
 	for i := range c.UncachedFilters {
 		if !c.UncachedFilters[i].skips {
@@ -189,14 +198,14 @@ func (c *PodClass) updateActive() {
 
 // isCacheable reports whether Filter or Score of a plugin depends on no
 // uncacheable facet.
-func isCacheable(plugin fwk.Plugin, reads Reads) bool {
+func isCacheable(plugin fwk.Plugin, reads framework.Reads) bool {
 	_, filters := plugin.(fwk.FilterPlugin)
 	_, scores := plugin.(fwk.ScorePlugin)
 	return filters && reads.Filter&uncacheableFacets == 0 || scores && reads.Score&uncacheableFacets == 0
 }
 
 // AddSelectedLabels adds the label keys that the plugins' own selectors name.
-func AddSelectedLabels(f *Framework, keys *LabelKeys) {
+func AddSelectedLabels(f *framework.Framework, keys *LabelKeys) {
 	for _, plugin := range f.Plugins() {
 		if selecting, ok := plugin.(LabelSelecting); ok {
 			selecting.SelectedLabels(keys)
@@ -204,11 +213,11 @@ func AddSelectedLabels(f *Framework, keys *LabelKeys) {
 	}
 }
 
-// NewPodClass lets the plugins of f compute the class of pod. It returns nil if such
-// pods have to be scheduled by the reference. cacheable are the forms
-// of a class that differs in nothing that they read; if nil they are built.
-func NewPodClass(f *Framework, pod *v1.Pod, columns *Columns, cacheable *CacheableForms) *PodClass {
-	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: cacheable}, cacheable == nil}
+// New lets the plugins of f compute the class of pod. It returns nil if such
+// pods have to be scheduled by the reference. cacheable are the forms of a
+// class that differs in nothing that they read; if nil they are built.
+func New(f *framework.Framework, pod *v1.Pod, columns *counts.Columns, cacheable *CacheableForms) *Class {
+	m := &builder{f, pod, columns, &Class{State: framework.NewCycleState(), CacheableForms: cacheable}, cacheable == nil}
 	if cacheable == nil {
 		m.class.CacheableForms = &CacheableForms{}
 	}
@@ -234,24 +243,24 @@ func NewPodClass(f *Framework, pod *v1.Pod, columns *Columns, cacheable *Cacheab
 	return m.class
 }
 
-// podClassBuilder builds a PodClass.
-type podClassBuilder struct {
-	*Framework
+// builder builds a Class.
+type builder struct {
+	*framework.Framework
 	pod     *v1.Pod
-	columns *Columns
-	class   *PodClass
+	columns *counts.Columns
+	class   *Class
 	// withCacheable says that cacheable forms are built, too.
 	withCacheable bool
 }
 
 // addFilter adds a plugin of the Filter chain. It returns false if the plugin
 // needs a batch form and has none for the pod.
-func (m *podClassBuilder) addFilter(index int, counted CountedFilter) bool {
+func (m *builder) addFilter(index int, counted framework.CountedFilter) bool {
 	plugin, c := counted.FilterPlugin, m.class
-	if m.IsOpaque(m.pod, plugin.Name()) || ReadsVolumes(plugin) {
+	if m.IsOpaque(m.pod, plugin.Name()) || framework.ReadsVolumes(plugin) {
 		return true // it rejects no node for pods without volumes
 	}
-	live := ReadsOf(plugin).Filter&uncacheableFacets != 0
+	live := framework.ReadsOf(plugin).Filter&uncacheableFacets != 0
 	if !live && (!m.withCacheable || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
 		return true
 	}
@@ -278,18 +287,18 @@ func (m *podClassBuilder) addFilter(index int, counted CountedFilter) bool {
 }
 
 // addScore adds a plugin of the Score chain, with the same result as addFilter.
-func (m *podClassBuilder) addScore(index int, plugin WeightedScore) bool {
+func (m *builder) addScore(index int, plugin framework.WeightedScore) bool {
 	c := m.class
 	if m.IsOpaque(m.pod, plugin.Plugin) {
 		return true
 	}
-	if ReadsVolumes(plugin.ScorePlugin) {
+	if framework.ReadsVolumes(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.Plugin) {
 			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.Plugin, Index: index, Weight: plugin.Weight})
 		}
 		return true
 	}
-	live := ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0
+	live := framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0
 	if !live && (!m.withCacheable || c.State.GetSkipScorePlugins().Has(plugin.Plugin)) {
 		return true
 	}
@@ -322,10 +331,10 @@ func (m *podClassBuilder) addScore(index int, plugin WeightedScore) bool {
 
 // runCacheablePreScore runs PreScore of the plugins with cacheable scores. They
 // do not read the list of nodes, which is nil.
-func runCacheablePreScore(ctx context.Context, f *Framework, state *CycleState, pod *v1.Pod) bool {
+func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
 	for _, plugin := range f.PreScoreChain() {
-		if f.IsOpaque(pod, plugin.Name()) || ReadsOf(plugin).Score&uncacheableFacets != 0 && !ReadsVolumes(plugin) {
+		if f.IsOpaque(pod, plugin.Name()) || framework.ReadsOf(plugin).Score&uncacheableFacets != 0 && !framework.ReadsVolumes(plugin) {
 			continue
 		}
 		done := f.TrackCall(state, plugin.Name(), "PreScore")
@@ -348,7 +357,7 @@ func runCacheablePreScore(ctx context.Context, f *Framework, state *CycleState, 
 // without volumes: 0.
 type noVolumesScore struct{}
 
-func (noVolumesScore) Score(_ []Slot, scores []int64) ScoreResult {
+func (noVolumesScore) Score(_ []counts.Slot, scores []int64) ScoreResult {
 	clear(scores)
 	return Scored
 }

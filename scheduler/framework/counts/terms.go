@@ -1,10 +1,12 @@
-package framework
+package counts
 
 import (
 	"iter"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // TermQuery asks for the affinity terms of assigned pods that match Pod. Each
@@ -21,13 +23,13 @@ type TermQuery struct {
 }
 
 // Factor is the factor for one kind of term.
-func (q *TermQuery) Factor(kind TermKind) int64 {
+func (q *TermQuery) Factor(kind framework.TermKind) int64 {
 	switch kind {
-	case RequiredAffinity:
+	case framework.RequiredAffinity:
 		return q.RequiredAffinity
-	case RequiredAntiAffinity:
+	case framework.RequiredAntiAffinity:
 		return q.RequiredAntiAffinity
-	case PreferredAffinity:
+	case framework.PreferredAffinity:
 		return q.PreferredAffinity
 	default:
 		return q.PreferredAntiAffinity
@@ -37,7 +39,7 @@ func (q *TermQuery) Factor(kind TermKind) int64 {
 // MatchingTerms yields topology key and weight of each term of placed that
 // matches the query's pod.
 func (q *TermQuery) MatchingTerms(placed fwk.PodInfo) iter.Seq2[string, int64] {
-	terms := AffinityTerms{
+	terms := framework.AffinityTerms{
 		RequiredAffinity: placed.GetRequiredAffinityTerms(), RequiredAntiAffinity: placed.GetRequiredAntiAffinityTerms(),
 		PreferredAffinity: placed.GetPreferredAffinityTerms(), PreferredAntiAffinity: placed.GetPreferredAntiAffinityTerms(),
 	}

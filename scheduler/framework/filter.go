@@ -136,9 +136,6 @@ func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, ope
 	return nil
 }
 
-// HasFilterPlugins reports whether there are Filter plugins.
-func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
-
 // HasScorePlugins reports whether there are Score plugins.
 func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
 

@@ -72,16 +72,9 @@ type immutableSnapshot struct{ fwk.SharedLister }
 
 var errImmutableSnapshot = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
 
-// StartMutations returns an error.
-func (immutableSnapshot) StartMutations() error { return errImmutableSnapshot }
-
-// EndMutations returns an error.
-func (immutableSnapshot) EndMutations() error { return errImmutableSnapshot }
-
-// AddPod returns an error.
-func (immutableSnapshot) AddPod(fwk.PodInfo, string) error { return errImmutableSnapshot }
-
-// RemovePod returns an error.
+func (immutableSnapshot) StartMutations() error                        { return errImmutableSnapshot }
+func (immutableSnapshot) EndMutations() error                          { return errImmutableSnapshot }
+func (immutableSnapshot) AddPod(fwk.PodInfo, string) error             { return errImmutableSnapshot }
 func (immutableSnapshot) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutableSnapshot }
 
 // IterateOverWaitingPods calls callback for every pod that waits at Permit.
@@ -170,22 +163,18 @@ func (sequential) Until(ctx context.Context, pieces int, work workqueue.DoWorkPi
 	}
 }
 
-// AddNominatedPod nominates a pod; see fwk.PodNominator.
 func (f *Framework) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	f.Nominator.AddNominatedPod(logger, pod, info)
 }
 
-// DeleteNominatedPodIfExists deletes the nomination of a pod.
 func (f *Framework) DeleteNominatedPodIfExists(pod *v1.Pod) {
 	f.Nominator.DeleteNominatedPodIfExists(pod)
 }
 
-// UpdateNominatedPod replaces a nominated pod by its newer version.
 func (f *Framework) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	f.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
 }
 
-// NominatedPodsForNode returns the pods nominated to a node.
 func (f *Framework) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return f.Nominator.NominatedPodsForNode(node)
 }

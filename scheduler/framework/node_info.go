@@ -36,8 +36,10 @@ type NodeInfo struct {
 	podsWithAffinity             []fwk.PodInfo
 	podsWithRequiredAntiAffinity []fwk.PodInfo
 	usedPorts                    fwk.HostPortInfo
-	pvcRefCounts                 map[string]int
-	declaredFeatures             ndf.FeatureSet
+	// pvcRefCounts is the number of pods that use each claim, by
+	// "namespace/name".
+	pvcRefCounts     map[string]int
+	declaredFeatures ndf.FeatureSet
 }
 
 var _ fwk.NodeInfo = (*NodeInfo)(nil)
@@ -123,14 +125,8 @@ func clonePorts(ports fwk.HostPortInfo) fwk.HostPortInfo {
 
 func (n *NodeInfo) bumpGeneration() { n.Generation = lastGeneration.Add(1) }
 
-// GetPods returns the pods on the node.
-func (n *NodeInfo) GetPods() []fwk.PodInfo { return n.pods }
-
-// GetPodsWithAffinity returns the pods with inter-pod affinity or
-// anti-affinity.
+func (n *NodeInfo) GetPods() []fwk.PodInfo             { return n.pods }
 func (n *NodeInfo) GetPodsWithAffinity() []fwk.PodInfo { return n.podsWithAffinity }
-
-// GetPodsWithRequiredAntiAffinity returns the pods with required anti-affinity.
 func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
 	return n.podsWithRequiredAntiAffinity
 }
@@ -140,30 +136,16 @@ func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
 // in 1.37.
 func (n *NodeInfo) GetPodsWithRequiredNonHostScopedAntiAffinity() []fwk.PodInfo { return nil }
 
-// GetUsedPorts returns the used host ports; nil if there are none.
-func (n *NodeInfo) GetUsedPorts() fwk.HostPortInfo { return n.usedPorts }
+// Resources are returned as pointers into n; maps may be nil.
 
-// GetRequested returns a pointer to Requested.
-func (n *NodeInfo) GetRequested() fwk.Resource { return &n.Requested }
-
-// GetNonZeroRequested returns a pointer to NonZeroRequested.
-func (n *NodeInfo) GetNonZeroRequested() fwk.Resource { return &n.NonZeroRequested }
-
-// GetAllocatable returns a pointer to Allocatable.
-func (n *NodeInfo) GetAllocatable() fwk.Resource { return &n.Allocatable }
-
-// GetImageStates returns the images on the node by name; may be nil.
+func (n *NodeInfo) GetUsedPorts() fwk.HostPortInfo                    { return n.usedPorts }
+func (n *NodeInfo) GetRequested() fwk.Resource                        { return &n.Requested }
+func (n *NodeInfo) GetNonZeroRequested() fwk.Resource                 { return &n.NonZeroRequested }
+func (n *NodeInfo) GetAllocatable() fwk.Resource                      { return &n.Allocatable }
 func (n *NodeInfo) GetImageStates() map[string]*fwk.ImageStateSummary { return n.ImageStates }
-
-// GetPVCRefCounts returns the number of pods here that use each claim, by
-// "namespace/name"; may be nil.
-func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.pvcRefCounts }
-
-// GetGeneration returns Generation.
-func (n *NodeInfo) GetGeneration() int64 { return n.Generation }
-
-// GetNodeDeclaredFeatures returns the known features that the node declares.
-func (n *NodeInfo) GetNodeDeclaredFeatures() ndf.FeatureSet { return n.declaredFeatures }
+func (n *NodeInfo) GetPVCRefCounts() map[string]int                   { return n.pvcRefCounts }
+func (n *NodeInfo) GetGeneration() int64                              { return n.Generation }
+func (n *NodeInfo) GetNodeDeclaredFeatures() ndf.FeatureSet           { return n.declaredFeatures }
 
 // GetName returns the node's name for structured logs (klog.KMetadata).
 func (n *NodeInfo) GetName() string {

@@ -87,16 +87,9 @@ func (p *PodInfo) OriginalPod() *v1.Pod { return p.pod }
 // NodeName returns the pod's node, "" for a pending pod.
 func (p *PodInfo) NodeName() string { return p.node }
 
-// GetRequiredAffinityTerms returns the parsed required affinity.
-func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.RequiredAffinity }
-
-// GetRequiredAntiAffinityTerms returns the parsed required anti-affinity.
-func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm { return p.RequiredAntiAffinity }
-
-// GetPreferredAffinityTerms returns the parsed preferred affinity.
+func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm          { return p.RequiredAffinity }
+func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm      { return p.RequiredAntiAffinity }
 func (p *PodInfo) GetPreferredAffinityTerms() []fwk.WeightedAffinityTerm { return p.PreferredAffinity }
-
-// GetPreferredAntiAffinityTerms returns the parsed preferred anti-affinity.
 func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
 	return p.PreferredAntiAffinity
 }

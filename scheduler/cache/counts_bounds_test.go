@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -25,18 +26,18 @@ func zonedCache(nodes int) *Cache {
 
 // spreadQuery queries the pods with a label app, on the nodes that a nodeSelector
 // for the label job selects.
-func spreadQuery(key, app, job string) framework.PodQuery {
-	q := framework.PodQuery{TopologyKey: key, IncludeEmpty: true, Pods: &framework.PodSet{
+func spreadQuery(key, app, job string) counts.PodQuery {
+	q := counts.PodQuery{TopologyKey: key, IncludeEmpty: true, Pods: &counts.PodSet{
 		Namespaces: sets.New("default"), Selector: labels.SelectorFromSet(labels.Set{"app": app}),
 	}}
 	if job != "" {
-		q.Scope = framework.NewScope(fixture.Pod("p").NodeSelector("job", job).Obj(), nil, true, false)
+		q.Scope = counts.NewScope(fixture.Pod("p").NodeSelector("job", job).Obj(), nil, true, false)
 	}
 	return q
 }
 
 // isCurrent reports whether sums of incremental counts are still updated.
-func isCurrent(sums *framework.DomainSums) bool { return sums.Terms()[0].Current() }
+func isCurrent(sums *counts.DomainSums) bool { return sums.Terms()[0].Current() }
 
 // countTopologies returns the number of topologyCounts, of the set that has most and
 // of all sets.
@@ -136,7 +137,7 @@ func TestAnUnusedTopologyKeyIsEvicted(t *testing.T) {
 				t.Fatal("the key zone has no domains")
 			}
 			sums := snapshot.incremental.Pods(spreadQuery("zone", "web", ""))[0]
-			terms := snapshot.incremental.Terms(framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1})
+			terms := snapshot.incremental.Terms(counts.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1})
 			c.SetPod(fixture.Pod("web").Label("app", "web").RequirePodAntiAffinity(fixture.PodAffinityTerm("zone", "app", "web")).On("n1").Obj())
 			c.UpdateSnapshot()
 			if got := sums.Get("1"); got != 1 || !isCurrent(sums) {
@@ -192,7 +193,7 @@ func TestTermsCountOnceANodeHasTheirKey(t *testing.T) {
 	c := zonedCache(2)
 	c.SetPod(fixture.Pod("old").RequirePodAntiAffinity(fixture.PodAffinityTerm("rack", "app", "web")).On("n1").Obj())
 	snapshot := c.UpdateSnapshot()
-	query := framework.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1}
+	query := counts.TermQuery{Pod: fixture.Pod("new").Label("app", "web").Obj(), RequiredAntiAffinity: 1}
 	terms := snapshot.incremental.Terms(query)
 	if terms.HasListed() {
 		t.Fatal("a term counts although no node has its key")
@@ -224,8 +225,8 @@ func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 			return fixture.PodAffinityTerm(topologyKey(w.IntN(110)), "app", fmt.Sprint(1+w.IntN(2)))
 		}
 		type asked struct {
-			query framework.PodQuery
-			sums  *framework.DomainSums
+			query counts.PodQuery
+			sums  *counts.DomainSums
 		}
 		var before []asked
 		for step := range 60 {
@@ -252,12 +253,12 @@ func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 				}
 			}
 			w.scanned.UpdateSnapshot()
-			counts := w.incremental.UpdateSnapshot().incremental
+			incremental := w.incremental.UpdateSnapshot().incremental
 			scan := w.scanned.Snapshot().Counts()
 			for range 6 {
 				q := w.query()
 				q.TopologyKey = topologyKey(w.IntN(110))
-				sums := counts.Pods(q)[0]
+				sums := incremental.Pods(q)[0]
 				before = append(before, asked{q, sums})
 				if diff := cmp.Diff(w.sumsView(scan.Pods(q)[0], q), w.sumsView(sums, q)); diff != "" {
 					t.Fatalf("seed %d, step %d, %+v (-scanned +incremental):\n%s", seed, step, q, diff)
@@ -271,8 +272,8 @@ func TestCountsBeyondTheKeyLimitEqualAScan(t *testing.T) {
 					t.Fatalf("seed %d, step %d, queried before: %+v (-scanned +incremental):\n%s", seed, step, a.query, diff)
 				}
 			}
-			q := framework.TermQuery{Pod: w.addLabels(fixture.Pod("shop/new")).Obj(), RequiredAntiAffinity: 1, PreferredAntiAffinity: -1}
-			want, got := scan.Terms(q), counts.Terms(q)
+			q := counts.TermQuery{Pod: w.addLabels(fixture.Pod("shop/new")).Obj(), RequiredAntiAffinity: 1, PreferredAntiAffinity: -1}
+			want, got := scan.Terms(q), incremental.Terms(q)
 			if diff := cmp.Diff(w.weights(want), w.weights(got)); diff != "" || want.HasListed() != got.HasListed() {
 				t.Fatalf("seed %d, step %d: listed %v, want %v (-scanned +incremental):\n%s", seed, step, got.HasListed(), want.HasListed(), diff)
 			}

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // selectorGroups groups the pods that have a node by what selectors read: the
@@ -30,7 +32,7 @@ type selectorGroup struct {
 	// sets are the sets that the pods belong to.
 	sets []*podSetCounts
 	// podsByNode is the number of the pods on each node, by slot.
-	podsByNode map[framework.Slot]int32
+	podsByNode map[counts.Slot]int32
 }
 
 // maxSelectorGroups limits the groups.
@@ -46,9 +48,9 @@ func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
 }
 
 // addSet adds a set and counts its pods.
-func (s *selectorGroups) addSet(set *podSetCounts, columns *framework.Columns) {
+func (s *selectorGroups) addSet(set *podSetCounts, columns *counts.Columns) {
 	s.sets = append(s.sets, set)
-	set.growTo(framework.Slot(len(columns.Nodes) - 1))
+	set.growTo(counts.Slot(len(columns.Nodes) - 1))
 	if s.addLabelKeys(set) {
 		// Pods of one group may differ in the new labels.
 		s.regroup(columns)
@@ -89,17 +91,17 @@ func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
 }
 
 // regroup groups all pods again.
-func (s *selectorGroups) regroup(columns *framework.Columns) {
+func (s *selectorGroups) regroup(columns *counts.Columns) {
 	clear(s.byKey)
 	s.tooMany = false
 	for slot := range columns.Nodes {
-		s.countNode(columns, framework.Slot(slot), 1, func(*podSetCounts) {})
+		s.countNode(columns, counts.Slot(slot), 1, func(*podSetCounts) {})
 	}
 }
 
 // countNode adds the pods of a node, or subtracts them when by is -1, and calls
 // each with every set that a pod belongs to.
-func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Slot, by int32, each func(*podSetCounts)) {
+func (s *selectorGroups) countNode(columns *counts.Columns, slot counts.Slot, by int32, each func(*podSetCounts)) {
 	if len(s.sets) == 0 || columns.Nodes[slot] == nil {
 		return
 	}
@@ -114,7 +116,7 @@ func (s *selectorGroups) countNode(columns *framework.Columns, slot framework.Sl
 
 // countPod adds a pod on the node in slot, or subtracts it when by is -1, and
 // returns the sets that it belongs to. The caller must not change the slice.
-func (s *selectorGroups) countPod(slot framework.Slot, info *framework.PodInfo, by int32) []*podSetCounts {
+func (s *selectorGroups) countPod(slot counts.Slot, info *framework.PodInfo, by int32) []*podSetCounts {
 	if len(s.sets) == 0 {
 		return nil
 	}
@@ -130,7 +132,7 @@ func (s *selectorGroups) countPod(slot framework.Slot, info *framework.PodInfo, 
 
 // groupOf returns the group of a pod.
 func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
-	s.keyBuffer = framework.AppendLabels(append(append(s.keyBuffer[:0], pod.Namespace...), 0), pod.Labels, s.labelKeys)
+	s.keyBuffer = podclass.AppendLabels(append(append(s.keyBuffer[:0], pod.Namespace...), 0), pod.Labels, s.labelKeys)
 	if pod.DeletionTimestamp != nil {
 		s.keyBuffer = append(s.keyBuffer, 1)
 	}
@@ -141,7 +143,7 @@ func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
 		clear(s.byKey)
 		s.tooMany = true
 	}
-	made := &selectorGroup{representative: selectorView(pod), podsByNode: map[framework.Slot]int32{}}
+	made := &selectorGroup{representative: selectorView(pod), podsByNode: map[counts.Slot]int32{}}
 	for _, set := range s.sets {
 		made.addSetIfMatching(set)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // incrementalCounts holds counts of pods by topology domain. A count is made by
@@ -14,7 +16,7 @@ import (
 // the limits fall back to scanCounts, its reference implementation.
 type incrementalCounts struct {
 	scanCounts
-	columns *framework.Columns
+	columns *counts.Columns
 	podSets map[string]*podSetCounts
 	groups  selectorGroups
 	terms   incrementalTerms
@@ -22,20 +24,20 @@ type incrementalCounts struct {
 	topologyTotal int
 }
 
-var _ framework.IncrementalCounts = &incrementalCounts{}
+var _ counts.Incremental = &incrementalCounts{}
 
 // podSetCounts is a set of pods, counted by node and by topology domain.
 type podSetCounts struct {
-	*framework.PodSet
-	byNode     *framework.NodeCounts
+	*counts.PodSet
+	byNode     *counts.NodeCounts
 	byTopology map[string]*topologyCounts
 }
 
 // topologyCounts counts a set of pods by the domains of one topology key and
 // scope.
 type topologyCounts struct {
-	*framework.DomainValues
-	scope *framework.Scope
+	*counts.DomainValues
+	scope *counts.Scope
 	// inScope says which nodes count, by slot.
 	inScope []bool
 }
@@ -49,38 +51,38 @@ func newIncrementalCounts(s *Snapshot) *incrementalCounts {
 }
 
 // Columns returns the columns of the snapshot.
-func (k *incrementalCounts) Columns() *framework.Columns { return k.columns }
+func (k *incrementalCounts) Columns() *counts.Columns { return k.columns }
 
 // Pods answers each query with counts that follow the snapshot. They hold all
 // domains, also those that the query excludes.
-func (k *incrementalCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
+func (k *incrementalCounts) Pods(queries ...counts.PodQuery) []*counts.DomainSums {
 	query := k.columns.NextQuery()
-	sums := make([]*framework.DomainSums, len(queries))
+	sums := make([]*counts.DomainSums, len(queries))
 	for i := range queries {
-		counts := k.podSet(queries[i].Pods).topologyCounts(k, &queries[i])
-		if counts == nil {
+		topology := k.podSet(queries[i].Pods).topologyCounts(k, &queries[i])
+		if topology == nil {
 			return k.scanCounts.Pods(queries...)
 		}
-		counts.LastQuery = query
-		sums[i] = framework.DomainSumsOf(counts.DomainValues)
+		topology.LastQuery = query
+		sums[i] = counts.DomainSumsOf(topology.DomainValues)
 	}
 	return sums
 }
 
 // ByNode counts pods by node, and the counts follow the snapshot.
-func (k *incrementalCounts) ByNode(pods *framework.PodSet) *framework.NodeCounts {
+func (k *incrementalCounts) ByNode(pods *counts.PodSet) *counts.NodeCounts {
 	k.columns.NextQuery()
 	return k.podSet(pods).byNode
 }
 
 // podSet returns the counts of the set that equals pods, and makes them when
 // there are none.
-func (k *incrementalCounts) podSet(pods *framework.PodSet) *podSetCounts {
-	key := pods.Key()
+func (k *incrementalCounts) podSet(pods *counts.PodSet) *podSetCounts {
+	key := podclass.PodSetKey(pods)
 	set, known := k.podSets[key]
 	if !known {
 		k.evictPodSets()
-		set = &podSetCounts{PodSet: pods, byNode: framework.NewNodeCounts(k.columns), byTopology: map[string]*topologyCounts{}}
+		set = &podSetCounts{PodSet: pods, byNode: counts.NewNodeCounts(k.columns), byTopology: map[string]*topologyCounts{}}
 		k.podSets[key] = set
 		k.groups.addSet(set, k.columns)
 	}
@@ -89,7 +91,7 @@ func (k *incrementalCounts) podSet(pods *framework.PodSet) *podSetCounts {
 }
 
 // growTo extends the counts by node up to slot.
-func (s *podSetCounts) growTo(slot framework.Slot) {
+func (s *podSetCounts) growTo(slot counts.Slot) {
 	for len(s.byNode.BySlot) <= int(slot) {
 		s.byNode.BySlot = append(s.byNode.BySlot, 0)
 	}
@@ -97,43 +99,43 @@ func (s *podSetCounts) growTo(slot framework.Slot) {
 
 // topologyCounts returns the counts for the topology key and the scope of q, nil
 // when too many topology keys are in use.
-func (s *podSetCounts) topologyCounts(k *incrementalCounts, q *framework.PodQuery) *topologyCounts {
-	key := q.Scope.Key() + "\x00" + q.TopologyKey
+func (s *podSetCounts) topologyCounts(k *incrementalCounts, q *counts.PodQuery) *topologyCounts {
+	key := podclass.ScopeKey(q.Scope) + "\x00" + q.TopologyKey
 	if q.IncludeUnlabelled {
 		key += "\x00"
 	}
-	if counts, known := s.byTopology[key]; known {
-		counts.Domains.Current() // marks the domains as used
-		return counts
+	if topology, known := s.byTopology[key]; known {
+		topology.Domains.Current() // marks the domains as used
+		return topology
 	}
 	k.evictTopologies(s)
 	domains := k.columns.Domains(q.TopologyKey, q.IncludeUnlabelled)
 	if domains == nil {
 		return nil
 	}
-	counts := &topologyCounts{DomainValues: framework.NewDomainValues(domains), scope: q.Scope}
+	topology := &topologyCounts{DomainValues: counts.NewDomainValues(domains), scope: q.Scope}
 	for _, slot := range k.slots {
-		counts.addNode(slot, k.columns, s.byNode.BySlot[slot])
+		topology.addNode(slot, k.columns, s.byNode.BySlot[slot])
 	}
-	s.byTopology[key] = counts
+	s.byTopology[key] = topology
 	k.topologyTotal++
-	return counts
+	return topology
 }
 
 // addNode adds the pods of a node.
-func (n *topologyCounts) addNode(slot framework.Slot, columns *framework.Columns, pods int32) {
+func (n *topologyCounts) addNode(slot counts.Slot, columns *counts.Columns, pods int32) {
 	for len(n.inScope) <= int(slot) {
 		n.inScope = append(n.inScope, false)
 	}
 	domain := n.Domains.BySlot()[slot]
-	if n.inScope[slot] = domain != framework.NoDomain && n.scope.Includes(columns.Nodes[slot].Node()); n.inScope[slot] {
+	if n.inScope[slot] = domain != counts.NoDomain && n.scope.Includes(columns.Nodes[slot].Node()); n.inScope[slot] {
 		n.AddListings(domain, 1)
 		n.Add(domain, int64(pods))
 	}
 }
 
 // removeNode subtracts the pods of a node.
-func (n *topologyCounts) removeNode(slot framework.Slot, pods int32) {
+func (n *topologyCounts) removeNode(slot counts.Slot, pods int32) {
 	if int(slot) < len(n.inScope) && n.inScope[slot] {
 		n.inScope[slot] = false
 		n.Add(n.Domains.BySlot()[slot], -int64(pods))
@@ -142,26 +144,26 @@ func (n *topologyCounts) removeNode(slot framework.Slot, pods int32) {
 }
 
 // addNode adds a node that got its slot, or whose labels or taints changed.
-func (k *incrementalCounts) addNode(slot framework.Slot) {
+func (k *incrementalCounts) addNode(slot counts.Slot) {
 	for _, set := range k.podSets {
 		set.growTo(slot)
 		set.byNode.BySlot[slot] = 0
 	}
 	k.groups.countNode(k.columns, slot, 1, func(set *podSetCounts) { set.byNode.BySlot[slot]++ })
 	for _, set := range k.podSets {
-		for _, counts := range set.byTopology {
-			counts.addNode(slot, k.columns, set.byNode.BySlot[slot])
+		for _, topology := range set.byTopology {
+			topology.addNode(slot, k.columns, set.byNode.BySlot[slot])
 		}
 	}
 	k.terms.addNode(k.columns, slot)
 }
 
 // removeNode subtracts a node. The columns must still hold it.
-func (k *incrementalCounts) removeNode(slot framework.Slot) {
+func (k *incrementalCounts) removeNode(slot counts.Slot) {
 	for _, set := range k.podSets {
 		set.growTo(slot)
-		for _, counts := range set.byTopology {
-			counts.removeNode(slot, set.byNode.BySlot[slot])
+		for _, topology := range set.byTopology {
+			topology.removeNode(slot, set.byNode.BySlot[slot])
 		}
 		set.byNode.BySlot[slot] = 0
 	}
@@ -170,13 +172,13 @@ func (k *incrementalCounts) removeNode(slot framework.Slot) {
 }
 
 // countPod adds a pod on the node in slot, or subtracts it when by is -1.
-func (k *incrementalCounts) countPod(slot framework.Slot, pod *framework.PodInfo, by int32) {
+func (k *incrementalCounts) countPod(slot counts.Slot, pod *framework.PodInfo, by int32) {
 	for _, set := range k.groups.countPod(slot, pod, by) {
 		set.growTo(slot)
 		set.byNode.BySlot[slot] += by
-		for _, counts := range set.byTopology {
-			if counts.inScope[slot] {
-				counts.Add(counts.Domains.BySlot()[slot], int64(by))
+		for _, topology := range set.byTopology {
+			if topology.inScope[slot] {
+				topology.Add(topology.Domains.BySlot()[slot], int64(by))
 			}
 		}
 	}
@@ -235,8 +237,8 @@ func (k *incrementalCounts) evictPodSets() {
 // lastUsed returns the number of the query that used the set last.
 func (s *podSetCounts) lastUsed() uint64 {
 	query := s.byNode.LastQuery
-	for _, counts := range s.byTopology {
-		query = max(query, counts.LastQuery)
+	for _, topology := range s.byTopology {
+		query = max(query, topology.LastQuery)
 	}
 	return query
 }
@@ -244,8 +246,8 @@ func (s *podSetCounts) lastUsed() uint64 {
 // drop marks all counts of the set as no longer updated.
 func (s *podSetCounts) drop() {
 	s.byNode.Dropped = true
-	for _, counts := range s.byTopology {
-		counts.Drop()
+	for _, topology := range s.byTopology {
+		topology.Drop()
 	}
 }
 
@@ -298,10 +300,10 @@ func (k *incrementalCounts) dropTopology(n topologyRef) {
 }
 
 // dropReclaimedDomains drops the counts of domains that the columns dropped.
-func (k *incrementalCounts) dropReclaimedDomains(domains *framework.Domains) {
+func (k *incrementalCounts) dropReclaimedDomains(domains *counts.Domains) {
 	for _, set := range k.podSets {
-		for key, counts := range set.byTopology {
-			if counts.Domains == domains {
+		for key, topology := range set.byTopology {
+			if topology.Domains == domains {
 				k.dropTopology(topologyRef{set, key})
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -100,18 +100,18 @@ func (w *randomHistory) step() {
 	}
 }
 
-func (w *randomHistory) query() framework.PodQuery {
+func (w *randomHistory) query() counts.PodQuery {
 	requirement := fixture.LabelSelector([]string{"app", "tier"}[w.IntN(2)], fmt.Sprint(1+w.IntN(3)))
-	pods := &framework.PodSet{Selector: labels.SelectorFromSet(requirement.MatchLabels), Terminating: w.IntN(2) == 0}
+	pods := &counts.PodSet{Selector: labels.SelectorFromSet(requirement.MatchLabels), Terminating: w.IntN(2) == 0}
 	if w.IntN(3) > 0 {
 		pods.Namespaces = sets.New([]string{"shop", "mail"}[w.IntN(2)])
 	}
-	q := framework.PodQuery{
+	q := counts.PodQuery{
 		TopologyKey: []string{"zone", "rack", v1.LabelHostname}[w.IntN(3)],
 		Pods:        pods, IncludeEmpty: true, IncludeUnlabelled: w.IntN(3) == 0,
 	}
 	if w.IntN(2) == 0 {
-		q.Scope = framework.NewScope(w.pod(), []string{"zone"}[:w.IntN(2)], w.IntN(2) == 0, w.IntN(2) == 0)
+		q.Scope = counts.NewScope(w.pod(), []string{"zone"}[:w.IntN(2)], w.IntN(2) == 0, w.IntN(2) == 0)
 	}
 	return q
 }
@@ -124,7 +124,7 @@ type sumsView struct {
 	Listed, Empty bool
 }
 
-func (w *randomHistory) sumsView(sums *framework.DomainSums, of framework.PodQuery) sumsView {
+func (w *randomHistory) sumsView(sums *counts.DomainSums, of counts.PodQuery) sumsView {
 	t := sumsView{Of: map[string]int64{}, Domains: sums.ListedDomains(), Least: sums.Min(), Listed: sums.HasListed(), Empty: sums.AllZero()}
 	for i := range w.nodes {
 		for _, name := range []string{"", "ssd", "c", fmt.Sprint("n", i)} {
@@ -135,7 +135,7 @@ func (w *randomHistory) sumsView(sums *framework.DomainSums, of framework.PodQue
 }
 
 // weights returns the weight of each domain that term results list.
-func (w *randomHistory) weights(t *framework.TermSums) map[string]int64 {
+func (w *randomHistory) weights(t *counts.TermSums) map[string]int64 {
 	all := map[string]int64{}
 	for key, sums := range t.ByTopologyKey {
 		for i := range w.nodes {
@@ -154,13 +154,13 @@ func TestIncrementalCountsEqualAScan(t *testing.T) {
 	for seed := range uint64(150) {
 		w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 1)), incremental: New(), scanned: NewWithScanCounts(), nodes: 6, pods: 25}
 		type asked struct {
-			query framework.PodQuery
-			sums  *framework.DomainSums
-			nodes *framework.NodeCounts
+			query counts.PodQuery
+			sums  *counts.DomainSums
+			nodes *counts.NodeCounts
 		}
 		type askedTerms struct {
-			query framework.TermQuery
-			terms *framework.TermSums
+			query counts.TermQuery
+			terms *counts.TermSums
 		}
 		var pods []asked
 		var terms []askedTerms
@@ -169,18 +169,18 @@ func TestIncrementalCountsEqualAScan(t *testing.T) {
 				w.step()
 			}
 			w.scanned.UpdateSnapshot()
-			counts, ok := w.incremental.UpdateSnapshot().Counts().(framework.IncrementalCounts)
+			incremental, ok := w.incremental.UpdateSnapshot().Counts().(counts.Incremental)
 			if !ok {
 				t.Fatal("a new cache has no incremental counts")
 			}
 			if w.IntN(3) == 0 {
 				q := w.query()
-				pods = append(pods, asked{q, counts.Pods(q)[0], counts.ByNode(q.Pods)})
-				tq := framework.TermQuery{
+				pods = append(pods, asked{q, incremental.Pods(q)[0], incremental.ByNode(q.Pods)})
+				tq := counts.TermQuery{
 					Pod: w.addLabels(fixture.Pod([]string{"shop/", "mail/"}[w.IntN(2)] + "new")).Obj(), Namespace: map[string]string{"team": "x"},
 					RequiredAffinity: w.Int64N(2), RequiredAntiAffinity: w.Int64N(2), PreferredAffinity: w.Int64N(2), PreferredAntiAffinity: -w.Int64N(2),
 				}
-				terms = append(terms, askedTerms{tq, counts.Terms(tq)})
+				terms = append(terms, askedTerms{tq, incremental.Terms(tq)})
 			}
 			for _, a := range pods {
 				want := w.sumsView(w.scanned.Snapshot().Counts().Pods(a.query)[0], a.query)

@@ -3,13 +3,13 @@ package cache
 import (
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
-var _ framework.CountingLister = &Snapshot{}
+var _ counts.Lister = &Snapshot{}
 
 // Counts returns what counts the pods of the snapshot.
-func (s *Snapshot) Counts() framework.Counts {
+func (s *Snapshot) Counts() counts.Counts {
 	if s.useScan {
 		return scanCounts{s}
 	}
@@ -21,13 +21,13 @@ func (s *Snapshot) Counts() framework.Counts {
 type scanCounts struct{ *Snapshot }
 
 // Pods answers all queries with one pass over the nodes.
-func (s scanCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
-	counts := make([]map[string]int64, len(queries))
-	for i := range counts {
-		counts[i] = map[string]int64{}
+func (s scanCounts) Pods(queries ...counts.PodQuery) []*counts.DomainSums {
+	byQuery := make([]map[string]int64, len(queries))
+	for i := range byQuery {
+		byQuery[i] = map[string]int64{}
 	}
 	for _, node := range s.list {
-		var counted *framework.PodSet
+		var counted *counts.PodSet
 		var here int64
 		for i := range queries {
 			q := &queries[i]
@@ -39,25 +39,25 @@ func (s scanCounts) Pods(queries ...framework.PodQuery) []*framework.DomainSums 
 				counted, here = q.Pods, q.Pods.CountOnNode(node)
 			}
 			if here > 0 || q.IncludeEmpty {
-				counts[i][domain] += here
+				byQuery[i][domain] += here
 			}
 		}
 	}
-	sums := make([]*framework.DomainSums, len(queries))
+	sums := make([]*counts.DomainSums, len(queries))
 	for i := range sums {
-		sums[i] = framework.NewDomainSums(counts[i])
+		sums[i] = counts.NewDomainSums(byQuery[i])
 	}
 	return sums
 }
 
 // Terms scans the pods that have terms of the kinds that q weighs.
-func (s scanCounts) Terms(q framework.TermQuery) *framework.TermSums {
+func (s scanCounts) Terms(q counts.TermQuery) *counts.TermSums {
 	s.buildAffinityLists()
 	nodes, podsOf := s.withAffinity, fwk.NodeInfo.GetPodsWithAffinity
 	if q.RequiredAffinity == 0 && q.PreferredAffinity == 0 && q.PreferredAntiAffinity == 0 {
 		nodes, podsOf = s.withRequiredAntiAffinity, fwk.NodeInfo.GetPodsWithRequiredAntiAffinity
 	}
-	counts := map[string]map[string]int64{}
+	byKey := map[string]map[string]int64{}
 	for _, node := range nodes {
 		labels := node.Node().Labels
 		for _, pod := range podsOf(node) {
@@ -66,21 +66,21 @@ func (s scanCounts) Terms(q framework.TermQuery) *framework.TermSums {
 				if !ok {
 					continue
 				}
-				if counts[key] == nil {
-					counts[key] = map[string]int64{}
+				if byKey[key] == nil {
+					byKey[key] = map[string]int64{}
 				}
-				counts[key][domain] += weight
+				byKey[key][domain] += weight
 			}
 		}
 	}
-	sums := make(map[string]*framework.DomainSums, len(counts))
-	for key, byDomain := range counts {
-		sums[key] = framework.NewDomainSums(byDomain)
+	sums := make(map[string]*counts.DomainSums, len(byKey))
+	for key, byDomain := range byKey {
+		sums[key] = counts.NewDomainSums(byDomain)
 	}
-	return &framework.TermSums{ByTopologyKey: sums}
+	return &counts.TermSums{ByTopologyKey: sums}
 }
 
 // PodsOnNode counts the pods of the set on one node.
-func (scanCounts) PodsOnNode(node fwk.NodeInfo, pods *framework.PodSet) int64 {
+func (scanCounts) PodsOnNode(node fwk.NodeInfo, pods *counts.PodSet) int64 {
 	return pods.CountOnNode(node)
 }

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // scanFixture returns the counts of a cluster with two nodes in zone a, one in zone
 // b without pods, and one without a zone.
-func scanFixture() framework.Counts {
+func scanFixture() counts.Counts {
 	near := fixture.PodAffinityTerm("zone", "app", "web")
 	c := NewWithScanCounts()
 	c.SetNode(fixture.Node("a1").Label("zone", "a").Obj())
@@ -32,45 +32,45 @@ func scanFixture() framework.Counts {
 
 // domainCounts returns the count of each named domain. A further listed domain shows
 // as the key "domains".
-func domainCounts(sums *framework.DomainSums, names ...string) map[string]int64 {
-	counts := map[string]int64{}
+func domainCounts(sums *counts.DomainSums, names ...string) map[string]int64 {
+	byDomain := map[string]int64{}
 	for _, name := range names {
-		counts[name] = sums.Get(name)
+		byDomain[name] = sums.Get(name)
 	}
 	if sums.ListedDomains() != len(names) {
-		counts["domains"] = int64(sums.ListedDomains())
+		byDomain["domains"] = int64(sums.ListedDomains())
 	}
-	return counts
+	return byDomain
 }
 
 func TestPodsAreCountedByDomain(t *testing.T) {
-	web := &framework.PodSet{Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}
-	ssd := framework.NewScope(fixture.Pod("a").NodeSelector("disk", "ssd").Obj(), nil, true, false)
+	web := &counts.PodSet{Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}
+	ssd := counts.NewScope(fixture.Pod("a").NodeSelector("disk", "ssd").Obj(), nil, true, false)
 	for name, c := range map[string]struct {
-		query framework.PodQuery
+		query counts.PodQuery
 		want  map[string]int64
 	}{
 		"domains with pods are listed, nodes without the label are in none": {
-			query: framework.PodQuery{TopologyKey: "zone", Pods: web}, want: map[string]int64{"a": 2},
+			query: counts.PodQuery{TopologyKey: "zone", Pods: web}, want: map[string]int64{"a": 2},
 		},
 		"domains without pods are listed on demand": {
-			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true}, want: map[string]int64{"a": 2, "b": 0},
+			query: counts.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true}, want: map[string]int64{"a": 2, "b": 0},
 		},
 		"nodes without the label are a domain on demand": {
-			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeUnlabelled: true}, want: map[string]int64{"a": 2, "": 1},
+			query: counts.PodQuery{TopologyKey: "zone", Pods: web, IncludeUnlabelled: true}, want: map[string]int64{"a": 2, "": 1},
 		},
 		"nodes out of scope do not count": {
-			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Scope: ssd}, want: map[string]int64{"a": 1},
+			query: counts.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Scope: ssd}, want: map[string]int64{"a": 1},
 		},
 		"only the queried domains are listed": {
-			query: framework.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Within: sets.New("b")}, want: map[string]int64{"b": 0},
+			query: counts.PodQuery{TopologyKey: "zone", Pods: web, IncludeEmpty: true, Within: sets.New("b")}, want: map[string]int64{"b": 0},
 		},
 		"each hostname is a domain": {
-			query: framework.PodQuery{TopologyKey: v1.LabelHostname, Pods: web}, want: map[string]int64{"a1": 1, "a2": 1, "stray": 1},
+			query: counts.PodQuery{TopologyKey: v1.LabelHostname, Pods: web}, want: map[string]int64{"a1": 1, "a2": 1, "stray": 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := framework.PodQuery{TopologyKey: "zone", Pods: &framework.PodSet{Selector: labels.Nothing()}}
+			other := counts.PodQuery{TopologyKey: "zone", Pods: &counts.PodSet{Selector: labels.Nothing()}}
 			results := scanFixture().Pods(other, c.query, other)
 			var names []string
 			for domain := range c.want {
@@ -89,21 +89,21 @@ func TestPodsAreCountedByDomain(t *testing.T) {
 func TestMatchingTermsAreWeighted(t *testing.T) {
 	web := fixture.Pod("new").Label("app", "web").Obj()
 	for name, c := range map[string]struct {
-		query framework.TermQuery
+		query counts.TermQuery
 		want  map[string]map[string]int64
 	}{
 		"required anti-affinity alone": {
-			query: framework.TermQuery{Pod: web, RequiredAntiAffinity: 1}, want: map[string]map[string]int64{"zone": {"a": 1}},
+			query: counts.TermQuery{Pod: web, RequiredAntiAffinity: 1}, want: map[string]map[string]int64{"zone": {"a": 1}},
 		},
 		"a domain whose weights add up to 0 is listed": {
-			query: framework.TermQuery{Pod: web, PreferredAffinity: 1, PreferredAntiAffinity: -1},
+			query: counts.TermQuery{Pod: web, PreferredAffinity: 1, PreferredAntiAffinity: -1},
 			want:  map[string]map[string]int64{"zone": {"a": 0}},
 		},
 		"required affinity has the weight of the query": {
-			query: framework.TermQuery{Pod: web, RequiredAffinity: 5}, want: map[string]map[string]int64{"zone": {"a": 5}},
+			query: counts.TermQuery{Pod: web, RequiredAffinity: 5}, want: map[string]map[string]int64{"zone": {"a": 5}},
 		},
 		"a pod that no term matches": {
-			query: framework.TermQuery{Pod: fixture.Pod("new").Obj(), RequiredAffinity: 5, RequiredAntiAffinity: 1},
+			query: counts.TermQuery{Pod: fixture.Pod("new").Obj(), RequiredAffinity: 5, RequiredAntiAffinity: 1},
 			want:  map[string]map[string]int64{},
 		},
 	} {

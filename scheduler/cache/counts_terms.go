@@ -8,6 +8,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // incrementalTerms holds the affinity terms of all pods that have a node, each
@@ -30,14 +32,14 @@ type incrementalTerms struct {
 	interning []*countedTerm
 	// labelKeys are the label keys that selectors of terms name. Keys are never
 	// removed.
-	labelKeys framework.LabelKeys
+	labelKeys podclass.LabelKeys
 	keyBuffer []byte
 }
 
 // countedTerm is one distinct term of one kind.
 type countedTerm struct {
 	// DomainValues are the sums of weights by domain; their listings count pods.
-	*framework.DomainValues
+	*counts.DomainValues
 	kind framework.TermKind
 	term fwk.AffinityTerm
 	// pods is the number of pods that have the term, also those on nodes
@@ -65,7 +67,7 @@ func (k *incrementalTerms) reset() {
 }
 
 // addNode adds the terms of all pods of a node.
-func (k *incrementalTerms) addNode(columns *framework.Columns, slot framework.Slot) {
+func (k *incrementalTerms) addNode(columns *counts.Columns, slot counts.Slot) {
 	for key := range columns.Nodes[slot].Node().Labels {
 		if k.absentKeys.Has(key) {
 			k.rebuild(columns)
@@ -77,7 +79,7 @@ func (k *incrementalTerms) addNode(columns *framework.Columns, slot framework.Sl
 
 // rebuild counts the terms of all pods again. It takes time proportional to the
 // number of pods that have terms.
-func (k *incrementalTerms) rebuild(columns *framework.Columns) {
+func (k *incrementalTerms) rebuild(columns *counts.Columns) {
 	for _, t := range k.list {
 		t.drop()
 	}
@@ -85,14 +87,14 @@ func (k *incrementalTerms) rebuild(columns *framework.Columns) {
 	k.uncounted = 0
 	for slot, node := range columns.Nodes {
 		if node != nil {
-			k.countNode(columns, framework.Slot(slot), 1)
+			k.countNode(columns, counts.Slot(slot), 1)
 		}
 	}
 }
 
 // countPod adds the terms of a pod on the node in slot, or subtracts them when by
 // is -1.
-func (k *incrementalTerms) countPod(columns *framework.Columns, slot framework.Slot, pod *framework.PodInfo, by int64) {
+func (k *incrementalTerms) countPod(columns *counts.Columns, slot counts.Slot, pod *framework.PodInfo, by int64) {
 	if !pod.HasTerms() {
 		return
 	}
@@ -107,7 +109,7 @@ func (k *incrementalTerms) countPod(columns *framework.Columns, slot framework.S
 		if p.pods += int(by); p.pods == 0 {
 			k.unused++
 		}
-		if domain := p.Domains.BySlot()[slot]; domain != framework.NoDomain {
+		if domain := p.Domains.BySlot()[slot]; domain != counts.NoDomain {
 			p.Add(domain, by*p.weight)
 			p.AddListings(domain, int32(by))
 		}
@@ -118,7 +120,7 @@ func (k *incrementalTerms) countPod(columns *framework.Columns, slot framework.S
 }
 
 // countNode adds the terms of all pods of a node, or subtracts them when by is -1.
-func (k *incrementalTerms) countNode(columns *framework.Columns, slot framework.Slot, by int64) {
+func (k *incrementalTerms) countNode(columns *counts.Columns, slot counts.Slot, by int64) {
 	for _, pod := range columns.Nodes[slot].GetPodsWithAffinity() {
 		if info, ok := pod.(*framework.PodInfo); ok {
 			k.countPod(columns, slot, info, by)
@@ -127,7 +129,7 @@ func (k *incrementalTerms) countNode(columns *framework.Columns, slot framework.
 }
 
 // termsOf returns the terms of a pod. Pods with equal traits share the slice.
-func (k *incrementalTerms) termsOf(columns *framework.Columns, pod *framework.PodInfo) []podTerm {
+func (k *incrementalTerms) termsOf(columns *counts.Columns, pod *framework.PodInfo) []podTerm {
 	if shared, ok := (*pod.CountsCache()).(*podTerms); ok && shared.listVersion == k.listVersion {
 		return shared.list
 	}
@@ -147,8 +149,8 @@ func (k *incrementalTerms) termsOf(columns *framework.Columns, pod *framework.Po
 // intern returns the one countedTerm for a term, nil when its topology key exceeds
 // the limit of the columns. It may compact the list, but keeps the terms in
 // interning.
-func (k *incrementalTerms) intern(columns *framework.Columns, kind framework.TermKind, term fwk.AffinityTerm) *countedTerm {
-	k.keyBuffer = framework.AppendTerm(append(k.keyBuffer[:0], byte(kind)), &term)
+func (k *incrementalTerms) intern(columns *counts.Columns, kind framework.TermKind, term fwk.AffinityTerm) *countedTerm {
+	k.keyBuffer = podclass.AppendTerm(append(k.keyBuffer[:0], byte(kind)), &term)
 	if found, known := k.byKey[string(k.keyBuffer)]; known {
 		return found
 	}
@@ -163,7 +165,7 @@ func (k *incrementalTerms) intern(columns *framework.Columns, kind framework.Ter
 		return nil
 	}
 	domains.Pin()
-	made := &countedTerm{DomainValues: framework.NewDomainValues(domains), kind: kind, term: term}
+	made := &countedTerm{DomainValues: counts.NewDomainValues(domains), kind: kind, term: term}
 	k.byKey[key] = made
 	k.list = append(k.list, made)
 	k.unused++
@@ -195,7 +197,7 @@ func (k *incrementalTerms) compact() {
 		if absent.Has(t.term.TopologyKey) {
 			k.absentKeys.Insert(t.term.TopologyKey)
 		}
-		k.keyBuffer = framework.AppendTerm(append(k.keyBuffer[:0], byte(t.kind)), &t.term)
+		k.keyBuffer = podclass.AppendTerm(append(k.keyBuffer[:0], byte(t.kind)), &t.term)
 		k.byKey[string(k.keyBuffer)] = t
 		k.list = append(k.list, t)
 	}
@@ -203,7 +205,7 @@ func (k *incrementalTerms) compact() {
 
 // Terms answers with sums that follow the snapshot. Terms that are added later
 // join the sums when the caller updates them.
-func (k *incrementalCounts) Terms(q framework.TermQuery) *framework.TermSums {
+func (k *incrementalCounts) Terms(q counts.TermQuery) *counts.TermSums {
 	if k.terms.uncounted > 0 && k.terms.unused > 0 {
 		k.terms.rebuild(k.columns) // unused terms may make way for those beyond the limit
 	}
@@ -211,11 +213,11 @@ func (k *incrementalCounts) Terms(q framework.TermQuery) *framework.TermSums {
 		return k.scanCounts.Terms(q)
 	}
 	era, seen := k.terms.listVersion-1, 0
-	sums := &framework.TermSums{}
-	sums.Extend = func(t *framework.TermSums) bool {
+	sums := &counts.TermSums{}
+	sums.Extend = func(t *counts.TermSums) bool {
 		if era != k.terms.listVersion {
 			era, seen = k.terms.listVersion, 0
-			t.ByTopologyKey = map[string]*framework.DomainSums{}
+			t.ByTopologyKey = map[string]*counts.DomainSums{}
 		}
 		for ; seen < len(k.terms.list); seen++ {
 			term := k.terms.list[seen]

@@ -6,6 +6,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // Snapshot is the cluster state that plugins see. It changes in
@@ -22,7 +24,7 @@ type Snapshot struct {
 	// when nodes are added or removed; as in kube-scheduler, not when only the
 	// zone of a node changes.
 	list        []fwk.NodeInfo
-	slots       []framework.Slot
+	slots       []counts.Slot
 	listedNodes int
 	// withAffinity and withRequiredAntiAffinity are built when a plugin asks.
 	withAffinity, withRequiredAntiAffinity []fwk.NodeInfo
@@ -46,15 +48,15 @@ type Snapshot struct {
 	// changes increases with every change.
 	changes uint64
 
-	columns     *framework.Columns
-	freeSlots   []framework.Slot
+	columns     *counts.Columns
+	freeSlots   []counts.Slot
 	incremental *incrementalCounts
 	useScan     bool         // incremental is not used
 	touched     []*nodeState // by the current deltas
 }
 
 // noSlot is the slot of a node that is not listed.
-const noSlot framework.Slot = -1
+const noSlot counts.Slot = -1
 
 // nodeState is a NodeInfo with the bookkeeping of the snapshot.
 type nodeState struct {
@@ -64,7 +66,7 @@ type nodeState struct {
 	imageEpoch int64
 	// slot is the node's slot in the columns while the node is listed. counted
 	// says that the columns and the counts include its pods.
-	slot    framework.Slot
+	slot    counts.Slot
 	counted bool
 	touched bool
 }
@@ -74,7 +76,7 @@ func newSnapshot() *Snapshot {
 		nodes:    map[string]*nodeState{},
 		nodeTree: newNodeTree(),
 		images:   map[string]*fwk.ImageStateSummary{},
-		columns:  framework.NewColumns(),
+		columns:  counts.NewColumns(),
 	}
 	s.incremental = newIncrementalCounts(s)
 	return s
@@ -88,10 +90,10 @@ func (s *Snapshot) Len() int { return len(s.list) }
 func (s *Snapshot) Nodes() []fwk.NodeInfo { return s.list }
 
 // Slots returns the slots of Nodes. The caller must not change the slice.
-func (s *Snapshot) Slots() []framework.Slot { return s.slots }
+func (s *Snapshot) Slots() []counts.Slot { return s.slots }
 
 // Columns returns the nodes by slot.
-func (s *Snapshot) Columns() *framework.Columns { return s.columns }
+func (s *Snapshot) Columns() *counts.Columns { return s.columns }
 
 // ListerChanges increases whenever an object changes that plugins read through
 // listers.
@@ -103,7 +105,7 @@ func (s *Snapshot) Changes() uint64 { return s.changes }
 // SelectorLabelKeys returns the label keys that selectors of affinity terms of
 // assigned pods name. Keys are never removed. Callers add the keys of other
 // selectors that they know.
-func (s *Snapshot) SelectorLabelKeys() *framework.LabelKeys { return &s.incremental.terms.labelKeys }
+func (s *Snapshot) SelectorLabelKeys() *podclass.LabelKeys { return &s.incremental.terms.labelKeys }
 
 // HasIncrementalCounts reports whether Counts returns incremental counts, not
 // scans.
@@ -118,7 +120,7 @@ func (s *Snapshot) Node(name string) *framework.NodeInfo {
 }
 
 // Slot returns the slot of a node; ok is false when there is none of that name.
-func (s *Snapshot) Slot(name string) (framework.Slot, bool) {
+func (s *Snapshot) Slot(name string) (counts.Slot, bool) {
 	if n, ok := s.nodes[name]; ok && n.slot != noSlot && n.Node() != nil {
 		return n.slot, true
 	}
@@ -138,7 +140,7 @@ func (s *Snapshot) rebuildNodeList() {
 		}
 	}
 	names := s.nodeTree.list()
-	s.list, s.slots = make([]fwk.NodeInfo, 0, len(names)), make([]framework.Slot, 0, len(names))
+	s.list, s.slots = make([]fwk.NodeInfo, 0, len(names)), make([]counts.Slot, 0, len(names))
 	for _, name := range names {
 		n := s.nodes[name]
 		s.addToColumns(n)
@@ -158,7 +160,7 @@ func (s *Snapshot) addToColumns(n *nodeState) {
 		if last := len(s.freeSlots) - 1; last >= 0 {
 			n.slot, s.freeSlots = s.freeSlots[last], s.freeSlots[:last]
 		} else {
-			n.slot = framework.Slot(len(s.columns.Nodes))
+			n.slot = counts.Slot(len(s.columns.Nodes))
 		}
 	}
 	s.columns.SetNode(n.slot, n.NodeInfo)

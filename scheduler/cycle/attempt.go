@@ -8,6 +8,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // attempt is one attempt of a pod with a known class. Later attempts reuse its
@@ -19,7 +21,7 @@ type attempt struct {
 	class *podClass
 	// nominatedSlots are the slots of nodes to which pods are nominated. The
 	// reference evaluates them, and statuses holds its rejections.
-	nominatedSlots []framework.Slot
+	nominatedSlots []counts.Slot
 	isNominated    []bool // by slot: whether nominatedSlots has it
 	statuses       []*fwk.Status
 	// opaque are the Filter plugins to call for every visited node. failure is
@@ -32,20 +34,20 @@ type attempt struct {
 
 	// feasible are the nodes that fit and rejected the others, in the order in
 	// which they were visited.
-	feasible []framework.Slot
+	feasible []counts.Slot
 	rejected []rejectedNode
 
 	verdicts []verdict
 	// sums are the verdicts of the slots that verdictTable.evaluate works on.
 	sums           []verdict
-	stale          []framework.Slot
-	rejectionCodes []framework.RejectionCode
+	stale          []counts.Slot
+	rejectionCodes []podclass.RejectionCode
 	ranking        ranking
 }
 
 // rejectedNode is a node that does not fit, with the reason.
 type rejectedNode struct {
-	slot    framework.Slot
+	slot    counts.Slot
 	verdict verdict
 }
 
@@ -84,7 +86,7 @@ func (a *attempt) usesCacheOnly() bool {
 
 // visitChunk appends the nodes of a chunk to feasible or rejected. over reports
 // that one more node fits than is wanted, ok that no plugin failed.
-func (a *attempt) visitChunk(chunk []framework.Slot, want int, cacheOnly bool) (over, ok bool) {
+func (a *attempt) visitChunk(chunk []counts.Slot, want int, cacheOnly bool) (over, ok bool) {
 	if cacheOnly {
 		return a.visitChunkFromCache(chunk, want)
 	}
@@ -110,7 +112,7 @@ const lookAhead = 512
 
 // visitChunkFromCache is visitChunk for usesCacheOnly. Most attempts take this
 // path, so it passes over the chunk only once.
-func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, ok bool) {
+func (a *attempt) visitChunkFromCache(chunk []counts.Slot, want int) (over, ok bool) {
 	if a.class.empty && !a.evaluateStale(chunk) {
 		return false, false
 	}
@@ -128,7 +130,7 @@ func (a *attempt) visitChunkFromCache(chunk []framework.Slot, want int) (over, o
 // visitFreshNodes visits nodes up to the first one with a stale verdict, and
 // returns how many it visited. It is the innermost loop of most attempts, so it
 // keeps in local variables what it writes.
-func (a *attempt) visitFreshNodes(chunk []framework.Slot, want int) (visited int, over bool) {
+func (a *attempt) visitFreshNodes(chunk []counts.Slot, want int) (visited int, over bool) {
 	n := len(a.feasible)
 	window, totals := grow(a.feasible, want), grow(a.ranking.totals, want)
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
@@ -162,7 +164,7 @@ func grow[T any](list []T, n int) []T {
 
 // record appends a node to feasible or rejected. It reports whether one more
 // node fits than is wanted; that node is not appended.
-func (a *attempt) record(slot framework.Slot, v verdict, want int) bool {
+func (a *attempt) record(slot counts.Slot, v verdict, want int) bool {
 	if !v.feasible() {
 		a.rejected = append(a.rejected, rejectedNode{slot, v})
 		return false
@@ -177,19 +179,19 @@ func (a *attempt) record(slot framework.Slot, v verdict, want int) bool {
 
 // evaluate sets verdicts for a chunk from the verdict table and the active
 // uncached filters. It returns false if a plugin failed.
-func (a *attempt) evaluate(chunk []framework.Slot) bool {
+func (a *attempt) evaluate(chunk []counts.Slot) bool {
 	a.verdicts = resize(a.verdicts, len(chunk))
 	for i, slot := range chunk {
 		a.verdicts[i] = a.class.entries[slot].verdict
 	}
 	for _, live := range a.class.forms.ActiveFilters {
 		a.rejectionCodes = resize(a.rejectionCodes, len(chunk))
-		a.framework.RunBatchFilter(a.State, live, chunk, a.rejectionCodes)
+		live.Run(a.framework, a.State, chunk, a.rejectionCodes)
 		for n, code := range a.rejectionCodes {
-			if code == framework.NotRejected {
+			if code == podclass.NotRejected {
 				continue
 			}
-			if code == framework.FilterFailed {
+			if code == podclass.FilterFailed {
 				return false
 			}
 			if v := rejectedBy(live.Index, code); a.verdicts[n].feasible() || v < a.verdicts[n] {
@@ -202,7 +204,7 @@ func (a *attempt) evaluate(chunk []framework.Slot) bool {
 
 // evaluateStale evaluates the nodes of a chunk whose version has changed. It
 // returns false if a plugin failed.
-func (a *attempt) evaluateStale(chunk []framework.Slot) bool {
+func (a *attempt) evaluateStale(chunk []counts.Slot) bool {
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
 	a.stale = a.stale[:0]
 	if a.class.empty {
@@ -231,7 +233,7 @@ func resize[T any](list []T, n int) []T {
 // runOpaqueFilters runs the opaque plugins for the nodes of a chunk that no
 // earlier plugin of the chain rejects. It returns the number of visited nodes,
 // which is smaller if a plugin failed.
-func (a *attempt) runOpaqueFilters(chunk []framework.Slot) int {
+func (a *attempt) runOpaqueFilters(chunk []counts.Slot) int {
 	if len(a.opaque) == 0 || fault.StrangerUnheard {
 		return len(chunk)
 	}
@@ -267,7 +269,7 @@ func (a *attempt) addStatus(status *fwk.Status) verdict {
 // filterNominatedNodes runs all Filter plugins for the nominated nodes of a
 // chunk, with and without the nominated pods. It returns the number of visited
 // nodes, like runOpaqueFilters; ok is false if a cached verdict is wrong.
-func (a *attempt) filterNominatedNodes(chunk []framework.Slot) (visited int, ok bool) {
+func (a *attempt) filterNominatedNodes(chunk []counts.Slot) (visited int, ok bool) {
 	if len(a.nominatedSlots) == 0 {
 		return len(chunk), true
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // runCached is Run by the equivalence cache. done is false if the pod has to be
@@ -160,7 +162,7 @@ func (a *attempt) status(v verdict) *fwk.Status {
 		return a.statuses[v&^statusBit]
 	}
 	index, code := v.pluginIndex(), v.rejectionCode()
-	for _, forms := range [][]framework.ClassFilter{a.class.forms.CacheableFilters, a.class.forms.UncachedFilters} {
+	for _, forms := range [][]podclass.ClassFilter{a.class.forms.CacheableFilters, a.class.forms.UncachedFilters} {
 		for i := range forms {
 			if forms[i].Index == index {
 				return forms[i].Status(code)
@@ -177,11 +179,8 @@ func (a *attempt) verifyWinner(winner int) bool {
 	slot := a.feasible[winner]
 	node := a.snapshot.Columns().Nodes[slot]
 	var status *fwk.Status
-	switch {
-	case len(a.nominatedSlots) == 0:
+	if len(a.nominatedSlots) == 0 || !a.isNominated[slot] {
 		// A pod nominated meanwhile counts from the next attempt on.
-		status = a.class.forms.RunFilterPlugins(a.ctx, a.State, a.Pod, node)
-	case !a.isNominated[slot]:
 		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
 	}
 	if !status.IsSuccess() {
@@ -236,9 +235,9 @@ func (a *attempt) recheck() bool {
 }
 
 // recheckScore computes the cached part of a node's score again.
-func (a *attempt) recheckScore(state *framework.CycleState, slot framework.Slot) bool {
+func (a *attempt) recheckScore(state *framework.CycleState, slot counts.Slot) bool {
 	node := a.snapshot.Columns().Nodes[slot]
-	expected, ok := a.framework.CacheableScore(a.ctx, state, a.Pod, node)
+	expected, ok := podclass.CacheableScore(a.ctx, a.framework, state, a.Pod, node)
 	if score := int64(a.class.entries[slot].verdict); !ok || expected != score {
 		return a.reportMismatch(fmt.Sprintf("the score %d", score), node, fmt.Sprint(expected))
 	}

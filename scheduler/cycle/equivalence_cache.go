@@ -4,26 +4,28 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // EquivalenceCache caches the results of the plugins of one profile by pod
 // class and node. A pod class is a set of pods that no plugin can distinguish.
 // Only the scheduling loop may use it.
 //
-// A verdict is valid until the node gets a new version (framework.Columns).
+// A verdict is valid until the node gets a new version (counts.Columns).
 // Results that depend on pods of other nodes are not cached, but computed from
-// incremental counts (framework.Counts). The reference implementation is
+// incremental counts (counts.Counts). The reference implementation is
 // Cycle.runReference, which calls every plugin for every node.
 type EquivalenceCache struct {
 	framework *framework.Framework
 	snapshot  *cache.Snapshot
 	// cacheableKey and remainingKey build the two parts of a class's key. The
 	// first is also the key of the verdict table.
-	cacheableKey, remainingKey *framework.ClassKeyBuilder
+	cacheableKey, remainingKey *podclass.KeyBuilder
 	// classes are the pod classes by key.
 	classes map[string]*podClass
 	tables  map[string]*verdictTable
@@ -96,22 +98,30 @@ const (
 // total score does not fit into a verdict.
 func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	snapshot, ok := f.Lister.(*cache.Snapshot)
-	if !ok || !snapshot.HasIncrementalCounts() || f.MaxTotalScore() > maxScore {
+	if !ok || !snapshot.HasIncrementalCounts() || maxTotalScore(f) > maxScore {
 		return nil
 	}
 	m := &EquivalenceCache{
 		framework: f, snapshot: snapshot, classes: map[string]*podClass{}, tables: map[string]*verdictTable{},
 		budget: NewBudget(defaultCacheBytes), recheckEvery: recheckEvery,
 	}
-	m.cacheableKey, m.remainingKey = f.ClassKeyBuilders(snapshot.SelectorLabelKeys())
+	m.cacheableKey, m.remainingKey = podclass.KeyBuilders(f, snapshot.SelectorLabelKeys())
 	// SelectedLabels is called at the first lookup and not here, because the
 	// cache is built outside the scheduling loop, to which the snapshot and its
 	// label keys belong.
 	m.labelsRead = neverRead
 	if fault.LabelsReadBesideTheLoop {
-		f.SelectedLabels(snapshot.SelectorLabelKeys())
+		podclass.AddSelectedLabels(f, snapshot.SelectorLabelKeys())
 	}
 	return m
+}
+
+// maxTotalScore is the highest weighted sum of scores that a node can get.
+func maxTotalScore(f *framework.Framework) (sum int64) {
+	for _, plugin := range f.ScoreChain() {
+		sum += plugin.Weight * fwk.MaxScore
+	}
+	return sum
 }
 
 // PodInfo is framework.NewPodInfo, which for pods of one class derives the
@@ -133,7 +143,7 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 	}
 	if m.labelsRead != m.snapshot.ListerChanges() {
 		m.labelsRead = m.snapshot.ListerChanges()
-		m.framework.SelectedLabels(m.snapshot.SelectorLabelKeys())
+		podclass.AddSelectedLabels(m.framework, m.snapshot.SelectorLabelKeys())
 	}
 	// The key depends on the pod, which never changes, and on the label keys of
 	// selectors, which are only ever added.
@@ -147,7 +157,7 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 
 func (m *EquivalenceCache) find(pod *v1.Pod) *podClass {
 	m.budget.evictClosed()
-	if framework.Uncacheable(pod) {
+	if podclass.Uncacheable(pod) {
 		return nil
 	}
 	m.keyBuffer = m.cacheableKey.Append(m.keyBuffer[:0], pod)

@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
@@ -159,7 +160,7 @@ func TestAClosedCacheReleasesItsBytes(t *testing.T) {
 // labelSelectingPlugin is a plugin with its own label selector.
 type labelSelectingPlugin struct{ *probe.Plugin }
 
-func (labelSelectingPlugin) SelectedLabels(keys *framework.LabelKeys) { keys.Insert("tier") }
+func (labelSelectingPlugin) SelectedLabels(keys *podclass.LabelKeys) { keys.Insert("tier") }
 
 // A cache is built while the scheduling loop uses the snapshot.
 func TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // Placement is the chosen node and how it was chosen. Its scores are valid
@@ -86,7 +88,7 @@ type ranking struct {
 // pluginRanking is one plugin's unweighted scores: the same for all nodes, or
 // one per node.
 type pluginRanking struct {
-	*framework.ClassScore
+	*podclass.ClassScore
 	sameScore int64
 	scores    []int64 // nil if all nodes have sameScore
 }
@@ -95,7 +97,7 @@ type pluginRanking struct {
 func (r *ranking) score(a *attempt) bool {
 	r.attempt, r.base = a, 0
 	r.plugins = r.plugins[:0]
-	r.buffers = resize(r.buffers, a.framework.NumScorePlugins())
+	r.buffers = resize(r.buffers, len(a.framework.ScoreChain()))
 	for i := range a.class.forms.CacheableScores {
 		if form := &a.class.forms.CacheableScores[i]; form.Normalizer != nil {
 			r.plugins = append(r.plugins, a.rankCached(form, &r.buffers[form.Index]))
@@ -105,9 +107,9 @@ func (r *ranking) score(a *attempt) bool {
 		form := &a.class.forms.UncachedScores[i]
 		part, scoring := a.rankUncached(form, &r.buffers[form.Index])
 		switch scoring {
-		case framework.ScoreFailed:
+		case podclass.ScoreFailed:
 			return false
-		case framework.Scored:
+		case podclass.Scored:
 			r.plugins = append(r.plugins, part)
 		}
 	}
@@ -132,13 +134,13 @@ func (r *ranking) runOpaquePlugins(a *attempt) {
 		for n := range scores[i] {
 			(*buffer)[n] = scores[i][n].Score
 		}
-		form := &framework.ClassScore{Plugin: plugin.Plugin, Index: plugin.Index, Weight: plugin.Weight}
+		form := &podclass.ClassScore{Plugin: plugin.Plugin, Index: plugin.Index, Weight: plugin.Weight}
 		r.plugins = append(r.plugins, pluginRanking{ClassScore: form, scores: *buffer})
 	}
 }
 
 // rankCached normalizes the cached raw scores of one plugin.
-func (a *attempt) rankCached(form *framework.ClassScore, buffer *[]int64) pluginRanking {
+func (a *attempt) rankCached(form *podclass.ClassScore, buffer *[]int64) pluginRanking {
 	row := a.class.rawScores[form.Index]
 	if row == nil {
 		zero := [1]int64{}
@@ -155,10 +157,10 @@ func (a *attempt) rankCached(form *framework.ClassScore, buffer *[]int64) plugin
 }
 
 // rankUncached scores the feasible nodes by an uncached plugin.
-func (a *attempt) rankUncached(form *framework.ClassScore, buffer *[]int64) (pluginRanking, framework.ScoreResult) {
+func (a *attempt) rankUncached(form *podclass.ClassScore, buffer *[]int64) (pluginRanking, podclass.ScoreResult) {
 	*buffer = resize(*buffer, len(a.feasible))
-	scoring := a.framework.RunBatchScore(a.State, form, a.feasible, *buffer)
-	if scoring == framework.Scored && form.Normalizer != nil {
+	scoring := form.Run(a.framework, a.State, a.feasible, *buffer)
+	if scoring == podclass.Scored && form.Normalizer != nil {
 		form.Normalizer.Normalize(*buffer)
 	}
 	return pluginRanking{ClassScore: form, scores: *buffer}, scoring
@@ -201,7 +203,7 @@ func (r *ranking) Score(i int) decision.NodeScore {
 	}
 	for f := range a.class.forms.CacheableScores {
 		form := &a.class.forms.CacheableScores[f]
-		if raw := [1]int64{}; form.Normalizer == nil && form.BatchScore.Score([]framework.Slot{slot}, raw[:]) == framework.Scored {
+		if raw := [1]int64{}; form.Normalizer == nil && form.BatchScore.Score([]counts.Slot{slot}, raw[:]) == podclass.Scored {
 			record.Plugins[form.Plugin] = form.Weight * raw[0]
 		}
 	}

@@ -2,6 +2,8 @@ package cycle
 
 import (
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // podClass is the cached data of a pod class.
@@ -18,7 +20,7 @@ type podClass struct {
 	// forms is what the plugins computed for the class; nil before the first
 	// attempt, and if uncacheable, that is if its pods have to be scheduled by
 	// the reference.
-	forms       *framework.PodClass
+	forms       *podclass.Class
 	uncacheable bool
 	// formsBuilt is the snapshot's ListerChanges when forms was built.
 	formsBuilt uint64
@@ -32,7 +34,7 @@ type verdictTable struct {
 	key     string
 	classes int // number of classes with this table
 	// forms are the cacheable forms; nil before the first attempt.
-	forms *framework.CacheableForms
+	forms *podclass.CacheableForms
 	// era is the era of the columns and nodes the number of nodes for which the
 	// verdicts are valid.
 	era   uint64
@@ -82,7 +84,7 @@ const maxScore = int64(rejectedBit - 1)
 
 func (v verdict) feasible() bool { return v < rejectedBit }
 
-func rejectedBy(index int, code framework.RejectionCode) verdict {
+func rejectedBy(index int, code podclass.RejectionCode) verdict {
 	return rejectedBit | verdict(index)<<16 | verdict(code)
 }
 
@@ -90,8 +92,8 @@ func rejectedBy(index int, code framework.RejectionCode) verdict {
 func (v verdict) isStatus() bool { return v&statusBit == statusBit }
 
 // pluginIndex and rejectionCode are the parts of a rejection without statusBit.
-func (v verdict) pluginIndex() int                       { return int(v&^rejectedBit) >> 16 }
-func (v verdict) rejectionCode() framework.RejectionCode { return framework.RejectionCode(v) }
+func (v verdict) pluginIndex() int                      { return int(v&^rejectedBit) >> 16 }
+func (v verdict) rejectionCode() podclass.RejectionCode { return podclass.RejectionCode(v) }
 
 // update makes the class valid for the current snapshot. It returns false if
 // its pods have to be scheduled by the reference.
@@ -115,7 +117,7 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 
 // rebuild lets the plugins compute the class again.
 func (c *podClass) rebuild(m *EquivalenceCache) {
-	c.forms = m.framework.NewPodClass(c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
+	c.forms = podclass.New(m.framework, c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
 	c.formsBuilt = m.snapshot.ListerChanges()
 	if c.uncacheable = c.forms == nil; !c.uncacheable {
 		c.verdictTable.forms = c.forms.CacheableForms
@@ -140,7 +142,7 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 	s.account(m, entryBytes*(size-len(s.entries)))
 	s.entries = extendedTo(s.entries, size)
 	if s.rawScores == nil {
-		s.rawScores = make([][]int64, m.framework.NumScorePlugins())
+		s.rawScores = make([][]int64, len(m.framework.ScoreChain()))
 	}
 	for index, row := range s.rawScores {
 		if row != nil {
@@ -177,7 +179,7 @@ func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), lis
 
 // evaluate computes the verdicts of nodes, and reorders slots. It returns false
 // if a plugin failed; then some verdicts are missing.
-func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
+func (s *verdictTable) evaluate(a *attempt, slots []counts.Slot) bool {
 	a.stats.Evaluated += uint64(len(slots))
 	feasible, ok := s.filter(a, slots)
 	if !ok {
@@ -199,7 +201,7 @@ func (s *verdictTable) evaluate(a *attempt, slots []framework.Slot) bool {
 
 // filter sets the verdicts of rejected nodes, and returns the slots of the
 // others. ok is false if a plugin failed.
-func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []framework.Slot, ok bool) {
+func (s *verdictTable) filter(a *attempt, slots []counts.Slot) (feasible []counts.Slot, ok bool) {
 	a.rejectionCodes, a.sums = resize(a.rejectionCodes, len(slots)), resize(a.sums, len(slots))
 	anyRejected := false
 	for i := range s.forms.CacheableFilters {
@@ -207,12 +209,12 @@ func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []fr
 		if form.Idle() {
 			continue
 		}
-		a.framework.RunBatchFilter(a.State, form, slots, a.rejectionCodes)
+		form.Run(a.framework, a.State, slots, a.rejectionCodes)
 		for n, code := range a.rejectionCodes {
-			if code == framework.NotRejected {
+			if code == podclass.NotRejected {
 				continue
 			}
-			if code == framework.FilterFailed {
+			if code == podclass.FilterFailed {
 				return nil, false
 			}
 			if !anyRejected {
@@ -242,13 +244,13 @@ func (s *verdictTable) filter(a *attempt, slots []framework.Slot) (feasible []fr
 // score adds the weighted scores of one cacheable plugin to sums, or stores
 // them in rawScores if they need normalization. It returns false if the plugin
 // failed.
-func (s *verdictTable) score(a *attempt, form *framework.ClassScore, slots []framework.Slot) bool {
+func (s *verdictTable) score(a *attempt, form *podclass.ClassScore, slots []counts.Slot) bool {
 	row := s.rawScores[form.Index]
 	if form.Normalizer != nil && row == nil && form.Idle() {
 		return true
 	}
 	raw := a.ranking.raw
-	if a.framework.RunBatchScore(a.State, form, slots, raw) != framework.Scored {
+	if form.Run(a.framework, a.State, slots, raw) != podclass.Scored {
 		return false
 	}
 	if form.Normalizer == nil {

@@ -132,7 +132,7 @@ func (c *Cycle) findNodesThatPassFilters(ctx context.Context, r Request, nodes [
 		want = 1
 	}
 	feasible := make([]fwk.NodeInfo, 0, want)
-	if !r.Framework.HasFilterPlugins() {
+	if len(r.Framework.FilterChain()) == 0 {
 		for i := range want {
 			feasible = append(feasible, nodes[(c.nextStartNodeIndex+i)%len(nodes)])
 		}

@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -68,7 +69,7 @@ func TestTrimKeepsRequestsAndPodClass(t *testing.T) {
 			if diff := cmp.Diff(want.CalculateResource(), got.CalculateResource()); diff != "" {
 				t.Errorf("requests (-whole +trimmed):\n%s", diff)
 			}
-			keys := framework.ClassKeyBuilder{Facets: ^framework.PodFacets(0), Labels: &framework.LabelKeys{}}
+			keys := podclass.KeyBuilder{Facets: ^framework.PodFacets(0), Labels: &podclass.LabelKeys{}}
 			if a, b := keys.Append(nil, whole), keys.Append(nil, trimmed.(*v1.Pod)); string(a) != string(b) {
 				t.Errorf("the class keys differ: %q and %q", a, b)
 			}

@@ -147,23 +147,22 @@ func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
 	}
 }
 
-// GetSkipFilterPlugins returns the plugins that do not run at Filter.
-func (c *CycleState) GetSkipFilterPlugins() sets.Set[string] { return c.skipFilter }
+// WithSkipFilterPlugins returns a state with c's data and other plugins that do
+// not run at Filter. Neither state may be written any more.
+func (c *CycleState) WithSkipFilterPlugins(plugins sets.Set[string]) *CycleState {
+	return &CycleState{storage: c.storage, skipFilter: plugins, skipScore: c.skipScore}
+}
 
-// SetSkipFilterPlugins sets the plugins that do not run at Filter.
-func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string]) { c.skipFilter = plugins }
+// The skipped plugins do not run at their extension point in this attempt.
 
-// GetSkipScorePlugins returns the plugins that do not run at Score.
-func (c *CycleState) GetSkipScorePlugins() sets.Set[string] { return c.skipScore }
-
-// SetSkipScorePlugins sets the plugins that do not run at Score.
-func (c *CycleState) SetSkipScorePlugins(plugins sets.Set[string]) { c.skipScore = plugins }
-
-// GetSkipPreBindPlugins returns the plugins that do not run at PreBind.
-func (c *CycleState) GetSkipPreBindPlugins() sets.Set[string] { return c.skipPreBind }
-
-// SetSkipPreBindPlugins sets the plugins that do not run at PreBind.
+func (c *CycleState) GetSkipFilterPlugins() sets.Set[string]         { return c.skipFilter }
+func (c *CycleState) SetSkipFilterPlugins(plugins sets.Set[string])  { c.skipFilter = plugins }
+func (c *CycleState) GetSkipScorePlugins() sets.Set[string]          { return c.skipScore }
+func (c *CycleState) SetSkipScorePlugins(plugins sets.Set[string])   { c.skipScore = plugins }
+func (c *CycleState) GetSkipPreBindPlugins() sets.Set[string]        { return c.skipPreBind }
 func (c *CycleState) SetSkipPreBindPlugins(plugins sets.Set[string]) { c.skipPreBind = plugins }
+func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool           { return c.skipAllPostFilter }
+func (c *CycleState) SetSkipAllPostFilterPlugins(skip bool)          { c.skipAllPostFilter = skip }
 
 // GetParallelPreBindPlugins returns the plugins whose PreBind may run in
 // parallel with others.
@@ -175,12 +174,6 @@ func (c *CycleState) SetParallelPreBindPlugins(plugins sets.Set[string]) {
 	c.parallelPreBind = plugins
 }
 
-// ShouldSkipAllPostFilterPlugins reports whether PostFilter does not run.
-func (c *CycleState) ShouldSkipAllPostFilterPlugins() bool { return c.skipAllPostFilter }
-
-// SetSkipAllPostFilterPlugins sets whether PostFilter does not run.
-func (c *CycleState) SetSkipAllPostFilterPlugins(skip bool) { c.skipAllPostFilter = skip }
-
 // ShouldRecordPluginMetrics reports whether plugin calls of this attempt are
 // timed. It is false for a nil state.
 func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.recordPluginMetrics }
@@ -188,12 +181,9 @@ func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.rec
 // SetRecordPluginMetrics sets whether plugin calls of this attempt are timed.
 func (c *CycleState) SetRecordPluginMetrics(record bool) { c.recordPluginMetrics = record }
 
-// IsPodGroupSchedulingCycle is false: pods are scheduled one by one while the
-// feature gate GenericWorkload is off, as in 1.37.
-func (c *CycleState) IsPodGroupSchedulingCycle() bool { return false }
+// Pods are scheduled one by one while the feature gate GenericWorkload is off, as
+// in 1.37.
 
-// GetPodGroupSchedulingCycle is nil, see IsPodGroupSchedulingCycle.
+func (c *CycleState) IsPodGroupSchedulingCycle() bool                    { return false }
 func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return nil }
-
-// GetPlacementCycleState is nil, see IsPodGroupSchedulingCycle.
-func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState { return nil }
+func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState    { return nil }

@@ -53,7 +53,7 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 			skipped.Insert(running)
 			continue
 		}
-		f.evaluationCounter(running, "PreFilter").Inc()
+		f.EvaluationCounter(running, "PreFilter").Inc()
 		switch code {
 		case fwk.Success:
 		case fwk.Unschedulable:
@@ -136,9 +136,6 @@ func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, ope
 	return nil
 }
 
-// HasFilterPlugins reports whether there are Filter plugins.
-func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
-
 // HasScorePlugins reports whether there are Score plugins.
 func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
 
@@ -152,7 +149,7 @@ func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, 
 }
 
 // runFilterChain is RunFilterPlugins for some of the plugins.
-func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []countedFilter) (status *fwk.Status) {
+func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []CountedFilter) (status *fwk.Status) {
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Filter", &status)
 	skipped, w := state.GetSkipFilterPlugins(), callWatchOf(state)
@@ -166,7 +163,7 @@ func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, po
 		begin := f.callStart(state)
 		s := plugin.Filter(ctx, state, pod, node)
 		f.observePluginDuration(begin, running, "Filter", s)
-		plugin.evaluations.Inc()
+		plugin.Evaluations.Inc()
 		f.endCall(w, running, outer)
 		if !s.IsSuccess() {
 			return filterStatus(running, s)

@@ -108,10 +108,10 @@ type Framework struct {
 	preEnqueue []fwk.PreEnqueuePlugin
 	sort       fwk.QueueSortPlugin
 	preFilter  []fwk.PreFilterPlugin
-	filter     []countedFilter
+	filter     []CountedFilter
 	postFilter []fwk.PostFilterPlugin
 	preScore   []fwk.PreScorePlugin
-	score      []weightedScore
+	score      []WeightedScore
 	reserve    []fwk.ReservePlugin
 	permit     []fwk.PermitPlugin
 	preBind    []fwk.PreBindPlugin
@@ -119,17 +119,17 @@ type Framework struct {
 	postBind   []fwk.PostBindPlugin
 }
 
-// countedFilter is a Filter plugin with the counter of its evaluations.
-type countedFilter struct {
+// CountedFilter is a Filter plugin with the counter of its evaluations.
+type CountedFilter struct {
 	fwk.FilterPlugin
-	evaluations prometheus.Counter
+	Evaluations prometheus.Counter
 }
 
-// weightedScore is a Score plugin with its weight.
-type weightedScore struct {
+// WeightedScore is a Score plugin with its weight.
+type WeightedScore struct {
 	fwk.ScorePlugin
-	name   string
-	weight int64
+	Plugin string
+	Weight int64
 }
 
 // New builds each plugin of c once, and the chains. ctx must live as long as
@@ -173,11 +173,11 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 	}
 	f.initEvaluationCounters()
 	f.opaquePlugins = f.findOpaquePlugins(func(plugin fwk.Plugin) bool {
-		return isOpaque(plugin) || readsVolumes(plugin) && f.lacksPreFilter(plugin)
+		return isOpaque(plugin) || ReadsVolumes(plugin) && f.lacksPreFilter(plugin)
 	})
 	f.resourceReporters = f.findResourceReporters()
 	f.permanentRejecters = f.findPermanentRejecters()
-	f.opaqueWithVolumes = f.findOpaquePlugins(func(plugin fwk.Plugin) bool { return isOpaque(plugin) || readsVolumes(plugin) })
+	f.opaqueWithVolumes = f.findOpaquePlugins(func(plugin fwk.Plugin) bool { return isOpaque(plugin) || ReadsVolumes(plugin) })
 	return f, nil
 }
 
@@ -216,6 +216,21 @@ func (f *Framework) Close() {
 		}
 	}
 }
+
+// Context is the context given to New, which lives as long as the plugins.
+func (f *Framework) Context() context.Context { return f.ctx }
+
+// Plugins returns the plugins in build order.
+func (f *Framework) Plugins() []fwk.Plugin { return f.plugins }
+
+// FilterChain returns the Filter plugins in their order.
+func (f *Framework) FilterChain() []CountedFilter { return f.filter }
+
+// PreScoreChain returns the PreScore plugins in their order.
+func (f *Framework) PreScoreChain() []fwk.PreScorePlugin { return f.preScore }
+
+// ScoreChain returns the Score plugins in their order.
+func (f *Framework) ScoreChain() []WeightedScore { return f.score }
 
 // ProfileName is the name of the profile.
 func (f *Framework) ProfileName() string { return f.profile }
@@ -265,14 +280,14 @@ func (f *Framework) buildChains(chains Chains, built map[string]fwk.Plugin) erro
 		return err
 	}
 	for _, plugin := range filters {
-		f.filter = append(f.filter, countedFilter{plugin, uncounted})
+		f.filter = append(f.filter, CountedFilter{plugin, uncounted})
 	}
 	for _, entry := range chains[Score] {
 		plugin, ok := built[entry.Name].(fwk.ScorePlugin)
 		if !ok {
 			return missingInterfaceError(entry.Name, Score)
 		}
-		f.score = append(f.score, weightedScore{plugin, entry.Name, int64(entry.Weight)})
+		f.score = append(f.score, WeightedScore{plugin, entry.Name, int64(entry.Weight)})
 	}
 	if len(sorts) != 1 {
 		return fmt.Errorf("queueSort: %d plugins, want one", len(sorts))

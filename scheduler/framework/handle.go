@@ -72,16 +72,9 @@ type immutableSnapshot struct{ fwk.SharedLister }
 
 var errImmutableSnapshot = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
 
-// StartMutations returns an error.
-func (immutableSnapshot) StartMutations() error { return errImmutableSnapshot }
-
-// EndMutations returns an error.
-func (immutableSnapshot) EndMutations() error { return errImmutableSnapshot }
-
-// AddPod returns an error.
-func (immutableSnapshot) AddPod(fwk.PodInfo, string) error { return errImmutableSnapshot }
-
-// RemovePod returns an error.
+func (immutableSnapshot) StartMutations() error                        { return errImmutableSnapshot }
+func (immutableSnapshot) EndMutations() error                          { return errImmutableSnapshot }
+func (immutableSnapshot) AddPod(fwk.PodInfo, string) error             { return errImmutableSnapshot }
 func (immutableSnapshot) RemovePod(klog.Logger, *v1.Pod, string) error { return errImmutableSnapshot }
 
 // IterateOverWaitingPods calls callback for every pod that waits at Permit.
@@ -170,22 +163,18 @@ func (sequential) Until(ctx context.Context, pieces int, work workqueue.DoWorkPi
 	}
 }
 
-// AddNominatedPod nominates a pod; see fwk.PodNominator.
 func (f *Framework) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	f.Nominator.AddNominatedPod(logger, pod, info)
 }
 
-// DeleteNominatedPodIfExists deletes the nomination of a pod.
 func (f *Framework) DeleteNominatedPodIfExists(pod *v1.Pod) {
 	f.Nominator.DeleteNominatedPodIfExists(pod)
 }
 
-// UpdateNominatedPod replaces a nominated pod by its newer version.
 func (f *Framework) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	f.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
 }
 
-// NominatedPodsForNode returns the pods nominated to a node.
 func (f *Framework) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return f.Nominator.NominatedPodsForNode(node)
 }
@@ -197,11 +186,11 @@ func (f *Framework) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 
 // SignPod returns a signature that is equal for pods which no plugin of the
 // profile distinguishes, nil if a plugin does not sign. Berth itself uses
-// ClassKeyBuilder instead.
+// podclass.KeyBuilder instead.
 func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	fragments := map[string]any{"v1.Pod.Spec.SchedulerName": pod.Spec.SchedulerName}
 	for _, plugin := range f.plugins {
-		if !affectsPlacement(plugin) {
+		if !AffectsPlacement(plugin) {
 			continue
 		}
 		signer, ok := plugin.(fwk.SignPlugin)
@@ -227,8 +216,8 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
-// affectsPlacement reports whether a plugin can influence the choice of node.
-func affectsPlacement(plugin fwk.Plugin) bool {
+// AffectsPlacement reports whether a plugin can influence the choice of node.
+func AffectsPlacement(plugin fwk.Plugin) bool {
 	switch plugin.(type) {
 	case fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin:
 		return true

@@ -36,8 +36,10 @@ type NodeInfo struct {
 	podsWithAffinity             []fwk.PodInfo
 	podsWithRequiredAntiAffinity []fwk.PodInfo
 	usedPorts                    fwk.HostPortInfo
-	pvcRefCounts                 map[string]int
-	declaredFeatures             ndf.FeatureSet
+	// pvcRefCounts is the number of pods that use each claim, by
+	// "namespace/name".
+	pvcRefCounts     map[string]int
+	declaredFeatures ndf.FeatureSet
 }
 
 var _ fwk.NodeInfo = (*NodeInfo)(nil)
@@ -123,14 +125,8 @@ func clonePorts(ports fwk.HostPortInfo) fwk.HostPortInfo {
 
 func (n *NodeInfo) bumpGeneration() { n.Generation = lastGeneration.Add(1) }
 
-// GetPods returns the pods on the node.
-func (n *NodeInfo) GetPods() []fwk.PodInfo { return n.pods }
-
-// GetPodsWithAffinity returns the pods with inter-pod affinity or
-// anti-affinity.
+func (n *NodeInfo) GetPods() []fwk.PodInfo             { return n.pods }
 func (n *NodeInfo) GetPodsWithAffinity() []fwk.PodInfo { return n.podsWithAffinity }
-
-// GetPodsWithRequiredAntiAffinity returns the pods with required anti-affinity.
 func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
 	return n.podsWithRequiredAntiAffinity
 }
@@ -140,30 +136,16 @@ func (n *NodeInfo) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
 // in 1.37.
 func (n *NodeInfo) GetPodsWithRequiredNonHostScopedAntiAffinity() []fwk.PodInfo { return nil }
 
-// GetUsedPorts returns the used host ports; nil if there are none.
-func (n *NodeInfo) GetUsedPorts() fwk.HostPortInfo { return n.usedPorts }
+// Resources are returned as pointers into n; maps may be nil.
 
-// GetRequested returns a pointer to Requested.
-func (n *NodeInfo) GetRequested() fwk.Resource { return &n.Requested }
-
-// GetNonZeroRequested returns a pointer to NonZeroRequested.
-func (n *NodeInfo) GetNonZeroRequested() fwk.Resource { return &n.NonZeroRequested }
-
-// GetAllocatable returns a pointer to Allocatable.
-func (n *NodeInfo) GetAllocatable() fwk.Resource { return &n.Allocatable }
-
-// GetImageStates returns the images on the node by name; may be nil.
+func (n *NodeInfo) GetUsedPorts() fwk.HostPortInfo                    { return n.usedPorts }
+func (n *NodeInfo) GetRequested() fwk.Resource                        { return &n.Requested }
+func (n *NodeInfo) GetNonZeroRequested() fwk.Resource                 { return &n.NonZeroRequested }
+func (n *NodeInfo) GetAllocatable() fwk.Resource                      { return &n.Allocatable }
 func (n *NodeInfo) GetImageStates() map[string]*fwk.ImageStateSummary { return n.ImageStates }
-
-// GetPVCRefCounts returns the number of pods here that use each claim, by
-// "namespace/name"; may be nil.
-func (n *NodeInfo) GetPVCRefCounts() map[string]int { return n.pvcRefCounts }
-
-// GetGeneration returns Generation.
-func (n *NodeInfo) GetGeneration() int64 { return n.Generation }
-
-// GetNodeDeclaredFeatures returns the known features that the node declares.
-func (n *NodeInfo) GetNodeDeclaredFeatures() ndf.FeatureSet { return n.declaredFeatures }
+func (n *NodeInfo) GetPVCRefCounts() map[string]int                   { return n.pvcRefCounts }
+func (n *NodeInfo) GetGeneration() int64                              { return n.Generation }
+func (n *NodeInfo) GetNodeDeclaredFeatures() ndf.FeatureSet           { return n.declaredFeatures }
 
 // GetName returns the node's name for structured logs (klog.KMetadata).
 func (n *NodeInfo) GetName() string {
@@ -191,7 +173,7 @@ func (n *NodeInfo) String() string {
 // AddPodInfo adds pod and its requests.
 func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
 	n.pods = append(n.pods, pod)
-	spec := originalPod(pod)
+	spec := OriginalPod(pod)
 	if hasPodAffinity(spec) {
 		n.podsWithAffinity = append(n.podsWithAffinity, pod)
 	}
@@ -212,10 +194,10 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	if removed == nil {
 		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
 	}
-	if hasPodAffinity(originalPod(removed)) {
+	if hasPodAffinity(OriginalPod(removed)) {
 		removePodByUID(&n.podsWithAffinity, pod.UID)
 	}
-	if hasRequiredAntiAffinity(originalPod(removed)) {
+	if hasRequiredAntiAffinity(OriginalPod(removed)) {
 		removePodByUID(&n.podsWithRequiredAntiAffinity, pod.UID)
 	}
 	n.applyPod(removed, -1)
@@ -227,7 +209,7 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 // the choice of preemption victims.
 func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
-	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return originalPod(pod).UID == uid })
+	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return OriginalPod(pod).UID == uid })
 	if at < 0 {
 		return nil
 	}
@@ -244,8 +226,8 @@ func (n *NodeInfo) applyPod(pod fwk.PodInfo, sign int64) {
 	n.NonZeroRequested.MilliCPU += sign * requests.Non0CPU
 	n.NonZeroRequested.Memory += sign * requests.Non0Mem
 	if ours, ok := pod.(*PodInfo); !ok || !ours.noPortsOrClaims {
-		n.updateUsedPorts(originalPod(pod), sign)
-		n.updatePVCRefCounts(originalPod(pod), sign)
+		n.updateUsedPorts(OriginalPod(pod), sign)
+		n.updatePVCRefCounts(OriginalPod(pod), sign)
 	}
 	n.bumpGeneration()
 }
@@ -299,7 +281,7 @@ func HostPorts(pod *v1.Pod) iter.Seq[*v1.ContainerPort] {
 	return func(yield func(*v1.ContainerPort) bool) {
 		for i := range pod.Spec.InitContainers {
 			container := &pod.Spec.InitContainers[i]
-			if isRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
+			if IsRestartableInitContainer(container) && !yieldHostPorts(container, yield) {
 				return
 			}
 		}
@@ -328,4 +310,29 @@ func hasPodAffinity(pod *v1.Pod) bool {
 
 func hasRequiredAntiAffinity(pod *v1.Pod) bool {
 	return len(fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0
+}
+
+// Tolerates reports whether one of tolerations tolerates taint. The operators
+// Lt and Gt tolerate nothing, because the feature gate
+// TaintTolerationComparisonOperators is off in 1.37.
+func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
+	for i := range tolerations {
+		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// UntoleratedTaint returns the first taint with the effect NoSchedule or
+// NoExecute that none of tolerations tolerates, or nil.
+func UntoleratedTaint(taints []v1.Taint, tolerations []v1.Toleration) *v1.Taint {
+	for i := range taints {
+		taint := &taints[i]
+		repels := taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+		if repels && !Tolerates(tolerations, taint) {
+			return taint
+		}
+	}
+	return nil
 }

@@ -180,3 +180,37 @@ func TestSetNodeReadsAllocatable(t *testing.T) {
 		t.Errorf("the name without a node is %q", got)
 	}
 }
+
+func TestUntoleratedTaint(t *testing.T) {
+	tolerations := fixture.Pod("a").
+		Tolerate("a", "1", v1.TaintEffectNoSchedule).
+		Toleration(v1.Toleration{Key: "b", Operator: v1.TolerationOpExists}).
+		Toleration(v1.Toleration{Key: "n", Operator: v1.TolerationOpGt, Value: "5"}).Obj().Spec.Tolerations
+	for name, c := range map[string]struct {
+		node *fixture.NodeBuilder
+		want string
+	}{
+		"a node without taints":                             {node: fixture.Node("n")},
+		"a toleration of the same key, value and effect":    {node: fixture.Node("n").Taint("a", "1", v1.TaintEffectNoSchedule)},
+		"a toleration of another value":                     {node: fixture.Node("n").Taint("a", "2", v1.TaintEffectNoSchedule), want: "a"},
+		"a toleration of another effect":                    {node: fixture.Node("n").Taint("a", "1", v1.TaintEffectNoExecute), want: "a"},
+		"PreferNoSchedule":                                  {node: fixture.Node("n").Taint("x", "", v1.TaintEffectPreferNoSchedule)},
+		"a toleration without effect tolerates all effects": {node: fixture.Node("n").Taint("b", "9", v1.TaintEffectNoExecute)},
+		"the operator Gt tolerates nothing":                 {node: fixture.Node("n").Taint("n", "7", v1.TaintEffectNoSchedule), want: "n"},
+		"the first untolerated taint is returned": {
+			node: fixture.Node("n").Taint("b", "", v1.TaintEffectNoSchedule).
+				Taint("y", "", v1.TaintEffectNoSchedule).Taint("z", "", v1.TaintEffectNoSchedule),
+			want: "y",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if taint := framework.UntoleratedTaint(c.node.Obj().Spec.Taints, tolerations); taint != nil {
+				got = taint.Key
+			}
+			if got != c.want {
+				t.Errorf("untolerated taint %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -19,6 +19,8 @@ type opaquePluginSet struct {
 	preScore  []fwk.PreScorePlugin
 	scores    []OpaqueScore
 	names     sets.Set[string]
+	// nonOpaqueFilters is the Filter chain without them.
+	nonOpaqueFilters []CountedFilter
 }
 
 // OpaqueFilter is an opaque Filter plugin.
@@ -26,23 +28,21 @@ type OpaqueFilter struct {
 	fwk.FilterPlugin
 	// Index is the plugin's index in the Filter chain.
 	Index int
-	chain []countedFilter // only this plugin
+	chain []CountedFilter // only this plugin
 }
 
 // OpaqueScore is an opaque Score plugin.
 type OpaqueScore struct {
-	Plugin string
+	WeightedScore
 	// Index is the plugin's index in the Score chain.
-	Index  int
-	Weight int64
-	scorer weightedScore
+	Index int
 }
 
 // isOpaque reports whether a plugin influences the choice of node and does not
 // declare what it reads.
 func isOpaque(plugin fwk.Plugin) bool {
 	_, reads := plugin.(ReadsDeclarer)
-	return affectsPlacement(plugin) && !reads
+	return AffectsPlacement(plugin) && !reads
 }
 
 // findOpaquePlugins returns the plugins of f for which opaque is true.
@@ -59,6 +59,8 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 	for index, plugin := range f.filter {
 		if opaque(plugin.FilterPlugin) {
 			o.filters = append(o.filters, OpaqueFilter{plugin.FilterPlugin, index, f.filter[index : index+1]})
+		} else {
+			o.nonOpaqueFilters = append(o.nonOpaqueFilters, plugin)
 		}
 	}
 	for _, plugin := range f.preScore {
@@ -68,7 +70,7 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 	}
 	for index, plugin := range f.score {
 		if opaque(plugin.ScorePlugin) {
-			o.scores = append(o.scores, OpaqueScore{plugin.name, index, plugin.weight, plugin})
+			o.scores = append(o.scores, OpaqueScore{plugin, index})
 		}
 	}
 	return o
@@ -104,12 +106,7 @@ func (f *Framework) RunNonOpaquePreFilterPlugins(ctx context.Context, state fwk.
 
 // RunNonOpaqueFilterPlugins is RunFilterPlugins without opaque plugins.
 func (f *Framework) RunNonOpaqueFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	o := f.opaquePluginsFor(pod)
-	if len(o.filters) == 0 {
-		return f.RunFilterPlugins(ctx, state, pod, node)
-	}
-	open := slices.DeleteFunc(slices.Clone(f.filter), func(p countedFilter) bool { return o.names.Has(p.Name()) })
-	return f.runFilterChain(ctx, state, pod, node, open)
+	return f.runFilterChain(ctx, state, pod, node, f.opaquePluginsFor(pod).nonOpaqueFilters)
 }
 
 // RunOpaqueFilter runs one opaque Filter plugin for a node.
@@ -141,9 +138,9 @@ func (f *Framework) RunOpaqueScorePlugins(ctx context.Context, state fwk.CycleSt
 			continue
 		}
 		f.trial.recordCall(plugin.Plugin, "Score")
-		list, status := f.scoreWithPlugin(ctx, plugin.scorer, state, pod, nodes)
+		list, status := f.scoreWithPlugin(ctx, plugin.WeightedScore, state, pod, nodes)
 		if status.IsSuccess() {
-			status = f.normalizeScores(ctx, plugin.scorer, state, pod, list)
+			status = f.normalizeScores(ctx, plugin.WeightedScore, state, pod, list)
 		}
 		if !status.IsSuccess() {
 			return nil, nil, status
@@ -173,9 +170,9 @@ func hasDiskOrClaim(v *v1.VolumeSource) bool {
 		v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
 }
 
-// readsVolumes reports whether a plugin reads volumes of pods.
-func readsVolumes(plugin fwk.Plugin) bool {
-	return affectsPlacement(plugin) && readsOf(plugin).Pod&PodVolumes != 0
+// ReadsVolumes reports whether a plugin reads volumes of pods.
+func ReadsVolumes(plugin fwk.Plugin) bool {
+	return AffectsPlacement(plugin) && ReadsOf(plugin).Pod&PodVolumes != 0
 }
 
 // lacksPreFilter reports whether a plugin implements PreFilter and is enabled
@@ -185,17 +182,8 @@ func readsVolumes(plugin fwk.Plugin) bool {
 func (f *Framework) lacksPreFilter(plugin fwk.Plugin) bool {
 	name := plugin.Name()
 	_, prepares := plugin.(fwk.PreFilterPlugin)
-	enabled := slices.ContainsFunc(f.filter, func(p countedFilter) bool { return p.Name() == name }) ||
+	enabled := slices.ContainsFunc(f.filter, func(p CountedFilter) bool { return p.Name() == name }) ||
 		slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name }) ||
-		slices.ContainsFunc(f.score, func(s weightedScore) bool { return s.name == name })
+		slices.ContainsFunc(f.score, func(s WeightedScore) bool { return s.Plugin == name })
 	return prepares && enabled && !slices.ContainsFunc(f.preFilter, func(p fwk.PreFilterPlugin) bool { return p.Name() == name })
-}
-
-// noVolumesScore is the batch score of a plugin that reads volumes, for pods
-// without volumes: 0.
-type noVolumesScore struct{}
-
-func (noVolumesScore) Score(_ []Slot, scores []int64) ScoreResult {
-	clear(scores)
-	return Scored
 }

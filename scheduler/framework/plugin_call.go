@@ -164,8 +164,8 @@ var (
 // timed. kube-scheduler times one of ten, too.
 const SampleEvery = 10
 
-// evaluationCounter returns the counter for a plugin at an extension point.
-func (f *Framework) evaluationCounter(plugin, point string) prometheus.Counter {
+// EvaluationCounter returns the counter for a plugin at an extension point.
+func (f *Framework) EvaluationCounter(plugin, point string) prometheus.Counter {
 	if counter, known := f.evaluationCounters[Call{plugin, point}]; known {
 		return counter
 	}
@@ -189,7 +189,7 @@ func (f *Framework) initEvaluationCounters() {
 	}
 	for i := range f.filter {
 		count(f.filter[i], "Filter")
-		f.filter[i].evaluations = f.evaluationCounter(f.filter[i].Name(), "Filter")
+		f.filter[i].Evaluations = f.EvaluationCounter(f.filter[i].Name(), "Filter")
 	}
 	for _, plugin := range f.score {
 		count(plugin, "Score")
@@ -210,22 +210,4 @@ func (f *Framework) observePluginDuration(begin time.Time, plugin, point string,
 	if !begin.IsZero() {
 		pluginDuration.WithLabelValues(plugin, point, status.Code().String()).Observe(f.Clock.Since(begin).Seconds())
 	}
-}
-
-// RunBatchFilter evaluates slots by a batch filter. The call is tracked, timed
-// and counted for the plugin. A panic is not recovered here.
-func (f *Framework) RunBatchFilter(state fwk.CycleState, form *ClassFilter, slots []Slot, codes []RejectionCode) {
-	form.evaluations.Add(float64(len(slots)))
-	done := f.beginBatchCall(state, form.Plugin, "Filter")
-	form.Filter(slots, codes)
-	done()
-}
-
-// RunBatchScore scores slots by a batch score, like RunBatchFilter.
-func (f *Framework) RunBatchScore(state fwk.CycleState, form *ClassScore, slots []Slot, scores []int64) ScoreResult {
-	form.evaluations.Add(float64(len(slots)))
-	done := f.beginBatchCall(state, form.Plugin, "Score")
-	scoring := form.Score(slots, scores)
-	done()
-	return scoring
 }

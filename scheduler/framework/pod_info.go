@@ -2,9 +2,12 @@ package framework
 
 import (
 	"errors"
+	"fmt"
+	"iter"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -84,16 +87,9 @@ func (p *PodInfo) OriginalPod() *v1.Pod { return p.pod }
 // NodeName returns the pod's node, "" for a pending pod.
 func (p *PodInfo) NodeName() string { return p.node }
 
-// GetRequiredAffinityTerms returns the parsed required affinity.
-func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm { return p.RequiredAffinity }
-
-// GetRequiredAntiAffinityTerms returns the parsed required anti-affinity.
-func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm { return p.RequiredAntiAffinity }
-
-// GetPreferredAffinityTerms returns the parsed preferred affinity.
+func (p *PodInfo) GetRequiredAffinityTerms() []fwk.AffinityTerm          { return p.RequiredAffinity }
+func (p *PodInfo) GetRequiredAntiAffinityTerms() []fwk.AffinityTerm      { return p.RequiredAntiAffinity }
 func (p *PodInfo) GetPreferredAffinityTerms() []fwk.WeightedAffinityTerm { return p.PreferredAffinity }
-
-// GetPreferredAntiAffinityTerms returns the parsed preferred anti-affinity.
 func (p *PodInfo) GetPreferredAntiAffinityTerms() []fwk.WeightedAffinityTerm {
 	return p.PreferredAntiAffinity
 }
@@ -111,10 +107,95 @@ func (p *PodInfo) Requests() Resource { return p.request.Clone() }
 // same class count for. Only the scheduling loop may read or write it.
 func (p *PodInfo) CountsCache() *any { return &p.countsCache }
 
-// originalPod returns info's pod without the copy that GetPod may make.
-func originalPod(info fwk.PodInfo) *v1.Pod {
+// OriginalPod returns info's pod without the copy that GetPod may make.
+func OriginalPod(info fwk.PodInfo) *v1.Pod {
 	if ours, ok := info.(*PodInfo); ok {
 		return ours.pod
 	}
 	return info.GetPod()
+}
+
+// AffinityTerms are a pod's parsed affinity and anti-affinity terms.
+type AffinityTerms struct {
+	RequiredAffinity, RequiredAntiAffinity   []fwk.AffinityTerm
+	PreferredAffinity, PreferredAntiAffinity []fwk.WeightedAffinityTerm
+}
+
+// TermKind is one of the four kinds of affinity terms.
+type TermKind byte
+
+// Kinds of affinity terms.
+const (
+	RequiredAffinity TermKind = iota
+	RequiredAntiAffinity
+	PreferredAffinity
+	PreferredAntiAffinity
+)
+
+// AffinityTermsOf parses the terms of pod. A list with a malformed term is
+// empty, and the error names the list.
+func AffinityTermsOf(pod *v1.Pod) (AffinityTerms, error) {
+	var parsed AffinityTerms
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return parsed, nil
+	}
+	var preferred, avoided []v1.WeightedPodAffinityTerm
+	if affinity.PodAffinity != nil {
+		preferred = affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	if affinity.PodAntiAffinity != nil {
+		avoided = affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+
+	var malformed []error
+	addError := func(list string, err error) {
+		if err != nil {
+			malformed = append(malformed, fmt.Errorf("%s: %w", list, err))
+		}
+	}
+	var err error
+	parsed.RequiredAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAffinityTerms(affinity))
+	addError("requiredAffinityTerms", err)
+	parsed.RequiredAntiAffinity, err = fwk.GetAffinityTerms(pod, fwk.GetPodAntiAffinityTerms(affinity))
+	addError("requiredAntiAffinityTerms", err)
+	parsed.PreferredAffinity, err = fwk.GetWeightedAffinityTerms(pod, preferred)
+	addError("preferredAffinityTerms", err)
+	parsed.PreferredAntiAffinity, err = fwk.GetWeightedAffinityTerms(pod, avoided)
+	addError("preferredAntiAffinityTerms", err)
+	return parsed, utilerrors.NewAggregate(malformed)
+}
+
+// HasTerms reports whether there are any terms.
+func (a *AffinityTerms) HasTerms() bool {
+	return len(a.RequiredAffinity)+len(a.RequiredAntiAffinity)+len(a.PreferredAffinity)+len(a.PreferredAntiAffinity) > 0
+}
+
+// Terms yields all terms with their kind; required terms have weight 1.
+func (a *AffinityTerms) Terms() iter.Seq2[TermKind, *fwk.WeightedAffinityTerm] {
+	return func(yield func(TermKind, *fwk.WeightedAffinityTerm) bool) {
+		_ = eachRequired(RequiredAntiAffinity, a.RequiredAntiAffinity, yield) &&
+			eachRequired(RequiredAffinity, a.RequiredAffinity, yield) &&
+			eachPreferred(PreferredAffinity, a.PreferredAffinity, yield) &&
+			eachPreferred(PreferredAntiAffinity, a.PreferredAntiAffinity, yield)
+	}
+}
+
+// eachRequired and eachPreferred report whether to continue.
+func eachRequired(kind TermKind, terms []fwk.AffinityTerm, yield func(TermKind, *fwk.WeightedAffinityTerm) bool) bool {
+	for i := range terms {
+		if !yield(kind, &fwk.WeightedAffinityTerm{AffinityTerm: terms[i], Weight: 1}) {
+			return false
+		}
+	}
+	return true
+}
+
+func eachPreferred(kind TermKind, terms []fwk.WeightedAffinityTerm, yield func(TermKind, *fwk.WeightedAffinityTerm) bool) bool {
+	for i := range terms {
+		if !yield(kind, &terms[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -32,19 +32,25 @@ func PodRequestOptions() resourcehelper.PodResourcesOptions {
 // nil, are the requests of a container that names none.
 func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 	options := PodRequestOptions()
-	options.UseStatusResources = statusAffectsRequests(pod)
+	options.UseStatusResources = StatusAffectsRequests(pod)
 	options.NonMissingContainerRequests = assumed
 	return resourcehelper.PodRequests(pod, options)
 }
 
-// statusAffectsRequests reports whether pod's status can change its requests.
+// StatusAffectsRequests reports whether pod's status can change its requests.
 // If not, as for every pending pod, one walk over the containers is enough
 // instead of three.
-func statusAffectsRequests(pod *v1.Pod) bool {
+func StatusAffectsRequests(pod *v1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || status.AllocatedResources != nil ||
 		resourcehelper.IsPodResizeInfeasible(pod)
+}
+
+// IsRestartableInitContainer reports whether an init container keeps running
+// beside the containers (a sidecar).
+func IsRestartableInitContainer(container *v1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 // podRequests returns the requests of pod, and the cpu in millicores and memory
@@ -104,7 +110,7 @@ func defaultRequests(pod *v1.Pod, requests v1.ResourceList) v1.ResourceList {
 // no status can change the requests, so that no defaults apply. It saves most
 // pods a second walk over their containers.
 func requestsAreComplete(pod *v1.Pod) bool {
-	if statusAffectsRequests(pod) {
+	if StatusAffectsRequests(pod) {
 		return false
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -138,13 +144,13 @@ type RequestSum struct {
 // amounts that ClampRequest changes.
 func SumRequests(pod *v1.Pod) (RequestSum, bool) {
 	var sum RequestSum
-	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || statusAffectsRequests(pod) {
+	if pod.Spec.Overhead != nil || pod.Spec.Resources != nil || StatusAffectsRequests(pod) {
 		return sum, false
 	}
 	var sidecars, most RequestSum
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if IsRestartableInitContainer(c) {
 			if !sidecars.add(c.Resources.Requests) {
 				return sum, false
 			}

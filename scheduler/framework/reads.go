@@ -1,6 +1,6 @@
 package framework
 
-import v1 "k8s.io/api/core/v1"
+import fwk "k8s.io/kube-scheduler/framework"
 
 // Facets is a set of properties of nodes and of the cluster on which a result
 // of Filter or Score may depend.
@@ -121,15 +121,10 @@ type ReadsDeclarer interface {
 	Reads() Reads
 }
 
-// LabelSelecting is a ReadsDeclarer that matches pods' labels with selectors
-// which are neither in the pod nor in terms of other pods.
-type LabelSelecting interface {
-	// SelectedLabels adds the label keys that these selectors name now.
-	SelectedLabels(keys *LabelKeys)
-}
-
-// PodKeyer is a ReadsDeclarer that derives something from a pod which no
-// PodFacets cover, and appends it to the key of the pod class.
-type PodKeyer interface {
-	AppendPodKey(key []byte, pod *v1.Pod) []byte
+// ReadsOf returns the declared Reads of a plugin, zero for an opaque one.
+func ReadsOf(plugin fwk.Plugin) Reads {
+	if reader, ok := plugin.(ReadsDeclarer); ok {
+		return reader.Reads()
+	}
+	return Reads{}
 }

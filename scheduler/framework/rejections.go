@@ -154,7 +154,7 @@ func (f *Framework) CountPermanentRejections(state fwk.CycleState, pod *v1.Pod, 
 	if len(f.permanentRejecters) == 0 {
 		return 0
 	}
-	first := slices.IndexFunc(f.filter, func(plugin countedFilter) bool { return plugin.Name() == refusedBy })
+	first := slices.IndexFunc(f.filter, func(plugin CountedFilter) bool { return plugin.Name() == refusedBy })
 	if first < 0 && IsExtender(refusedBy) {
 		return 0 // extenders run after all plugins
 	}

@@ -33,17 +33,10 @@ func NewResource(list v1.ResourceList) Resource {
 	return r
 }
 
-// GetMilliCPU returns millicores.
-func (r *Resource) GetMilliCPU() int64 { return r.MilliCPU }
-
-// GetMemory returns bytes.
-func (r *Resource) GetMemory() int64 { return r.Memory }
-
-// GetEphemeralStorage returns bytes.
+func (r *Resource) GetMilliCPU() int64         { return r.MilliCPU }
+func (r *Resource) GetMemory() int64           { return r.Memory }
 func (r *Resource) GetEphemeralStorage() int64 { return r.EphemeralStorage }
-
-// GetAllowedPodNumber returns a number of pods.
-func (r *Resource) GetAllowedPodNumber() int { return r.AllowedPodNumber }
+func (r *Resource) GetAllowedPodNumber() int   { return r.AllowedPodNumber }
 
 // GetScalarResources returns the map itself, which the caller must not change;
 // nil if it is empty.

@@ -38,7 +38,7 @@ func (f *Framework) runPreScoreChain(ctx context.Context, state fwk.CycleState, 
 			skipped.Insert(running)
 			continue
 		}
-		f.evaluationCounter(running, "PreScore").Inc()
+		f.EvaluationCounter(running, "PreScore").Inc()
 		if !s.IsSuccess() {
 			return skipped, fwk.AsStatus(fmt.Errorf("running PreScore plugin %q: %w", running, s.AsError()))
 		}
@@ -65,10 +65,10 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 	scores = &Scores{Total: make([]int64, len(nodes))}
 	skipped := state.GetSkipScorePlugins()
 	for _, plugin := range f.score {
-		if skipped.Has(plugin.name) {
+		if skipped.Has(plugin.Plugin) {
 			continue
 		}
-		f.trial.recordCall(plugin.name, "Score")
+		f.trial.recordCall(plugin.Plugin, "Score")
 		raw, s := f.scoreWithPlugin(ctx, plugin, state, pod, nodes)
 		if !s.IsSuccess() {
 			return nil, s
@@ -78,52 +78,52 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 			return nil, s
 		}
 		for i := range weighted {
-			weighted[i].Score *= plugin.weight
+			weighted[i].Score *= plugin.Weight
 			scores.Total[i] += weighted[i].Score
 		}
-		scores.Plugins = append(scores.Plugins, plugin.name)
+		scores.Plugins = append(scores.Plugins, plugin.Plugin)
 		scores.Raw = append(scores.Raw, raw)
 		scores.Weighted = append(scores.Weighted, weighted)
 	}
 	return scores, nil
 }
 
-func (f *Framework) scoreWithPlugin(ctx context.Context, s weightedScore, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
-	defer f.recoverPanic(pod, state, &s.name, "Score", &status)
+func (f *Framework) scoreWithPlugin(ctx context.Context, s WeightedScore, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (list fwk.NodeScoreList, status *fwk.Status) {
+	defer f.recoverPanic(pod, state, &s.Plugin, "Score", &status)
 	list = make(fwk.NodeScoreList, len(nodes))
-	f.evaluationCounter(s.name, "Score").Add(float64(len(nodes)))
+	f.EvaluationCounter(s.Plugin, "Score").Add(float64(len(nodes)))
 	w := callWatchOf(state)
 	for i, node := range nodes {
-		outer := f.beginCall(w, s.name, "Score")
+		outer := f.beginCall(w, s.Plugin, "Score")
 		begin := f.callStart(state)
 		score, st := s.Score(ctx, state, pod, node)
-		f.observePluginDuration(begin, s.name, "Score", st)
-		f.endCall(w, s.name, outer)
+		f.observePluginDuration(begin, s.Plugin, "Score", st)
+		f.endCall(w, s.Plugin, outer)
 		if !st.IsSuccess() {
-			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
+			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.Plugin, st.AsError()))
 		}
 		list[i] = fwk.NodeScore{Name: node.Node().Name, Score: score}
 	}
 	return list, nil
 }
 
-func (f *Framework) normalizeScores(ctx context.Context, s weightedScore, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
-	defer f.recoverPanic(pod, state, &s.name, "NormalizeScore", &status)
+func (f *Framework) normalizeScores(ctx context.Context, s WeightedScore, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
+	defer f.recoverPanic(pod, state, &s.Plugin, "NormalizeScore", &status)
 	if extensions := s.ScoreExtensions(); extensions != nil {
 		w := callWatchOf(state)
-		outer := f.beginCall(w, s.name, "NormalizeScore")
+		outer := f.beginCall(w, s.Plugin, "NormalizeScore")
 		begin := f.callStart(state)
 		st := extensions.NormalizeScore(ctx, state, pod, list)
-		f.observePluginDuration(begin, s.name, "ScoreExtensionNormalize", st)
-		f.endCall(w, s.name, outer)
+		f.observePluginDuration(begin, s.Plugin, "ScoreExtensionNormalize", st)
+		f.endCall(w, s.Plugin, outer)
 		if !st.IsSuccess() {
-			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.name, st.AsError()))
+			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.Plugin, st.AsError()))
 		}
 	}
 	for _, node := range list {
 		if node.Score < fwk.MinScore || node.Score > fwk.MaxScore {
 			return fwk.AsStatus(fmt.Errorf("applying score defaultWeights on Score plugins: plugin %q returns an invalid score %v, it should in the range of [%v, %v] after normalizing",
-				s.name, node.Score, fwk.MinScore, fwk.MaxScore))
+				s.Plugin, node.Score, fwk.MinScore, fwk.MaxScore))
 		}
 	}
 	return nil

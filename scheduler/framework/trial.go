@@ -35,9 +35,9 @@ func (t *Trial) recordCall(plugin, point string) {
 	}
 }
 
-// beginBatchCall starts tracking and timing of a batch call of a plugin, until
-// answered is called.
-func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (done func()) {
+// TrackCall starts tracking and timing of a call of a plugin outside of the
+// chains, until done is called. A panic is not recovered.
+func (f *Framework) TrackCall(state fwk.CycleState, plugin, point string) (done func()) {
 	f.trial.recordCall(plugin, point)
 	w, begin := callWatchOf(state), f.callStart(state)
 	watched := w != nil && f.outOfTree.Has(plugin)

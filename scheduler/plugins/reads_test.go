@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/volumes"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -102,29 +103,29 @@ func (c *fakeHandle) List() ([]fwk.NodeInfo, error)                          { r
 func (c *fakeHandle) SharedCSIManager() fwk.CSIManager                       { return csiManager{c.informers} }
 func (c *fakeHandle) StorageInfos() fwk.StorageInfoLister                    { return c }
 func (c *fakeHandle) IsPVCUsedByPods(string) bool                            { return c.claimsInUse }
-func (c *fakeHandle) Counts() framework.Counts                               { return c }
+func (c *fakeHandle) Counts() counts.Counts                                  { return c }
 
 // randomSums returns random sums by domain that depend on the seed and on the query.
-func (c *fakeHandle) randomSums(query ...any) *framework.DomainSums {
+func (c *fakeHandle) randomSums(query ...any) *counts.DomainSums {
 	hash := fnv.New64()
 	fmt.Fprint(hash, c.countsSeed, query)
 	random := rand.New(rand.NewSource(int64(hash.Sum64())))
-	return framework.NewDomainSums(map[string]int64{"": random.Int63n(4), "a": random.Int63n(4), "b": random.Int63n(4), "c": random.Int63n(4)})
+	return counts.NewDomainSums(map[string]int64{"": random.Int63n(4), "a": random.Int63n(4), "b": random.Int63n(4), "c": random.Int63n(4)})
 }
 
-func (c *fakeHandle) Pods(queries ...framework.PodQuery) []*framework.DomainSums {
-	sums := make([]*framework.DomainSums, len(queries))
+func (c *fakeHandle) Pods(queries ...counts.PodQuery) []*counts.DomainSums {
+	sums := make([]*counts.DomainSums, len(queries))
 	for i, q := range queries {
 		sums[i] = c.randomSums(q.TopologyKey, q.Pods.Selector, q.Pods.Namespaces)
 	}
 	return sums
 }
 
-func (c *fakeHandle) Terms(q framework.TermQuery) *framework.TermSums {
-	return &framework.TermSums{ByTopologyKey: map[string]*framework.DomainSums{"zone": c.randomSums(q.Namespace, q.RequiredAntiAffinity)}}
+func (c *fakeHandle) Terms(q counts.TermQuery) *counts.TermSums {
+	return &counts.TermSums{ByTopologyKey: map[string]*counts.DomainSums{"zone": c.randomSums(q.Namespace, q.RequiredAntiAffinity)}}
 }
 
-func (c *fakeHandle) PodsOnNode(node fwk.NodeInfo, pods *framework.PodSet) int64 {
+func (c *fakeHandle) PodsOnNode(node fwk.NodeInfo, pods *counts.PodSet) int64 {
 	return pods.CountOnNode(node)
 }
 

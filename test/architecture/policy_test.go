@@ -22,17 +22,21 @@ const walls = `
 api/...:                api/...
 scheduler/fault:
 scheduler/framework:    scheduler/fault
+# Plugins import podclass, podclass imports counts, counts imports framework;
+# never back.
+scheduler/framework/counts:   scheduler/framework scheduler/fault
+scheduler/framework/podclass: scheduler/framework scheduler/framework/counts scheduler/fault
 
 # What was decided is written in the users' words.
 scheduler/decision:     api/... scheduler/fault
 
 # Each plugin stands alone: what two share is a value of framework. The
 # registry is the one place that knows them all.
-scheduler/plugins/*:    scheduler/framework scheduler/fault
+scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
 scheduler/plugins:      scheduler/framework scheduler/plugins/*
 
 # What is where, and who waits.
-scheduler/cache:        scheduler/framework scheduler/fault
+scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
 scheduler/queue:        scheduler/framework scheduler/decision scheduler/fault
 scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
 scheduler/extender:     scheduler/framework scheduler/fault
@@ -46,7 +50,7 @@ scheduler/scopedinformers:        scheduler/framework scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox scheduler/fault
 
 # One attempt, and what follows from it.
-scheduler/cycle:        scheduler/framework scheduler/cache scheduler/decision scheduler/extender scheduler/fault
+scheduler/cycle:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes scheduler/fault
@@ -113,7 +117,7 @@ scheduler/compile scheduler/upstreamconfig scheduler/cache scheduler/queue sched
 scheduler/sandbox/... never os/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
 
 # The scheduler can be read, and imported, without the operator's library.
-scheduler/framework scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
+scheduler/framework/... scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
 
 # What is shipped plays no API server.
 . operator api/... scheduler/... controllers/... cmd/... never k8s.io/client-go/kubernetes/fake/... sigs.k8s.io/controller-runtime/pkg/client/fake/...

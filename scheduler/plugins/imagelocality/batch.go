@@ -7,12 +7,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
-var _ framework.BatchScorePlugin = (*Plugin)(nil)
+var _ podclass.BatchScorePlugin = (*Plugin)(nil)
 
 // BatchScore returns the batch form of Score for pods of the same class as pod.
-func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
 	return &batchScore{plugin: p, state: state, pod: pod, columns: columns}, true
 }
 
@@ -21,13 +23,13 @@ type batchScore struct {
 	plugin  *Plugin
 	state   fwk.CycleState
 	pod     *v1.Pod
-	columns *framework.Columns
+	columns *counts.Columns
 	// anyScored is true once a node had one of the pod's images: then scores change
 	// with the number of nodes.
 	anyScored bool
 }
 
-func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *batchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	for i, slot := range slots {
 		scores[i] = 0
 		if f.columns.Rows[slot].Images == 0 {
@@ -35,12 +37,12 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 		}
 		score, status := f.plugin.Score(context.Background(), f.state, f.pod, f.columns.Nodes[slot])
 		if !status.IsSuccess() {
-			return framework.ScoreFailed
+			return podclass.ScoreFailed
 		}
 		scores[i] = score
 		f.anyScored = f.anyScored || f.hasAnyImage(f.columns.Nodes[slot])
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 // hasAnyImage reports whether the node has one of the pod's images.

@@ -4,16 +4,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
-var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+var _ podclass.BatchFilterPlugin = (*Plugin)(nil)
 
 // BatchFilter returns the batch form of Filter for pods of the same class as pod. It
 // reads the counts that PreFilter created, which change with the snapshot.
-func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
+func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *counts.Columns) (podclass.BatchFilter, bool) {
 	r, err := getPreFilterState(state)
-	if _, incremental := p.counts.(framework.IncrementalCounts); err != nil || !incremental {
+	if _, incremental := p.counts.(counts.Incremental); err != nil || !incremental {
 		return nil, false
 	}
 	return &batchFilter{preFilterState: r}, true
@@ -37,7 +38,7 @@ type domainCounts struct {
 }
 
 // at returns the domain of the node in slot, and its count.
-func (b *domainCounts) at(slot framework.Slot) (domain int32, count int64) {
+func (b *domainCounts) at(slot counts.Slot) (domain int32, count int64) {
 	domain = b.domainBySlot[slot]
 	if int(domain) < len(b.countByDomain) {
 		count = b.countByDomain[domain]
@@ -47,7 +48,7 @@ func (b *domainCounts) at(slot framework.Slot) (domain int32, count int64) {
 
 // The reasons for rejecting a node.
 const (
-	failedAffinity framework.RejectionCode = 1 + iota
+	failedAffinity podclass.RejectionCode = 1 + iota
 	failedAntiAffinity
 	failedExistingAntiAffinity
 )
@@ -80,7 +81,7 @@ func (f *batchFilter) Begin() (skip, ok bool) {
 
 // appendDomainCounts appends the terms of sum, multiplied by factor. It returns false
 // if ok is false or some count is no longer maintained.
-func appendDomainCounts(list []domainCounts, sum *framework.DomainSums, factor int64, ok bool) ([]domainCounts, bool) {
+func appendDomainCounts(list []domainCounts, sum *counts.DomainSums, factor int64, ok bool) ([]domainCounts, bool) {
 	for _, part := range sum.Terms() {
 		ok = ok && part.Current()
 		list = append(list, domainCounts{part.Domains.BySlot(), part.Values(), factor * part.Factor})
@@ -89,7 +90,7 @@ func appendDomainCounts(list []domainCounts, sum *framework.DomainSums, factor i
 }
 
 // Filter writes the verdict of each slot to codes.
-func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+func (f *batchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
 	for i, slot := range slots {
 		codes[i] = f.evaluate(slot)
 	}
@@ -97,11 +98,11 @@ func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.Rejection
 
 // evaluate returns the verdict about one node, in the order of the reference
 // implementation.
-func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
+func (f *batchFilter) evaluate(slot counts.Slot) podclass.RejectionCode {
 	allSatisfied := true
 	for i := range f.affinity {
 		domain, count := f.affinity[i].at(slot)
-		if domain == framework.NoDomain {
+		if domain == counts.NoDomain {
 			return failedAffinity
 		}
 		allSatisfied = allSatisfied && count > 0
@@ -110,19 +111,19 @@ func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
 		return failedAffinity
 	}
 	for i := range f.antiAffinity {
-		if domain, count := f.antiAffinity[i].at(slot); domain != framework.NoDomain && count > 0 {
+		if domain, count := f.antiAffinity[i].at(slot); domain != counts.NoDomain && count > 0 {
 			return failedAntiAffinity
 		}
 	}
 	for i := range f.existingAntiAffinity {
-		if domain, count := f.existingAntiAffinity[i].at(slot); domain != framework.NoDomain && count > 0 {
+		if domain, count := f.existingAntiAffinity[i].at(slot); domain != counts.NoDomain && count > 0 {
 			return failedExistingAntiAffinity
 		}
 	}
-	return framework.NotRejected
+	return podclass.NotRejected
 }
 
-func (*batchFilter) Status(code framework.RejectionCode) *fwk.Status {
+func (*batchFilter) Status(code podclass.RejectionCode) *fwk.Status {
 	switch code {
 	case failedAffinity:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonAffinity).WithPlugin(Name)

@@ -6,21 +6,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 var (
-	_ framework.BatchScorePlugin      = (*Plugin)(nil)
-	_ framework.IncrementalBatchScore = (*batchScore)(nil)
+	_ podclass.BatchScorePlugin      = (*Plugin)(nil)
+	_ podclass.IncrementalBatchScore = (*batchScore)(nil)
 )
 
 // BatchScore returns the batch form of Score for pods of the same class as pod.
-func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchScore, bool) {
+func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, _ *counts.Columns) (podclass.BatchScore, bool) {
 	if p.ignorePreferredTermsOfExistingPods && !hasPreferredTerms(pod) {
 		return nil, true
 	}
 	own, err := p.preferredTerms(pod)
-	if _, incremental := p.counts.(framework.IncrementalCounts); err != nil || !incremental {
+	if _, incremental := p.counts.(counts.Incremental); err != nil || !incremental {
 		return nil, false
 	}
 	return &batchScore{preScoreState: preScoreState{own: own, existingPods: p.termsOfExistingPods(pod)}}, true
@@ -46,9 +47,9 @@ func (f *batchScore) Current() bool {
 
 // Score adds up the weighted counts of each node's domains. It returns NotScored when
 // there are no preferred terms.
-func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *batchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	if !f.existingPods.Update() {
-		return framework.ScoreFailed
+		return podclass.ScoreFailed
 	}
 	ok := true
 	f.counts = f.counts[:0]
@@ -62,9 +63,9 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	}
 	switch {
 	case !ok:
-		return framework.ScoreFailed
+		return podclass.ScoreFailed
 	case !f.hasAnyTerm():
-		return framework.ScoreSkipped
+		return podclass.ScoreSkipped
 	}
 	clear(scores[:len(slots)])
 	for p := range f.counts {
@@ -74,7 +75,7 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 			scores[i] += part.weight * count
 		}
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 // Normalize is the batch form of NormalizeScore.

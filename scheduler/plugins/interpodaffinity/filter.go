@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // preFilterState holds the required terms of the pod and of the placed pods, with the
@@ -16,18 +17,18 @@ type preFilterState struct {
 	// affinityPods are the pods that satisfy the pod's required affinity; nil when it
 	// has none. selfMatch is true when the pod is one of them. affinityCounts are their
 	// numbers by domain, one entry for each topology key in affinityKeys.
-	affinityPods   *framework.PodSet
+	affinityPods   *counts.PodSet
 	selfMatch      bool
 	affinityKeys   []string
-	affinityCounts []*framework.DomainSums
+	affinityCounts []*counts.DomainSums
 	// antiAffinityTerms are the pod's required anti-affinity terms; antiAffinityCounts
 	// are the numbers by domain of the pods that they select, in the same order.
 	antiAffinityTerms  []term
-	antiAffinityCounts []*framework.DomainSums
+	antiAffinityCounts []*counts.DomainSums
 	// existingAntiAffinityCounts counts by domain the required anti-affinity terms of
 	// placed pods that select the pod. existingAntiAffinityQuery defines those terms.
-	existingAntiAffinityCounts *framework.TermSums
-	existingAntiAffinityQuery  framework.TermQuery
+	existingAntiAffinityCounts *counts.TermSums
+	existingAntiAffinityQuery  counts.TermQuery
 }
 
 // Clone returns a copy whose counts AddPod and RemovePod can change.
@@ -38,8 +39,8 @@ func (r *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
-func cloneAll(sums []*framework.DomainSums) []*framework.DomainSums {
-	clones := make([]*framework.DomainSums, len(sums))
+func cloneAll(sums []*counts.DomainSums) []*counts.DomainSums {
+	clones := make([]*counts.DomainSums, len(sums))
 	for i, sum := range sums {
 		clones[i] = sum.Clone()
 	}
@@ -64,7 +65,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	r := &preFilterState{
 		affinityPods: podsMatchingAll(affinity), affinityKeys: topologyKeys(affinity), antiAffinityTerms: antiAffinity,
-		existingAntiAffinityQuery: framework.TermQuery{Pod: pod, Namespace: p.namespaceLabels(pod.Namespace), RequiredAntiAffinity: 1},
+		existingAntiAffinityQuery: counts.TermQuery{Pod: pod, Namespace: p.namespaceLabels(pod.Namespace), RequiredAntiAffinity: 1},
 	}
 	r.existingAntiAffinityCounts = p.counts.Terms(r.existingAntiAffinityQuery)
 	// BatchFilter reads the state even if Filter is skipped now.
@@ -79,12 +80,12 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // countPodsOfTerms counts the pods that the pod's own required terms select.
 func (p *Plugin) countPodsOfTerms(r *preFilterState) {
-	var queries []framework.PodQuery
+	var queries []counts.PodQuery
 	for _, key := range r.affinityKeys {
-		queries = append(queries, framework.PodQuery{TopologyKey: key, Pods: r.affinityPods})
+		queries = append(queries, counts.PodQuery{TopologyKey: key, Pods: r.affinityPods})
 	}
 	for _, t := range r.antiAffinityTerms {
-		queries = append(queries, framework.PodQuery{TopologyKey: t.topologyKey, Pods: t.pods})
+		queries = append(queries, counts.PodQuery{TopologyKey: t.topologyKey, Pods: t.pods})
 	}
 	if len(queries) == 0 {
 		return
@@ -114,7 +115,7 @@ func updateWithPod(state fwk.CycleState, other fwk.PodInfo, node *v1.Node, by in
 	if node == nil {
 		return nil
 	}
-	add := func(sum *framework.DomainSums, key string) {
+	add := func(sum *counts.DomainSums, key string) {
 		if domain, ok := node.Labels[key]; ok {
 			sum.Add(domain, by)
 		}

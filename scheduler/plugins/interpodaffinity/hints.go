@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // EventsToRegister registers pods that are added, deleted or relabeled and nodes whose
@@ -106,7 +107,7 @@ func (p *Plugin) hintForRemovedAntiAffinity(pod, deleted *v1.Pod) (fwk.QueueingH
 	return fwk.QueueSkip, nil
 }
 
-func contains(set *framework.PodSet, pod *v1.Pod) bool {
+func contains(set *counts.PodSet, pod *v1.Pod) bool {
 	return set != nil && pod != nil && set.Has(pod)
 }
 

@@ -21,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 
 // Plugin evaluates the affinity terms of the incoming pod and of the placed pods.
 type Plugin struct {
-	counts     framework.Counts
+	counts     counts.Counts
 	namespaces corelisters.NamespaceLister
 	// hardPodAffinityWeight is what a required affinity term of a placed pod adds to
 	// the score of the nodes near it; 0 disables this.
@@ -68,7 +69,7 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	if errs := Validate(typed, nil); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	counts, err := framework.CountsOf(handle)
+	counts, err := counts.Of(handle)
 	if err != nil {
 		return nil, err
 	}

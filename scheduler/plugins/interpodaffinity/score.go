@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // preScoreState holds the preferred terms of the pod and of the placed pods.
@@ -16,7 +17,7 @@ type preScoreState struct {
 	// own are the pod's preferred terms. existingPods holds the weights by domain of
 	// the terms of placed pods that select the pod.
 	own          []weightedTerm
-	existingPods *framework.TermSums
+	existingPods *counts.TermSums
 }
 
 // weightedTerm is a preferred term of the pod, with the counts by domain of the pods
@@ -24,7 +25,7 @@ type preScoreState struct {
 type weightedTerm struct {
 	topologyKey string
 	weight      int64
-	counts      *framework.DomainSums
+	counts      *counts.DomainSums
 }
 
 // Clone returns the value itself, which never changes.
@@ -50,8 +51,8 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 
 // termsOfExistingPods returns the weights of the terms of placed pods that select the
 // pod.
-func (p *Plugin) termsOfExistingPods(pod *v1.Pod) *framework.TermSums {
-	return p.counts.Terms(framework.TermQuery{
+func (p *Plugin) termsOfExistingPods(pod *v1.Pod) *counts.TermSums {
+	return p.counts.Terms(counts.TermQuery{
 		Pod: pod, Namespace: p.namespaceLabels(pod.Namespace),
 		RequiredAffinity: p.hardPodAffinityWeight, PreferredAffinity: 1, PreferredAntiAffinity: -1,
 	})
@@ -75,7 +76,7 @@ func (p *Plugin) preferredTerms(pod *v1.Pod) ([]weightedTerm, error) {
 		return nil, fmt.Errorf("parsing pod: %w", err)
 	}
 	var own []weightedTerm
-	var queries []framework.PodQuery
+	var queries []counts.PodQuery
 	for _, list := range []struct {
 		terms []fwk.WeightedAffinityTerm
 		sign  int64
@@ -87,7 +88,7 @@ func (p *Plugin) preferredTerms(pod *v1.Pod) ([]weightedTerm, error) {
 				return nil, err
 			}
 			own = append(own, weightedTerm{topologyKey: t.TopologyKey, weight: list.sign * int64(t.Weight)})
-			queries = append(queries, framework.PodQuery{TopologyKey: t.TopologyKey, Pods: pods})
+			queries = append(queries, counts.PodQuery{TopologyKey: t.TopologyKey, Pods: pods})
 		}
 	}
 	if len(queries) == 0 {

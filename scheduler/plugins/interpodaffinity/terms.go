@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // term is an affinity term of the incoming pod with its namespaces resolved.
 type term struct {
 	topologyKey string
-	pods        *framework.PodSet
+	pods        *counts.PodSet
 }
 
 // resolveNamespaces looks up the namespaces that the terms of the incoming pod select
@@ -31,8 +31,8 @@ func (p *Plugin) resolveNamespaces(terms []fwk.AffinityTerm) ([]term, error) {
 
 // podSetOf returns the pods that t selects, terminating pods included: these are still
 // on their nodes.
-func (p *Plugin) podSetOf(t *fwk.AffinityTerm) (*framework.PodSet, error) {
-	set := &framework.PodSet{Namespaces: t.Namespaces, Selector: t.Selector, Terminating: true}
+func (p *Plugin) podSetOf(t *fwk.AffinityTerm) (*counts.PodSet, error) {
+	set := &counts.PodSet{Namespaces: t.Namespaces, Selector: t.Selector, Terminating: true}
 	if t.NamespaceSelector.Empty() {
 		set.Namespaces = nil
 		return set, nil
@@ -61,11 +61,11 @@ func (p *Plugin) namespaceLabels(namespace string) labels.Set {
 
 // podsMatchingAll returns the pods that match all terms: a single pod must satisfy all
 // terms of a required affinity. It is nil without terms.
-func podsMatchingAll(terms []term) *framework.PodSet {
+func podsMatchingAll(terms []term) *counts.PodSet {
 	if len(terms) == 0 {
 		return nil
 	}
-	others := make([]*framework.PodSet, 0, len(terms)-1)
+	others := make([]*counts.PodSet, 0, len(terms)-1)
 	for _, t := range terms[1:] {
 		others = append(others, t.pods)
 	}

@@ -8,6 +8,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 // preScoreState is the pod's parsed preferred terms; terms is nil when it has none.
@@ -86,10 +88,10 @@ func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, sc
 	return nil
 }
 
-var _ framework.BatchScorePlugin = (*Plugin)(nil)
+var _ podclass.BatchScorePlugin = (*Plugin)(nil)
 
 // BatchScore returns the batch form of Score for pods of the same class as pod.
-func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
 	terms, err := preScoreTerms(state, pod)
 	if err != nil {
 		return nil, false
@@ -101,15 +103,15 @@ func (p *Plugin) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framewor
 type batchScore struct {
 	plugin  *Plugin
 	terms   *nodeaffinity.PreferredSchedulingTerms
-	columns *framework.Columns
+	columns *counts.Columns
 }
 
 // Score writes the sum of each slot to scores.
-func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *batchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	for i, slot := range slots {
 		scores[i] = f.plugin.sumWeights(f.terms, f.columns.Nodes[slot].Node())
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 // Normalize is the batch form of NormalizeScore.

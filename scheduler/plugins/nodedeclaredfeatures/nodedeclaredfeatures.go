@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 const (
@@ -39,7 +40,7 @@ var (
 	_ fwk.SignPlugin              = (*Plugin)(nil)
 	_ framework.ReadsDeclarer     = (*Plugin)(nil)
 	_ framework.PermanentRejecter = (*Plugin)(nil)
-	_ framework.PodKeyer          = (*Plugin)(nil)
+	_ podclass.PodKeyer           = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments.

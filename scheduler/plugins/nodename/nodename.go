@@ -10,6 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 const (
@@ -80,10 +82,10 @@ func (p *Plugin) RejectsPermanently(state fwk.CycleState, pod *v1.Pod, node fwk.
 	return !p.Filter(context.Background(), state, pod, node).IsSuccess()
 }
 
-var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+var _ podclass.BatchFilterPlugin = (*Plugin)(nil)
 
 // BatchFilter skips Filter for pods that name no node. For other pods it returns ok
 // false.
-func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, _ *counts.Columns) (podclass.BatchFilter, bool) {
 	return nil, pod.Spec.NodeName == ""
 }

@@ -13,6 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 const (
@@ -176,11 +178,11 @@ func balanceOfDeviation(deviation float64) int64 {
 	return int64((1 - deviation) * float64(fwk.MaxScore))
 }
 
-var _ framework.BatchScorePlugin = (*Balanced)(nil)
+var _ podclass.BatchScorePlugin = (*Balanced)(nil)
 
 // BatchScore returns the batch form of Score for pods of the same class as pod. It
 // returns ok false if the columns do not hold all scored resources.
-func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
 	if !b.resources.allInColumns() {
 		return nil, false
 	}
@@ -193,13 +195,13 @@ func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framew
 
 // balancedBatchScore is the batch form of Balanced.Score.
 type balancedBatchScore struct {
-	columns   *framework.Columns
+	columns   *counts.Columns
 	resources scoredResources
 	requests  scoredRequests
 }
 
 // Score writes the score of each slot to scores.
-func (b *balancedBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (b *balancedBatchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&b.columns.Rows[slot], &b.resources); same && i > 0 {
@@ -208,7 +210,7 @@ func (b *balancedBatchScore) Score(slots []framework.Slot, scores []int64) frame
 			scores[i] = b.scoreNode(&node)
 		}
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 func (b *balancedBatchScore) scoreNode(node *nodeResources) int64 {

@@ -3,7 +3,7 @@ package noderesources
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // column identifies the column of a resource. It is looked up once, not for each node.
@@ -38,7 +38,7 @@ func columnOf(name v1.ResourceName, nonZeroRequests bool) column {
 }
 
 // amounts returns the allocatable and the requested amount in a row.
-func (c column) amounts(row *framework.Row) (allocatable, requested int64) {
+func (c column) amounts(row *counts.Row) (allocatable, requested int64) {
 	switch c {
 	case columnCPU:
 		return row.AllocatableCPU, row.RequestedCPU
@@ -61,7 +61,7 @@ type nodeResources [maxInlineResources]struct{ allocatable, requested int64 }
 // read copies the amounts from a row. It reports whether they are the same as before.
 // Many nodes have the same amounts as the node before them, for example because both
 // are empty, and need not be scored again.
-func (h *nodeResources) read(row *framework.Row, resources *scoredResources) (same bool) {
+func (h *nodeResources) read(row *counts.Row, resources *scoredResources) (same bool) {
 	if resources.cpuAndMemoryOnly {
 		return h.readCPUAndMemory(row, resources.nonZeroRequests)
 	}
@@ -77,7 +77,7 @@ func (h *nodeResources) read(row *framework.Row, resources *scoredResources) (sa
 
 // readCPUAndMemory is read for cpuAndMemoryOnly, without looking up the column of each
 // resource.
-func (h *nodeResources) readCPUAndMemory(row *framework.Row, nonZeroRequests bool) (same bool) {
+func (h *nodeResources) readCPUAndMemory(row *counts.Row, nonZeroRequests bool) (same bool) {
 	cpu, memory := row.RequestedCPU, row.RequestedMemory
 	if nonZeroRequests {
 		cpu, memory = row.NonZeroCPU, row.NonZeroMemory

@@ -4,17 +4,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 var (
-	_ framework.BatchFilterPlugin = (*Fit)(nil)
-	_ framework.BatchScorePlugin  = (*Fit)(nil)
+	_ podclass.BatchFilterPlugin = (*Fit)(nil)
+	_ podclass.BatchScorePlugin  = (*Fit)(nil)
 )
 
 // BatchFilter returns the batch form of Filter for pods of the same class as pod. It
 // returns ok false if the pod requests a resource that the columns do not hold.
-func (*Fit) BatchFilter(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+func (*Fit) BatchFilter(state fwk.CycleState, _ *v1.Pod, columns *counts.Columns) (podclass.BatchFilter, bool) {
 	data, err := state.Read(fitPreFilterStateKey)
 	request, ok := data.(*podRequest)
 	if err != nil || !ok || len(request.scalars) > 0 {
@@ -25,14 +26,14 @@ func (*Fit) BatchFilter(state fwk.CycleState, _ *v1.Pod, columns *framework.Colu
 
 // fitBatchFilter is the batch form of Fit.Filter.
 type fitBatchFilter struct {
-	columns *framework.Columns
+	columns *counts.Columns
 	request podRequest
 }
 
 // The reasons for rejecting a node, as bits of a RejectionCode. The order of the bits
 // is that of reasonsByBit.
 const (
-	insufficientPods framework.RejectionCode = 1 << iota
+	insufficientPods podclass.RejectionCode = 1 << iota
 	insufficientCPU
 	insufficientMemory
 	insufficientEphemeralStorage
@@ -43,10 +44,10 @@ const (
 var reasonsByBit = []string{reasonPods, reasonCPU, reasonMemory, reasonEphemeralStorage}
 
 // Filter writes the verdict of each slot to codes.
-func (f *fitBatchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+func (f *fitBatchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
 	for i, slot := range slots {
 		row := &f.columns.Rows[slot]
-		r := framework.NotRejected
+		r := podclass.NotRejected
 		if row.Pods >= row.AllowedPods {
 			r = insufficientPods
 		}
@@ -63,14 +64,14 @@ func (f *fitBatchFilter) Filter(slots []framework.Slot, codes []framework.Reject
 	}
 }
 
-func withExceedsAllocatable(code framework.RejectionCode, amount, allocatable int64) framework.RejectionCode {
+func withExceedsAllocatable(code podclass.RejectionCode, amount, allocatable int64) podclass.RejectionCode {
 	if amount > allocatable {
 		code |= exceedsAllocatable
 	}
 	return code
 }
 
-func (*fitBatchFilter) Status(code framework.RejectionCode) *fwk.Status {
+func (*fitBatchFilter) Status(code podclass.RejectionCode) *fwk.Status {
 	var l insufficiency
 	for i, reason := range reasonsByBit {
 		if code&(1<<i) != 0 {
@@ -83,7 +84,7 @@ func (*fitBatchFilter) Status(code framework.RejectionCode) *fwk.Status {
 
 // BatchScore returns the batch form of Score for pods of the same class as pod. It
 // returns ok false if the columns do not hold all scored resources.
-func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
 	if !f.strategy.resources.allInColumns() {
 		return nil, false
 	}
@@ -93,13 +94,13 @@ func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *framework.C
 
 // fitBatchScore is the batch form of Fit.Score.
 type fitBatchScore struct {
-	columns  *framework.Columns
+	columns  *counts.Columns
 	strategy *strategy
 	requests scoredRequests
 }
 
 // Score writes the score of each slot to scores.
-func (f *fitBatchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *fitBatchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&f.columns.Rows[slot], &f.strategy.resources); same && i > 0 {
@@ -108,7 +109,7 @@ func (f *fitBatchScore) Score(slots []framework.Slot, scores []int64) framework.
 			scores[i] = f.scoreNode(&node)
 		}
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 func (f *fitBatchScore) scoreNode(node *nodeResources) int64 {

@@ -11,6 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 const (
@@ -107,11 +109,11 @@ func toleratesUnschedulableTaint(pod *v1.Pod) bool {
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 }
 
-var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+var _ podclass.BatchFilterPlugin = (*Plugin)(nil)
 
 // BatchFilter returns the batch form of Filter for pods of the same class as pod. It
 // skips Filter for pods that tolerate cordoned nodes.
-func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchFilter, bool) {
 	if toleratesUnschedulableTaint(pod) {
 		return nil, true
 	}
@@ -119,23 +121,23 @@ func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Col
 }
 
 // batchFilter is the batch form of Filter.
-type batchFilter struct{ columns *framework.Columns }
+type batchFilter struct{ columns *counts.Columns }
 
-const cordoned framework.RejectionCode = 1
+const cordoned podclass.RejectionCode = 1
 
 // Idle reports that no node is cordoned.
 func (f batchFilter) Idle() bool { return !f.columns.HasCordonedNodes() }
 
 // Filter writes the verdict of each slot to codes.
-func (f batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+func (f batchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
 	for i, slot := range slots {
-		codes[i] = framework.NotRejected
+		codes[i] = podclass.NotRejected
 		if f.columns.Rows[slot].Cordoned {
 			codes[i] = cordoned
 		}
 	}
 }
 
-func (batchFilter) Status(framework.RejectionCode) *fwk.Status {
+func (batchFilter) Status(podclass.RejectionCode) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUnschedulable).WithPlugin(Name)
 }

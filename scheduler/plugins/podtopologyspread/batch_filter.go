@@ -4,19 +4,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
-var _ framework.BatchFilterPlugin = (*Plugin)(nil)
+var _ podclass.BatchFilterPlugin = (*Plugin)(nil)
 
 // BatchFilter returns the batch form of Filter for pods of the same class as pod. It
 // reads the counts that PreFilter created, which change with the snapshot.
-func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *framework.Columns) (framework.BatchFilter, bool) {
+func (p *Plugin) BatchFilter(state fwk.CycleState, _ *v1.Pod, _ *counts.Columns) (podclass.BatchFilter, bool) {
 	if state.GetSkipFilterPlugins().Has(Name) {
 		return nil, true // pods of this class have no hard constraints
 	}
 	h, err := getPreFilterState(state)
-	if _, incremental := p.counts.(framework.IncrementalCounts); err != nil || !incremental {
+	if _, incremental := p.counts.(counts.Incremental); err != nil || !incremental {
 		return nil, false
 	}
 	return &batchFilter{preFilterState: h, limits: make([]domainLimit, len(h.constraints))}, true
@@ -39,7 +40,7 @@ type domainLimit struct {
 
 // The reasons for rejecting a node.
 const (
-	missingLabel framework.RejectionCode = 1 + iota
+	missingLabel podclass.RejectionCode = 1 + iota
 	exceedsMaxSkew
 )
 
@@ -60,7 +61,7 @@ func (f *batchFilter) Begin() (skip, ok bool) {
 }
 
 // Filter writes the verdict of each slot to codes.
-func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+func (f *batchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
 	for i, slot := range slots {
 		codes[i] = f.evaluate(slot)
 	}
@@ -68,11 +69,11 @@ func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.Rejection
 
 // evaluate returns the verdict about one node, in the order of the reference
 // implementation.
-func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
+func (f *batchFilter) evaluate(slot counts.Slot) podclass.RejectionCode {
 	for i := range f.limits {
 		l := &f.limits[i]
 		domain, count := l.domainBySlot[slot], int64(0)
-		if domain == framework.NoDomain {
+		if domain == counts.NoDomain {
 			return missingLabel
 		}
 		if int(domain) < len(l.countByDomain) {
@@ -82,10 +83,10 @@ func (f *batchFilter) evaluate(slot framework.Slot) framework.RejectionCode {
 			return exceedsMaxSkew
 		}
 	}
-	return framework.NotRejected
+	return podclass.NotRejected
 }
 
-func (*batchFilter) Status(code framework.RejectionCode) *fwk.Status {
+func (*batchFilter) Status(code podclass.RejectionCode) *fwk.Status {
 	if code == missingLabel {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonLabel).WithPlugin(Name)
 	}

@@ -6,20 +6,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 var (
-	_ framework.BatchScorePlugin      = (*Plugin)(nil)
-	_ framework.IncrementalBatchScore = (*batchScore)(nil)
+	_ podclass.BatchScorePlugin      = (*Plugin)(nil)
+	_ podclass.IncrementalBatchScore = (*batchScore)(nil)
 )
 
 // BatchScore returns the batch form of Score for pods of the same class as pod.
-func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
-	counts, incremental := p.counts.(framework.IncrementalCounts)
+func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
+	incremental, ok := p.counts.(counts.Incremental)
 	constraints, err := p.constraintsOf(pod, v1.ScheduleAnyway)
 	switch {
-	case !incremental || err != nil:
+	case !ok || err != nil:
 		return nil, false
 	case len(constraints) == 0:
 		return nil, true
@@ -33,10 +34,10 @@ func (p *Plugin) BatchScore(_ fwk.CycleState, pod *v1.Pod, columns *framework.Co
 			return nil, false
 		}
 		if c.topologyKey == v1.LabelHostname {
-			soft.nodeCounts = counts.ByNode(c.podSet(pod))
+			soft.nodeCounts = incremental.ByNode(c.podSet(pod))
 		} else {
-			query := framework.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: scopes[i], IncludeUnlabelled: required == nil}
-			parts := counts.Pods(query)[0].Terms()
+			query := counts.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: scopes[i], IncludeUnlabelled: required == nil}
+			parts := incremental.Pods(query)[0].Terms()
 			if len(parts) != 1 {
 				return nil, false
 			}
@@ -65,11 +66,11 @@ type batchScore struct {
 // softConstraint is a soft constraint with its counts.
 type softConstraint struct {
 	// nodeDomains are the domains of the nodes that have the label.
-	nodeDomains *framework.Domains
+	nodeDomains *counts.Domains
 	// domainCounts are counts by domain. For kubernetes.io/hostname, where each node is
 	// a domain, nodeCounts are used instead: counts by slot.
-	domainCounts *framework.DomainValues
-	nodeCounts   *framework.NodeCounts
+	domainCounts *counts.DomainValues
+	nodeCounts   *counts.NodeCounts
 	maxSkew      int64
 	weight       float64
 	lastSeen     []uint32 // by domain: the call in which it was seen last
@@ -78,9 +79,9 @@ type softConstraint struct {
 
 // Score weights each constraint by the number of domains among the slots, and then
 // scores each slot by the counts of its domains.
-func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *batchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	if !f.Current() {
-		return framework.ScoreFailed
+		return podclass.ScoreFailed
 	}
 	scored := f.markIgnored(slots)
 	for i := range f.constraints {
@@ -88,21 +89,21 @@ func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.Sco
 	}
 	if f.noneIgnored && f.table != nil {
 		f.table.fill(f, slots, scores)
-		return framework.Scored
+		return podclass.Scored
 	}
 	for i, slot := range slots {
 		if scores[i] = 0; f.noneIgnored || !f.ignored[i] {
 			scores[i] = f.scoreNode(slot)
 		}
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 // scoreNode returns the score of one node.
-func (f *batchScore) scoreNode(slot framework.Slot) int64 {
+func (f *batchScore) scoreNode(slot counts.Slot) int64 {
 	var score float64
 	for r := range f.constraints {
-		if soft := &f.constraints[r]; soft.nodeDomains.BySlot()[slot] != framework.NoDomain {
+		if soft := &f.constraints[r]; soft.nodeDomains.BySlot()[slot] != counts.NoDomain {
 			score += scoreForCount(soft.count(slot), int32(soft.maxSkew), soft.weight)
 		}
 	}
@@ -110,7 +111,7 @@ func (f *batchScore) scoreNode(slot framework.Slot) int64 {
 }
 
 // markIgnored marks the nodes that lack a label, and returns the number of the others.
-func (f *batchScore) markIgnored(slots []framework.Slot) int {
+func (f *batchScore) markIgnored(slots []counts.Slot) int {
 	f.noneIgnored = true
 	if !f.requireAllLabels {
 		return len(slots)
@@ -119,7 +120,7 @@ func (f *batchScore) markIgnored(slots []framework.Slot) int {
 	numIgnored := 0
 	for i, slot := range slots {
 		for r := range f.constraints {
-			if f.constraints[r].nodeDomains.BySlot()[slot] == framework.NoDomain {
+			if f.constraints[r].nodeDomains.BySlot()[slot] == counts.NoDomain {
 				f.ignored[i], f.noneIgnored = true, false
 				numIgnored++
 				break
@@ -151,7 +152,7 @@ func (r *softConstraint) isCurrent() bool {
 }
 
 // setWeight sets the weight by the number of domains that the nodes are in.
-func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored int) {
+func (r *softConstraint) setWeight(slots []counts.Slot, f *batchScore, scored int) {
 	if r.nodeCounts != nil {
 		r.weight = topologyNormalizingWeight(scored)
 		return
@@ -173,7 +174,7 @@ func (r *softConstraint) setWeight(slots []framework.Slot, f *batchScore, scored
 }
 
 // count returns the number of pods in the domain of the node in slot.
-func (r *softConstraint) count(slot framework.Slot) int64 {
+func (r *softConstraint) count(slot counts.Slot) int64 {
 	if r.nodeCounts != nil {
 		if int(slot) < len(r.nodeCounts.BySlot) {
 			return int64(r.nodeCounts.BySlot[slot])

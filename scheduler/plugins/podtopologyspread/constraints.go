@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // constraint is a spread constraint of one pod with its selector parsed.
@@ -93,8 +93,8 @@ func mergeMatchLabelKeys(selector labels.Selector, pod labels.Set, keys []string
 
 // podSet returns the pods that the constraint counts for pod. An empty selector counts
 // none, although it matches the pod itself; upstream does the same.
-func (c *constraint) podSet(pod *v1.Pod) *framework.PodSet {
-	set := &framework.PodSet{Namespaces: sets.New(pod.Namespace), Selector: c.selector}
+func (c *constraint) podSet(pod *v1.Pod) *counts.PodSet {
+	set := &counts.PodSet{Namespaces: sets.New(pod.Namespace), Selector: c.selector}
 	if c.selector.Empty() {
 		set.Selector = labels.Nothing()
 	}
@@ -103,14 +103,14 @@ func (c *constraint) podSet(pod *v1.Pod) *framework.PodSet {
 
 // scopesOf returns the scope of each constraint: which nodes count. These must have all
 // the labels in keys. Constraints with the same inclusion policies share a scope.
-func scopesOf(pod *v1.Pod, constraints []constraint, keys []string) []*framework.Scope {
+func scopesOf(pod *v1.Pod, constraints []constraint, keys []string) []*counts.Scope {
 	type policies struct{ affinity, taints bool }
-	known := map[policies]*framework.Scope{}
-	list := make([]*framework.Scope, len(constraints))
+	known := map[policies]*counts.Scope{}
+	list := make([]*counts.Scope, len(constraints))
 	for i, c := range constraints {
 		at := policies{c.honorAffinity, c.honorTaints}
 		if known[at] == nil {
-			known[at] = framework.NewScope(pod, keys, c.honorAffinity, c.honorTaints)
+			known[at] = counts.NewScope(pod, keys, c.honorAffinity, c.honorTaints)
 		}
 		list[i] = known[at]
 	}

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // preFilterState holds the pod's hard constraints and the counts of their domains.
@@ -16,15 +17,15 @@ type preFilterState struct {
 	constraints []constraint
 	// scopes, counts and selfMatchNum have an entry for each constraint; selfMatchNum
 	// is 1 where the constraint selects the pod itself.
-	scopes       []*framework.Scope
-	counts       []*framework.DomainSums
+	scopes       []*counts.Scope
+	counts       []*counts.DomainSums
 	selfMatchNum []int64
 }
 
 // Clone returns a copy whose counts AddPod and RemovePod can change.
 func (h *preFilterState) Clone() fwk.StateData {
 	clone := *h
-	clone.counts = make([]*framework.DomainSums, len(h.counts))
+	clone.counts = make([]*counts.DomainSums, len(h.counts))
 	for i, sum := range h.counts {
 		clone.counts[i] = sum.Clone()
 	}
@@ -42,9 +43,9 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	h := &preFilterState{constraints: constraints, scopes: scopesOf(pod, constraints, topologyKeys(constraints))}
-	queries := make([]framework.PodQuery, len(constraints))
+	queries := make([]counts.PodQuery, len(constraints))
 	for i, c := range constraints {
-		queries[i] = framework.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: h.scopes[i], IncludeEmpty: true}
+		queries[i] = counts.PodQuery{TopologyKey: c.topologyKey, Pods: c.podSet(pod), Scope: h.scopes[i], IncludeEmpty: true}
 		self := int64(0)
 		if c.selector.Matches(labels.Set(pod.Labels)) {
 			self = 1

@@ -10,10 +10,10 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
-var _ framework.LabelSelecting = (*Plugin)(nil)
+var _ podclass.LabelSelecting = (*Plugin)(nil)
 
 // ownerListers list the objects whose selectors default constraints use.
 type ownerListers struct {
@@ -103,13 +103,13 @@ func addRequirements(selector labels.Selector, by *metav1.LabelSelector) labels.
 }
 
 // SelectedLabels adds the label keys in the selectors of services and controllers.
-func (p *Plugin) SelectedLabels(keys *framework.LabelKeys) {
+func (p *Plugin) SelectedLabels(keys *podclass.LabelKeys) {
 	if len(p.defaults) > 0 {
 		p.owners.selectedLabels(keys)
 	}
 }
 
-func (o ownerListers) selectedLabels(keys *framework.LabelKeys) {
+func (o ownerListers) selectedLabels(keys *podclass.LabelKeys) {
 	services, _ := o.services.List(labels.Everything())
 	for _, found := range services {
 		insertKeys(keys, found.Spec.Selector)
@@ -128,13 +128,13 @@ func (o ownerListers) selectedLabels(keys *framework.LabelKeys) {
 	}
 }
 
-func insertKeys(keys *framework.LabelKeys, selector map[string]string) {
+func insertKeys(keys *podclass.LabelKeys, selector map[string]string) {
 	for key := range selector {
 		keys.Insert(key)
 	}
 }
 
-func insertSelectorKeys(keys *framework.LabelKeys, selector *metav1.LabelSelector) {
+func insertSelectorKeys(keys *podclass.LabelKeys, selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 
 // Plugin compares the numbers of pods in topology domains.
 type Plugin struct {
-	counts framework.Counts
+	counts counts.Counts
 	nodes  fwk.NodeInfoLister
 	// defaults are the constraints of pods without constraints of their own.
 	// systemDefaulting is true when they are the system defaults, under which a node
@@ -64,7 +65,7 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	if errs := Validate(typed, nil); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	counts, err := framework.CountsOf(handle)
+	counts, err := counts.Of(handle)
 	if err != nil {
 		return nil, err
 	}

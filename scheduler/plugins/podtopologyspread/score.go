@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // invalidScore marks the score of a node that lacks a label until all scores are known.
@@ -22,8 +23,8 @@ type preScoreState struct {
 	// podSets, counts and weights have an entry for each constraint. The counts of
 	// kubernetes.io/hostname are nil: each node is a domain, and its pods are counted
 	// on the node.
-	podSets []*framework.PodSet
-	counts  []*framework.DomainSums
+	podSets []*counts.PodSet
+	counts  []*counts.DomainSums
 	weights []float64
 	// ignoredNodes are the nodes that lack a label.
 	ignoredNodes sets.Set[string]
@@ -67,14 +68,14 @@ func (p *Plugin) requiredLabels(pod *v1.Pod, constraints []constraint) []string 
 func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes []fwk.NodeInfo, required []string) *preScoreState {
 	s := &preScoreState{
 		constraints: constraints,
-		podSets:     make([]*framework.PodSet, len(constraints)),
-		counts:      make([]*framework.DomainSums, len(constraints)),
+		podSets:     make([]*counts.PodSet, len(constraints)),
+		counts:      make([]*counts.DomainSums, len(constraints)),
 		weights:     make([]float64, len(constraints)),
 	}
 	var domains []sets.Set[string]
 	domains, s.ignoredNodes = collectDomains(constraints, nodes, required)
 	scopes := scopesOf(pod, constraints, required)
-	var queries []framework.PodQuery
+	var queries []counts.PodQuery
 	var indexes []int
 	for i, c := range constraints {
 		s.podSets[i] = c.podSet(pod)
@@ -84,7 +85,7 @@ func (p *Plugin) newPreScoreState(pod *v1.Pod, constraints []constraint, nodes [
 		}
 		s.weights[i] = topologyNormalizingWeight(len(domains[i]))
 		indexes = append(indexes, i)
-		queries = append(queries, framework.PodQuery{
+		queries = append(queries, counts.PodQuery{
 			TopologyKey: c.topologyKey, Pods: s.podSets[i], Scope: scopes[i],
 			// Without the label a node is in the domain "", which it may share
 			// with nodes whose label is empty.

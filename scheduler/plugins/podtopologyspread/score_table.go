@@ -1,7 +1,7 @@
 package podtopologyspread
 
 import (
-	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // scoreTable caches, during one call, the scores of nodes that have equal scores: nodes
@@ -11,8 +11,8 @@ import (
 type scoreTable struct {
 	// domains are those of the constraint by domain, hosts those of the constraint by
 	// host; nil if there is no such constraint.
-	domains, hosts *framework.Domains
-	nodeCounts     *framework.NodeCounts
+	domains, hosts *counts.Domains
+	nodeCounts     *counts.NodeCounts
 	entries        []scoreEntry // by domain, entriesPerDomain for each
 	call           uint32
 }
@@ -65,7 +65,7 @@ func (t *scoreTable) begin() bool {
 }
 
 // fill writes the scores of nodes to scores. None of them may be ignored.
-func (t *scoreTable) fill(f *batchScore, slots []framework.Slot, scores []int64) {
+func (t *scoreTable) fill(f *batchScore, slots []counts.Slot, scores []int64) {
 	if !t.begin() {
 		for i, slot := range slots {
 			scores[i] = f.scoreNode(slot)
@@ -73,22 +73,22 @@ func (t *scoreTable) fill(f *batchScore, slots []framework.Slot, scores []int64)
 		return
 	}
 	var domains, hosts []int32
-	var counts []int32
+	var bySlot []int32
 	if t.domains != nil {
 		domains = t.domains.BySlot()
 	}
 	if t.hosts != nil {
-		hosts, counts = t.hosts.BySlot(), t.nodeCounts.BySlot
+		hosts, bySlot = t.hosts.BySlot(), t.nodeCounts.BySlot
 	}
 	for i, slot := range slots {
 		at := 0
 		if domains != nil {
 			at = int(domains[slot]) * entriesPerDomain
 		}
-		if hosts != nil && hosts[slot] != framework.NoDomain {
+		if hosts != nil && hosts[slot] != counts.NoDomain {
 			at++
-			if int(slot) < len(counts) {
-				if pods := int(counts[slot]); pods < entriesPerDomain-1 {
+			if int(slot) < len(bySlot) {
+				if pods := int(bySlot[slot]); pods < entriesPerDomain-1 {
 					at += pods
 				} else {
 					scores[i] = f.scoreNode(slot)

@@ -5,21 +5,23 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
 
 var (
-	_ framework.BatchFilterPlugin = (*Plugin)(nil)
-	_ framework.BatchScorePlugin  = (*Plugin)(nil)
+	_ podclass.BatchFilterPlugin = (*Plugin)(nil)
+	_ podclass.BatchScorePlugin  = (*Plugin)(nil)
 )
 
 // BatchFilter returns the batch form of Filter for pods of the same class as pod.
-func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *framework.Columns) (framework.BatchFilter, bool) {
+func (*Plugin) BatchFilter(_ fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (podclass.BatchFilter, bool) {
 	return &batchFilter{taintListCache{columns: columns}, pod.Spec.Tolerations}, true
 }
 
 // BatchScore returns the batch form of Score for pods of the same class as pod. It
 // returns ok false if PreScore did not run.
-func (*Plugin) BatchScore(state fwk.CycleState, _ *v1.Pod, columns *framework.Columns) (framework.BatchScore, bool) {
+func (*Plugin) BatchScore(state fwk.CycleState, _ *v1.Pod, columns *counts.Columns) (podclass.BatchScore, bool) {
 	data, err := state.Read(preScoreStateKey)
 	tolerations, ok := data.(preScoreState)
 	if err != nil || !ok {
@@ -31,7 +33,7 @@ func (*Plugin) BatchScore(state fwk.CycleState, _ *v1.Pod, columns *framework.Co
 // taintListCache caches a value for each different list of taints: nodes have few
 // different lists.
 type taintListCache struct {
-	columns *framework.Columns
+	columns *counts.Columns
 	era     uint64
 	// values are the cached values plus one, by the number of the list; 0 stands for no
 	// value.
@@ -40,7 +42,7 @@ type taintListCache struct {
 
 // get returns the value for the taints of the node in slot. It calls compute if the
 // value is not cached.
-func (b *taintListCache) get(slot framework.Slot, compute func(taints []v1.Taint) int64) int64 {
+func (b *taintListCache) get(slot counts.Slot, compute func(taints []v1.Taint) int64) int64 {
 	id := b.columns.Taints[slot]
 	if b.era != b.columns.Era {
 		b.era, b.values = b.columns.Era, nil
@@ -66,9 +68,9 @@ const untolerated = 1
 func (f *batchFilter) Idle() bool { return !f.columns.HasTaints() }
 
 // Filter writes the verdict of each slot to codes.
-func (f *batchFilter) Filter(slots []framework.Slot, codes []framework.RejectionCode) {
+func (f *batchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
 	for i, slot := range slots {
-		codes[i] = framework.RejectionCode(f.get(slot, f.evaluate))
+		codes[i] = podclass.RejectionCode(f.get(slot, f.evaluate))
 	}
 }
 
@@ -79,7 +81,7 @@ func (f *batchFilter) evaluate(taints []v1.Taint) int64 {
 	return 0
 }
 
-func (*batchFilter) Status(framework.RejectionCode) *fwk.Status {
+func (*batchFilter) Status(podclass.RejectionCode) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonUntoleratedTaint).WithPlugin(Name)
 }
 
@@ -93,15 +95,15 @@ type batchScore struct {
 func (f *batchScore) Idle() bool { return !f.columns.HasPreferNoScheduleTaints() }
 
 // Score writes the count of each slot to scores.
-func (f *batchScore) Score(slots []framework.Slot, scores []int64) framework.ScoreResult {
+func (f *batchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
 	if !f.columns.HasPreferNoScheduleTaints() {
 		clear(scores[:len(slots)])
-		return framework.Scored
+		return podclass.Scored
 	}
 	for i, slot := range slots {
 		scores[i] = f.get(slot, f.tolerations.countUntolerated)
 	}
-	return framework.Scored
+	return podclass.Scored
 }
 
 // Normalize is the batch form of NormalizeScore.

@@ -1,4 +1,7 @@
-package framework
+// Package counts holds the nodes of a snapshot in columns, and defines how pods
+// are counted by topology domain. Implementations are in the package cache:
+// incremental counts, and the scan of all nodes as their reference.
+package counts
 
 import (
 	"fmt"
@@ -7,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Counts counts pods by topology domain, as of the last cache.UpdateSnapshot.
@@ -30,8 +34,8 @@ type Counts interface {
 	PodsOnNode(node fwk.NodeInfo, pods *PodSet) int64
 }
 
-// IncrementalCounts are Counts whose answers are updated with the snapshot.
-type IncrementalCounts interface {
+// Incremental are Counts whose answers are updated with the snapshot.
+type Incremental interface {
 	Counts
 	// ByNode counts pods by the slot of their node. Slots beyond the end of the
 	// result have no pods.
@@ -65,19 +69,19 @@ func (n *NodeCounts) Current() bool {
 	return !n.Dropped
 }
 
-// CountingLister is a SharedLister with Counts.
-type CountingLister interface {
+// Lister is a SharedLister with Counts.
+type Lister interface {
 	fwk.SharedLister
 	Counts() Counts
 }
 
-// CountsOf returns the Counts of handle, or an error if handle has none because
+// Of returns the Counts of handle, or an error if handle has none because
 // it is not a Framework.
-func CountsOf(handle fwk.Handle) (Counts, error) {
+func Of(handle fwk.Handle) (Counts, error) {
 	if handle == nil {
 		return nil, fmt.Errorf("handle: is nil, want one whose SnapshotSharedLister counts pods")
 	}
-	lister, ok := handle.SnapshotSharedLister().(CountingLister)
+	lister, ok := handle.SnapshotSharedLister().(Lister)
 	if !ok {
 		return nil, fmt.Errorf("handle: SnapshotSharedLister is a %T, want one that counts pods", handle.SnapshotSharedLister())
 	}
@@ -144,7 +148,7 @@ func (s *PodSet) CountOnNode(node fwk.NodeInfo) int64 {
 	}
 	var n int64
 	for _, info := range node.GetPods() {
-		if pod := originalPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
+		if pod := framework.OriginalPod(info); one && pod.Namespace == namespace && s.selects(pod) || !one && s.Has(pod) {
 			n++
 		}
 	}
@@ -217,30 +221,5 @@ func (s *Scope) Includes(node *v1.Node) bool {
 			return false
 		}
 	}
-	return !s.HonorTaints || UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
-}
-
-// Tolerates reports whether one of tolerations tolerates taint. The operators
-// Lt and Gt tolerate nothing, because the feature gate
-// TaintTolerationComparisonOperators is off in 1.37.
-func Tolerates(tolerations []v1.Toleration, taint *v1.Taint) bool {
-	for i := range tolerations {
-		if tolerations[i].ToleratesTaint(klog.Logger{}, taint, false) {
-			return true
-		}
-	}
-	return false
-}
-
-// UntoleratedTaint returns the first taint with the effect NoSchedule or
-// NoExecute that none of tolerations tolerates, or nil.
-func UntoleratedTaint(taints []v1.Taint, tolerations []v1.Toleration) *v1.Taint {
-	for i := range taints {
-		taint := &taints[i]
-		repels := taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
-		if repels && !Tolerates(tolerations, taint) {
-			return taint
-		}
-	}
-	return nil
+	return !s.HonorTaints || framework.UntoleratedTaint(node.Spec.Taints, s.Pod.Spec.Tolerations) == nil
 }

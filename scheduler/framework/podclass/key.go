@@ -1,4 +1,4 @@
-package framework
+package podclass
 
 import (
 	"encoding/binary"
@@ -9,65 +9,79 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// ClassKeyBuilder builds the key of a pod class. Pods with equal keys are equal
+// KeyBuilder builds the key of a pod class. Pods with equal keys are equal
 // for every plugin that reads no more of a pod than it declared.
-type ClassKeyBuilder struct {
+type KeyBuilder struct {
 	// Facets are all pod facets that plugins read.
-	Facets PodFacets
+	Facets framework.PodFacets
 	// Keyers append what no facet covers.
 	Keyers []PodKeyer
 	// Labels are the label keys that selectors of other objects name.
 	Labels *LabelKeys
 }
 
+// LabelSelecting is a ReadsDeclarer that matches pods' labels with selectors
+// which are neither in the pod nor in terms of other pods.
+type LabelSelecting interface {
+	// SelectedLabels adds the label keys that these selectors name now.
+	SelectedLabels(keys *LabelKeys)
+}
+
+// PodKeyer is a ReadsDeclarer that derives something from a pod which no
+// PodFacets cover, and appends it to the key of the pod class.
+type PodKeyer interface {
+	AppendPodKey(key []byte, pod *v1.Pod) []byte
+}
+
 // Uncacheable reports whether a pod belongs to no class, because its status
 // affects its requests, or because it selects nodes by name, like the pods of a
 // DaemonSet.
 func Uncacheable(pod *v1.Pod) bool {
-	return statusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
+	return framework.StatusAffectsRequests(pod) || pod.Spec.NodeName != "" || requiresNodesByName(pod)
 }
 
 // Append appends the key of a pod that is not Uncacheable.
-func (c *ClassKeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
-	has := func(facet PodFacets) bool { return c.Facets&facet != 0 }
-	if has(PodNamespace) {
+func (c *KeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
+	has := func(facet framework.PodFacets) bool { return c.Facets&facet != 0 }
+	if has(framework.PodNamespace) {
 		key = appendString(key, pod.Namespace)
 	}
-	if has(PodLabels) {
+	if has(framework.PodLabels) {
 		// Label keys are only ever added, so their number identifies the set.
 		key = binary.AppendUvarint(key, uint64(len(c.Labels.List())))
 		key = AppendLabels(key, pod.Labels, c.Labels.List())
 	}
-	if has(PodOwner) {
+	if has(framework.PodOwner) {
 		key = appendOwner(key, pod)
 	}
-	if has(PodTolerations) && !fault.KeyForgetsTolerations {
+	if has(framework.PodTolerations) && !fault.KeyForgetsTolerations {
 		key = appendTolerations(key, pod.Spec.Tolerations)
 	}
-	if has(PodNodeAffinity) {
+	if has(framework.PodNodeAffinity) {
 		key = appendPreferredNodeAffinity(appendNodeSelector(key, pod), pod)
 	}
-	if has(PodAffinity) {
+	if has(framework.PodAffinity) {
 		key = appendPodAffinity(key, pod)
 	}
-	if has(PodSpread) {
+	if has(framework.PodSpread) {
 		key = appendSpreadConstraints(key, pod)
 	}
-	if has(PodRequests) {
+	if has(framework.PodRequests) {
 		key = appendRequests(key, pod)
 	}
-	if has(PodPorts) {
+	if has(framework.PodPorts) {
 		key = appendPorts(key, pod)
 	}
-	if has(PodImages) {
+	if has(framework.PodImages) {
 		key = appendImages(key, pod)
 	}
-	if has(PodVolumes) {
+	if has(framework.PodVolumes) {
 		// Plugins read the volumes in every attempt; the key holds only whether
 		// there are any.
-		key = appendBool(key, HasVolumes(pod))
+		key = appendBool(key, framework.HasVolumes(pod))
 	}
 	for _, keyer := range c.Keyers {
 		key = keyer.AppendPodKey(key, pod)
@@ -109,19 +123,13 @@ func appendRequests(key []byte, pod *v1.Pod) []byte {
 	key = binary.AppendUvarint(key, uint64(len(pod.Spec.InitContainers)))
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		key = appendResources(appendBool(key, isRestartableInitContainer(c)), c.Resources.Requests)
+		key = appendResources(appendBool(key, framework.IsRestartableInitContainer(c)), c.Resources.Requests)
 	}
 	if key = appendBool(key, pod.Spec.Resources != nil); pod.Spec.Resources != nil {
 		key = appendResources(key, pod.Spec.Resources.Requests)
 	}
 	// An empty list differs from no list.
 	return appendResources(appendBool(key, pod.Spec.Overhead != nil), pod.Spec.Overhead)
-}
-
-// isRestartableInitContainer reports whether an init container keeps running
-// beside the containers (a sidecar).
-func isRestartableInitContainer(container *v1.Container) bool {
-	return container.RestartPolicy != nil && *container.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 func appendResources(key []byte, list v1.ResourceList) []byte {
@@ -174,7 +182,7 @@ func appendPorts(key []byte, pod *v1.Pod) []byte {
 }
 
 func appendHostPorts(key []byte, pod *v1.Pod) []byte {
-	for port := range HostPorts(pod) {
+	for port := range framework.HostPorts(pod) {
 		key = appendString(appendString(append(key, 1), port.HostIP), string(port.Protocol))
 		key = binary.AppendVarint(key, int64(port.HostPort))
 	}

@@ -1,10 +1,12 @@
-package framework
+package counts
 
 import (
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Slot is the index of a node in Columns. A node keeps its slot until it is
@@ -32,7 +34,7 @@ type Row struct {
 // cache.UpdateSnapshot and are not safe for concurrent use with it.
 type Columns struct {
 	// Nodes holds the NodeInfo of each slot, nil for a free slot.
-	Nodes []*NodeInfo
+	Nodes []*framework.NodeInfo
 	Rows  []Row
 	// Versions holds the version of each slot. It changes with every change to
 	// the node and is unique for the slot within an era. It is never 0.
@@ -57,7 +59,7 @@ type Columns struct {
 const spareTaintLists = 1024
 
 // NewColumns returns the columns of nodes, each node in the slot of its index.
-func NewColumns(nodes ...*NodeInfo) *Columns {
+func NewColumns(nodes ...*framework.NodeInfo) *Columns {
 	c := &Columns{topologies: newTopologies()}
 	c.resetTaints()
 	for slot, node := range nodes {
@@ -67,7 +69,7 @@ func NewColumns(nodes ...*NodeInfo) *Columns {
 }
 
 // SetNode puts node into slot; nil frees the slot.
-func (c *Columns) SetNode(slot Slot, node *NodeInfo) {
+func (c *Columns) SetNode(slot Slot, node *framework.NodeInfo) {
 	for len(c.Nodes) <= int(slot) {
 		c.Nodes, c.Rows = append(c.Nodes, nil), append(c.Rows, Row{})
 		c.Versions, c.Taints = append(c.Versions, 0), append(c.Taints, 0)
@@ -92,8 +94,8 @@ func (c *Columns) UpdateResources(slot Slot) {
 			RequestedCPU:       node.Requested.MilliCPU, RequestedMemory: node.Requested.Memory,
 			RequestedStorage: node.Requested.EphemeralStorage,
 			NonZeroCPU:       node.NonZeroRequested.MilliCPU, NonZeroMemory: node.NonZeroRequested.Memory,
-			AllowedPods: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.pods)),
-			Images: int32(len(node.ImageStates)), Cordoned: node.node.Spec.Unschedulable,
+			AllowedPods: int64(node.Allocatable.AllowedPodNumber), Pods: int64(len(node.GetPods())),
+			Images: int32(len(node.ImageStates)), Cordoned: node.Node().Spec.Unschedulable,
 		}
 	}
 	c.cordoned += boolToInt(row.Cordoned) - boolToInt(c.Rows[slot].Cordoned)

@@ -1,4 +1,4 @@
-package framework
+package podclass
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // Batch filters and batch scores evaluate many nodes for one pod class in one
@@ -27,7 +30,7 @@ const (
 // BatchFilter is a Filter plugin for one pod class.
 type BatchFilter interface {
 	// Filter sets refusals[i] to the rejection of slots[i], or to NotRejected.
-	Filter(slots []Slot, codes []RejectionCode)
+	Filter(slots []counts.Slot, codes []RejectionCode)
 	// Status returns the status that the plugin's Filter returns for a
 	// rejection.
 	Status(code RejectionCode) *fwk.Status
@@ -72,7 +75,7 @@ type BatchScore interface {
 	// Score sets scores[i] to the score of slots[i] before normalization. If
 	// the plugin's Reads name ScoredTogether, slots are all nodes that the
 	// attempt scores.
-	Score(slots []Slot, scores []int64) ScoreResult
+	Score(slots []counts.Slot, scores []int64) ScoreResult
 }
 
 // BatchNormalizer is a BatchScore whose scores need normalization.
@@ -94,33 +97,33 @@ type IncrementalBatchScore interface {
 // facets its results so far depended, out of those that its plugin's Reads
 // name.
 type DependencyReporter interface {
-	Dependencies() Facets
+	Dependencies() framework.Facets
 }
 
 // BatchFilterPlugin is a Filter plugin with a batch form. Its results are
 // cached by node unless its Reads name uncacheable facets.
 type BatchFilterPlugin interface {
-	ReadsDeclarer
+	framework.ReadsDeclarer
 	// BatchFilter returns the batch filter for the class of pod. state holds
 	// what PreFilter wrote for it. A nil form with ok rejects no node. ok is
 	// false if there is none for such pods: then a cacheable plugin is called
 	// node by node, and for an uncacheable one the pods are scheduled by the
 	// reference.
-	BatchFilter(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchFilter, ok bool)
+	BatchFilter(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (form BatchFilter, ok bool)
 }
 
 // BatchScorePlugin is a Score plugin with a batch form, like BatchFilterPlugin.
 // state holds what PreScore wrote only if the score is cacheable.
 type BatchScorePlugin interface {
-	ReadsDeclarer
+	framework.ReadsDeclarer
 	// BatchScore returns the batch score for the class of pod. A nil form with
 	// ok means that the plugin does not score such pods.
-	BatchScore(state fwk.CycleState, pod *v1.Pod, columns *Columns) (form BatchScore, ok bool)
+	BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Columns) (form BatchScore, ok bool)
 }
 
 // uncacheableFacets are the facets that can change without a new version of the
 // node (Columns.Versions).
-const uncacheableFacets = DomainCounts | NamespaceLabels | PodOwners | StorageObjects | ClaimsInUse | ScoredTogether
+const uncacheableFacets = framework.DomainCounts | framework.NamespaceLabels | framework.PodOwners | framework.StorageObjects | framework.ClaimsInUse | framework.ScoredTogether
 
 // batchFilterAdapter calls a Filter plugin without a batch form node by node.
 type batchFilterAdapter struct {
@@ -128,7 +131,7 @@ type batchFilterAdapter struct {
 	ctx      context.Context
 	state    fwk.CycleState
 	pod      *v1.Pod
-	columns  *Columns
+	columns  *counts.Columns
 	codes    map[string]RejectionCode
 	statuses []*fwk.Status
 }
@@ -136,7 +139,7 @@ type batchFilterAdapter struct {
 // maxStatuses bounds the number of different statuses of one plugin.
 const maxStatuses = 1024
 
-func (f *batchFilterAdapter) Filter(slots []Slot, codes []RejectionCode) {
+func (f *batchFilterAdapter) Filter(slots []counts.Slot, codes []RejectionCode) {
 	for i, slot := range slots {
 		status := f.FilterPlugin.Filter(f.ctx, f.state, f.pod, f.columns.Nodes[slot])
 		switch {
@@ -168,7 +171,9 @@ func (f *batchFilterAdapter) codeFor(status *fwk.Status) RejectionCode {
 	return f.codes[key]
 }
 
-func (f *batchFilterAdapter) Dependencies() Facets { return readsOf(f.FilterPlugin).Filter }
+func (f *batchFilterAdapter) Dependencies() framework.Facets {
+	return framework.ReadsOf(f.FilterPlugin).Filter
+}
 
 func (f *batchFilterAdapter) Status(code RejectionCode) *fwk.Status { return f.statuses[code-1] }
 
@@ -179,12 +184,14 @@ type batchScoreAdapter struct {
 	ctx     context.Context
 	state   fwk.CycleState
 	pod     *v1.Pod
-	columns *Columns
+	columns *counts.Columns
 }
 
-func (s *batchScoreAdapter) Dependencies() Facets { return readsOf(s.ScorePlugin).Score }
+func (s *batchScoreAdapter) Dependencies() framework.Facets {
+	return framework.ReadsOf(s.ScorePlugin).Score
+}
 
-func (s *batchScoreAdapter) Score(slots []Slot, scores []int64) ScoreResult {
+func (s *batchScoreAdapter) Score(slots []counts.Slot, scores []int64) ScoreResult {
 	for i, slot := range slots {
 		score, status := s.ScorePlugin.Score(s.ctx, s.state, s.pod, s.columns.Nodes[slot])
 		if !status.IsSuccess() || score < fwk.MinScore || score > fwk.MaxScore {

@@ -1,4 +1,10 @@
-package framework
+// Package podclass says what makes two pods alike for scheduling: pods with
+// equal keys are of one class, which no plugin can distinguish. For a class it
+// holds what the plugins computed, and the batch forms of the plugins that
+// evaluate many nodes in one call.
+//
+// The package cycle caches results by class, and decides when a class is built.
+package podclass
 
 import (
 	"context"
@@ -8,27 +14,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
-// PodClass is what the plugins of a Framework computed for one pod class: the
+// Class is what the plugins of a Framework computed for one pod class: the
 // state that PreFilter and PreScore wrote for one pod of the class, and the
 // batch forms. A pod class is a set of pods that no plugin can distinguish.
-type PodClass struct {
+type Class struct {
 	*CacheableForms
 	// State is the base of the attempts' states. It is replaced, never changed.
-	State *CycleState
+	State *framework.CycleState
 	// UncachedFilters and UncachedScores are in the order of their chains.
 	UncachedFilters []ClassFilter
 	UncachedScores  []ClassScore
 	// ActiveFilters are those UncachedFilters that do not skip the pods, as of
 	// the last Begin.
 	ActiveFilters []*ClassFilter
-
-	framework     *Framework
-	opaquePlugins *opaquePluginSet
-	// chain is the Filter chain without opaque plugins and those that skip the
-	// pods.
-	chain []countedFilter
 }
 
 // CacheableForms are the batch forms whose results stay valid until the node
@@ -73,28 +76,36 @@ type ClassScore struct {
 // Idle reports whether the plugin currently scores all nodes 0.
 func (c *ClassScore) Idle() bool { return isIdle(c.BatchScore) }
 
-// MaxTotalScore is the highest weighted sum of scores that a node can get.
-func (f *Framework) MaxTotalScore() int64 {
-	var sum int64
-	for i := range f.score {
-		sum += f.score[i].weight * fwk.MaxScore
-	}
-	return sum
+// Run evaluates slots. The call is tracked, timed and counted for the plugin. A
+// panic is not recovered here.
+func (c *ClassFilter) Run(f *framework.Framework, state fwk.CycleState, slots []counts.Slot, codes []RejectionCode) {
+	c.evaluations.Add(float64(len(slots)))
+	done := f.TrackCall(state, c.Plugin, "Filter")
+	c.Filter(slots, codes)
+	done()
 }
 
-// NumScorePlugins is the number of Score plugins.
-func (f *Framework) NumScorePlugins() int { return len(f.score) }
+// Run scores slots, like ClassFilter.Run.
+func (c *ClassScore) Run(f *framework.Framework, state fwk.CycleState, slots []counts.Slot, scores []int64) ScoreResult {
+	if c.evaluations != nil {
+		c.evaluations.Add(float64(len(slots)))
+	}
+	done := f.TrackCall(state, c.Plugin, "Score")
+	scoring := c.Score(slots, scores)
+	done()
+	return scoring
+}
 
-// ClassKeyBuilders returns the builders of the two parts of a pod class's key:
-// what cacheable forms read of a pod, and the rest. labels are the label keys
-// that selectors name.
-func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (cacheable, remaining *ClassKeyBuilder) {
-	cacheable = &ClassKeyBuilder{Labels: labels}
+// KeyBuilders returns the builders of the two parts of the key of f's pod
+// classes: what cacheable forms read of a pod, and the rest. labels are the
+// label keys that selectors name.
+func KeyBuilders(f *framework.Framework, labels *LabelKeys) (cacheable, remaining *KeyBuilder) {
+	cacheable = &KeyBuilder{Labels: labels}
 	// A class shares a PodInfo, which depends on these facets.
-	remaining = &ClassKeyBuilder{Facets: PodNamespace | PodRequests | PodAffinity, Labels: labels}
-	for _, plugin := range f.plugins {
-		reader, reads := plugin.(ReadsDeclarer)
-		if !reads || !affectsPlacement(plugin) {
+	remaining = &KeyBuilder{Facets: framework.PodNamespace | framework.PodRequests | framework.PodAffinity, Labels: labels}
+	for _, plugin := range f.Plugins() {
+		reader, reads := plugin.(framework.ReadsDeclarer)
+		if !reads || !framework.AffectsPlacement(plugin) {
 			continue
 		}
 		keys := remaining
@@ -111,7 +122,7 @@ func (f *Framework) ClassKeyBuilders(labels *LabelKeys) (cacheable, remaining *C
 }
 
 // DependsOn reports whether a cached result depends on any of facets.
-func (l *CacheableForms) DependsOn(facets Facets) bool {
+func (l *CacheableForms) DependsOn(facets framework.Facets) bool {
 	dependsOn := func(form any) bool {
 		reporter, ok := form.(DependencyReporter)
 		return ok && reporter.Dependencies()&facets != 0
@@ -123,28 +134,28 @@ func (l *CacheableForms) DependsOn(facets Facets) bool {
 // CacheableScore returns the part of a node's score that is cached, computed
 // again by the plugins' own Score from pod and state. ok is false if a plugin
 // failed.
-func (f *Framework) CacheableScore(ctx context.Context, state *CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
-	if !f.runCacheablePreScore(ctx, state, pod) {
+func CacheableScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod, node fwk.NodeInfo) (sum int64, ok bool) {
+	if !runCacheablePreScore(ctx, f, state, pod) {
 		return 0, false
 	}
-	for i := range f.score {
-		plugin := &f.score[i]
-		if f.IsOpaque(pod, plugin.name) || readsVolumes(plugin.ScorePlugin) || readsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.name) {
+	for _, plugin := range f.ScoreChain() {
+		if f.IsOpaque(pod, plugin.Plugin) || framework.ReadsVolumes(plugin.ScorePlugin) || framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.Plugin) {
 			continue
 		}
-		f.trial.recordCall(plugin.name, "Score")
+		done := f.TrackCall(state, plugin.Plugin, "Score")
 		score, status := plugin.Score(ctx, state, pod, node)
+		done()
 		if !status.IsSuccess() {
 			return 0, false
 		}
-		sum += plugin.weight * score
+		sum += plugin.Weight * score
 	}
 	return sum, true
 }
 
 // Begin prepares the class for an attempt. It returns false if the class has to
 // be built again.
-func (c *PodClass) Begin() bool {
+func (c *Class) Begin() bool {
 	for i := range c.UncachedFilters {
 		skip, ok := c.UncachedFilters[i].BatchFilter.(UncachedBatchFilter).Begin()
 		if !ok {
@@ -163,133 +174,93 @@ func (c *PodClass) Begin() bool {
 	return true
 }
 
-// RunFilterPlugins is Framework.RunNonOpaqueFilterPlugins for a pod of the
-// class whose state has c.State as its base. It calls only plugins that do not
-// skip the pods.
-func (c *PodClass) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
-	running := ""
-	defer c.framework.recoverPanic(pod, state, &running, "Filter", &status)
-	w := callWatchOf(state)
-	for _, plugin := range c.chain {
-		running = plugin.Name()
-		c.framework.trial.recordCall(running, "Filter")
-		outer := c.framework.beginCall(w, running, "Filter")
-		begin := c.framework.callStart(state)
-		s := plugin.Filter(ctx, state, pod, node)
-		c.framework.observePluginDuration(begin, running, "Filter", s)
-		plugin.evaluations.Inc()
-		c.framework.endCall(w, running, outer)
-		if !s.IsSuccess() {
-			return filterStatus(running, s)
-		}
-	}
-	return nil
-}
-
 // setSkipped sets whether Filter skips a plugin in later attempts.
-func (c *PodClass) setSkipped(plugin string, skip bool) {
+func (c *Class) setSkipped(plugin string, skip bool) {
 	skipped := c.State.GetSkipFilterPlugins().Clone()
 	if skip {
 		skipped.Insert(plugin)
 	} else {
 		skipped.Delete(plugin)
 	}
-	next := &CycleState{storage: c.State.storage}
-	next.SetSkipFilterPlugins(skipped)
-	next.SetSkipScorePlugins(c.State.GetSkipScorePlugins())
-	c.State = next
+	c.State = c.State.WithSkipFilterPlugins(skipped)
 	c.updateActive()
 }
 
-// updateActive computes ActiveFilters and chain.
-func (c *PodClass) updateActive() {
-	c.ActiveFilters, c.chain = nil, nil
-	skipped := c.State.GetSkipFilterPlugins()
+// updateActive computes ActiveFilters.
+func (c *Class) updateActive() {
+	c.ActiveFilters = nil
 	for i := range c.UncachedFilters {
 		if !c.UncachedFilters[i].skips {
 			c.ActiveFilters = append(c.ActiveFilters, &c.UncachedFilters[i])
 		}
 	}
-	for _, plugin := range c.framework.filter {
-		if !skipped.Has(plugin.Name()) && !c.opaquePlugins.names.Has(plugin.Name()) {
-			c.chain = append(c.chain, plugin)
-		}
-	}
-}
-
-// readsOf returns the declared Reads of a plugin, zero for an opaque one.
-func readsOf(plugin fwk.Plugin) Reads {
-	if reader, ok := plugin.(ReadsDeclarer); ok {
-		return reader.Reads()
-	}
-	return Reads{}
 }
 
 // isCacheable reports whether Filter or Score of a plugin depends on no
 // uncacheable facet.
-func isCacheable(plugin fwk.Plugin, reads Reads) bool {
+func isCacheable(plugin fwk.Plugin, reads framework.Reads) bool {
 	_, filters := plugin.(fwk.FilterPlugin)
 	_, scores := plugin.(fwk.ScorePlugin)
 	return filters && reads.Filter&uncacheableFacets == 0 || scores && reads.Score&uncacheableFacets == 0
 }
 
-// SelectedLabels adds the label keys that the plugins' own selectors name.
-func (f *Framework) SelectedLabels(keys *LabelKeys) {
-	for _, plugin := range f.plugins {
+// AddSelectedLabels adds the label keys that the plugins' own selectors name.
+func AddSelectedLabels(f *framework.Framework, keys *LabelKeys) {
+	for _, plugin := range f.Plugins() {
 		if selecting, ok := plugin.(LabelSelecting); ok {
 			selecting.SelectedLabels(keys)
 		}
 	}
 }
 
-// NewPodClass lets the plugins compute the class of pod. It returns nil if such
-// pods have to be scheduled by the reference. cacheable are the forms
-// of a class that differs in nothing that they read; if nil they are built.
-func (f *Framework) NewPodClass(pod *v1.Pod, columns *Columns, cacheable *CacheableForms) *PodClass {
-	m := &podClassBuilder{f, pod, columns, &PodClass{State: NewCycleState(), CacheableForms: cacheable, framework: f, opaquePlugins: f.opaquePluginsFor(pod)}, cacheable == nil}
+// New lets the plugins of f compute the class of pod. It returns nil if such
+// pods have to be scheduled by the reference. cacheable are the forms of a
+// class that differs in nothing that they read; if nil they are built.
+func New(f *framework.Framework, pod *v1.Pod, columns *counts.Columns, cacheable *CacheableForms) *Class {
+	m := &builder{f, pod, columns, &Class{State: framework.NewCycleState(), CacheableForms: cacheable}, cacheable == nil}
 	if cacheable == nil {
 		m.class.CacheableForms = &CacheableForms{}
 	}
 	// Not the attempt's context, which the forms outlive.
-	result, status, _ := f.RunNonOpaquePreFilterPlugins(f.ctx, m.class.State, pod)
+	result, status, _ := f.RunNonOpaquePreFilterPlugins(f.Context(), m.class.State, pod)
 	if !status.IsSuccess() || !result.AllNodes() {
 		return nil
 	}
-	for index := range f.filter {
-		if !m.addFilter(index) {
+	for index, plugin := range f.FilterChain() {
+		if !m.addFilter(index, plugin) {
 			return nil
 		}
 	}
 	m.class.updateActive()
-	if !f.runCacheablePreScore(f.ctx, m.class.State, pod) {
+	if !runCacheablePreScore(f.Context(), f, m.class.State, pod) {
 		return nil
 	}
-	for index := range f.score {
-		if !m.addScore(index) {
+	for index, plugin := range f.ScoreChain() {
+		if !m.addScore(index, plugin) {
 			return nil
 		}
 	}
 	return m.class
 }
 
-// podClassBuilder builds a PodClass.
-type podClassBuilder struct {
-	*Framework
+// builder builds a Class.
+type builder struct {
+	*framework.Framework
 	pod     *v1.Pod
-	columns *Columns
-	class   *PodClass
+	columns *counts.Columns
+	class   *Class
 	// withCacheable says that cacheable forms are built, too.
 	withCacheable bool
 }
 
 // addFilter adds a plugin of the Filter chain. It returns false if the plugin
 // needs a batch form and has none for the pod.
-func (m *podClassBuilder) addFilter(index int) bool {
-	plugin, c := m.filter[index].FilterPlugin, m.class
-	if m.IsOpaque(m.pod, plugin.Name()) || readsVolumes(plugin) {
+func (m *builder) addFilter(index int, counted framework.CountedFilter) bool {
+	plugin, c := counted.FilterPlugin, m.class
+	if m.IsOpaque(m.pod, plugin.Name()) || framework.ReadsVolumes(plugin) {
 		return true // it rejects no node for pods without volumes
 	}
-	live := readsOf(plugin).Filter&uncacheableFacets != 0
+	live := framework.ReadsOf(plugin).Filter&uncacheableFacets != 0
 	if !live && (!m.withCacheable || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
 		return true
 	}
@@ -306,32 +277,32 @@ func (m *podClassBuilder) addFilter(index int) bool {
 			return false
 		}
 		skips := c.State.GetSkipFilterPlugins().Has(plugin.Name())
-		c.UncachedFilters = append(c.UncachedFilters, ClassFilter{form, plugin.Name(), index, skips, m.filter[index].evaluations})
+		c.UncachedFilters = append(c.UncachedFilters, ClassFilter{form, plugin.Name(), index, skips, counted.Evaluations})
 		return true
 	case !hasForm:
-		form = &batchFilterAdapter{FilterPlugin: plugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
+		form = &batchFilterAdapter{FilterPlugin: plugin, ctx: m.Context(), state: c.State, pod: m.pod, columns: m.columns}
 	}
-	c.CacheableFilters = append(c.CacheableFilters, ClassFilter{BatchFilter: form, Plugin: plugin.Name(), Index: index, evaluations: m.filter[index].evaluations})
+	c.CacheableFilters = append(c.CacheableFilters, ClassFilter{BatchFilter: form, Plugin: plugin.Name(), Index: index, evaluations: counted.Evaluations})
 	return true
 }
 
 // addScore adds a plugin of the Score chain, with the same result as addFilter.
-func (m *podClassBuilder) addScore(index int) bool {
-	plugin, c := &m.score[index], m.class
-	if m.IsOpaque(m.pod, plugin.name) {
+func (m *builder) addScore(index int, plugin framework.WeightedScore) bool {
+	c := m.class
+	if m.IsOpaque(m.pod, plugin.Plugin) {
 		return true
 	}
-	if readsVolumes(plugin.ScorePlugin) {
-		if !c.State.GetSkipScorePlugins().Has(plugin.name) {
-			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.name, Index: index, Weight: plugin.weight, evaluations: uncounted})
+	if framework.ReadsVolumes(plugin.ScorePlugin) {
+		if !c.State.GetSkipScorePlugins().Has(plugin.Plugin) {
+			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.Plugin, Index: index, Weight: plugin.Weight})
 		}
 		return true
 	}
-	live := readsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0
-	if !live && (!m.withCacheable || c.State.GetSkipScorePlugins().Has(plugin.name)) {
+	live := framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0
+	if !live && (!m.withCacheable || c.State.GetSkipScorePlugins().Has(plugin.Plugin)) {
 		return true
 	}
-	if live && !m.hasPreScorePlugin(plugin.name) {
+	if live && !slices.ContainsFunc(m.PreScoreChain(), func(p fwk.PreScorePlugin) bool { return p.Name() == plugin.Plugin }) {
 		return false
 	}
 	var form BatchScore
@@ -345,11 +316,11 @@ func (m *podClassBuilder) addScore(index int) bool {
 	case !hasForm && (live || plugin.ScoreExtensions() != nil):
 		return false
 	case !hasForm:
-		form = &batchScoreAdapter{ScorePlugin: plugin.ScorePlugin, ctx: m.ctx, state: c.State, pod: m.pod, columns: m.columns}
+		form = &batchScoreAdapter{ScorePlugin: plugin.ScorePlugin, ctx: m.Context(), state: c.State, pod: m.pod, columns: m.columns}
 	}
 	normal, _ := form.(BatchNormalizer)
 	incremental, _ := form.(IncrementalBatchScore)
-	made := ClassScore{form, plugin.name, index, plugin.weight, normal, incremental, m.evaluationCounter(plugin.name, "Score")}
+	made := ClassScore{form, plugin.Plugin, index, plugin.Weight, normal, incremental, m.EvaluationCounter(plugin.Plugin, "Score")}
 	if live {
 		c.UncachedScores = append(c.UncachedScores, made)
 	} else {
@@ -360,19 +331,20 @@ func (m *podClassBuilder) addScore(index int) bool {
 
 // runCacheablePreScore runs PreScore of the plugins with cacheable scores. They
 // do not read the list of nodes, which is nil.
-func (f *Framework) runCacheablePreScore(ctx context.Context, state *CycleState, pod *v1.Pod) bool {
+func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
-	for _, plugin := range f.preScore {
-		if f.IsOpaque(pod, plugin.Name()) || readsOf(plugin).Score&uncacheableFacets != 0 && !readsVolumes(plugin) {
+	for _, plugin := range f.PreScoreChain() {
+		if f.IsOpaque(pod, plugin.Name()) || framework.ReadsOf(plugin).Score&uncacheableFacets != 0 && !framework.ReadsVolumes(plugin) {
 			continue
 		}
-		f.trial.recordCall(plugin.Name(), "PreScore")
+		done := f.TrackCall(state, plugin.Name(), "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nil)
+		done()
 		if s.IsSkip() {
 			skipped.Insert(plugin.Name())
 			continue
 		}
-		f.evaluationCounter(plugin.Name(), "PreScore").Inc()
+		f.EvaluationCounter(plugin.Name(), "PreScore").Inc()
 		if !s.IsSuccess() {
 			return false
 		}
@@ -381,7 +353,11 @@ func (f *Framework) runCacheablePreScore(ctx context.Context, state *CycleState,
 	return true
 }
 
-// hasPreScorePlugin reports whether a plugin is enabled at PreScore.
-func (f *Framework) hasPreScorePlugin(name string) bool {
-	return slices.ContainsFunc(f.preScore, func(p fwk.PreScorePlugin) bool { return p.Name() == name })
+// noVolumesScore is the batch score of a plugin that reads volumes, for pods
+// without volumes: 0.
+type noVolumesScore struct{}
+
+func (noVolumesScore) Score(_ []counts.Slot, scores []int64) ScoreResult {
+	clear(scores)
+	return Scored
 }

@@ -1,4 +1,4 @@
-package framework
+package podclass
 
 import (
 	"encoding/binary"
@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework/counts"
 )
 
 // The functions of this file append values to a key such that two keys are
@@ -152,16 +154,16 @@ func appendTolerations(key []byte, tolerations []v1.Toleration) []byte {
 	return key
 }
 
-// Key returns a string that is equal only for sets of the same pods. Two sets
-// of the same pods may have different keys.
-func (s *PodSet) Key() string {
+// PodSetKey returns a string that is equal only for sets of the same pods. Two
+// sets of the same pods may have different keys.
+func PodSetKey(s *counts.PodSet) string {
 	key := appendBool(appendBool(nil, s.Terminating), s.Namespaces != nil)
 	return string(appendSelector(appendStrings(key, sets.List(s.Namespaces)), s.Selector))
 }
 
-// Key returns a string that is equal only for scopes of the same nodes. Two
+// ScopeKey returns a string that is equal only for scopes of the same nodes. Two
 // scopes of the same nodes may have different keys.
-func (s *Scope) Key() string {
+func ScopeKey(s *counts.Scope) string {
 	if s == nil {
 		return ""
 	}

@@ -184,6 +184,9 @@ func (a *attempt) verifyWinner(winner int) bool {
 	case !a.isNominated[slot]:
 		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
 	}
+	if framework.CheckAbandoned(a.State) != nil {
+		return false
+	}
 	if !status.IsSuccess() {
 		return a.reportMismatch("the chosen node", node, status.Message())
 	}

@@ -169,16 +169,14 @@ func (c *PodClass) Begin() bool {
 func (c *PodClass) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (status *fwk.Status) {
 	running := ""
 	defer c.framework.recoverPanic(pod, state, &running, "Filter", &status)
-	w := callWatchOf(state)
 	for _, plugin := range c.chain {
 		running = plugin.Name()
-		c.framework.trial.recordCall(running, "Filter")
-		outer := c.framework.beginCall(w, running, "Filter")
-		begin := c.framework.callStart(state)
+		call := c.framework.beginCall(state, running, "Filter")
 		s := plugin.Filter(ctx, state, pod, node)
-		c.framework.observePluginDuration(begin, running, "Filter", s)
 		plugin.evaluations.Inc()
-		c.framework.endCall(w, running, outer)
+		if abandoned := call.end(s); abandoned != nil {
+			return abandoned
+		}
 		if !s.IsSuccess() {
 			return filterStatus(running, s)
 		}

@@ -1,10 +1,6 @@
 package framework
 
-import (
-	"sync/atomic"
-
-	fwk "k8s.io/kube-scheduler/framework"
-)
+import "sync/atomic"
 
 // Trial marks a Framework whose plugins are only on trial: they evaluate real
 // pods on a copy of the cluster, without effect. It records the last call, so
@@ -34,24 +30,6 @@ func (t *Trial) recordCall(plugin, point string) {
 		t.store(plugin, point)
 	}
 }
-
-// beginBatchCall starts tracking and timing of a batch call of a plugin, until
-// answered is called.
-func (f *Framework) beginBatchCall(state fwk.CycleState, plugin, point string) (done func()) {
-	f.trial.recordCall(plugin, point)
-	w, begin := callWatchOf(state), f.callStart(state)
-	watched := w != nil && f.outOfTree.Has(plugin)
-	if !watched && begin.IsZero() {
-		return noop
-	}
-	outer := f.beginCall(w, plugin, point)
-	return func() {
-		f.endCall(w, plugin, outer)
-		f.observePluginDuration(begin, plugin, point, nil)
-	}
-}
-
-func noop() {}
 
 func (t *Trial) store(plugin, point string) {
 	if last := t.last.Load(); last == nil || last.Plugin != plugin || last.Point != point {

@@ -105,6 +105,9 @@ func NewCallWatch(r Runtime) *CallWatch {
 	return &CallWatch{runtime: r, done: make(chan struct{}), lastTransition: r.Clock.Now()}
 }
 
+// NewCallWatch returns the CallWatch of work that calls f's plugins.
+func (f *Framework) NewCallWatch() *CallWatch { return NewCallWatch(Runtime{f.Clock, f.Go, f.Wait}) }
+
 // Go runs the work in a goroutine of its own.
 func (w *CallWatch) Go(work func()) {
 	w.runtime.Go(func() {

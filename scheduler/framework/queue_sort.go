@@ -53,7 +53,7 @@ func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, panicEr
 func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 	var less, answered bool
 	var panicErr *PanicError
-	watch := NewCallWatch(Runtime{f.Clock, f.Go, f.Wait})
+	watch := f.NewCallWatch()
 	watch.Go(func() {
 		less, panicErr = f.callQueueSort(a, b)
 		answered = true

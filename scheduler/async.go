@@ -26,26 +26,22 @@ func (s *Scheduler) runAsync(ctx context.Context, t *schedulingCycle, steps plug
 	if err := s.profiles.TooManyAbandonedCalls(t.generation.Blueprint().Name); err != nil {
 		return true, err
 	}
-	a := &asyncAttempt{
-		Scheduler: s, schedulingCycle: t, steps: steps, watch: framework.NewCallWatch(s.options.Clock), cycle: s.cycle,
-		done: make(chan struct{}), reported: make(chan struct{}),
-	}
+	a := &asyncAttempt{Scheduler: s, schedulingCycle: t, watch: framework.NewCallWatch(s.runtime()), cycle: s.cycle}
 	ownContext, cancel := context.WithCancelCause(ctx)
 	t.cancel = cancel
 	t.state.SetCallWatch(a.watch)
 	t.heartbeat.watch.Store(a.watch)
-	t.generation.Retain()
-	s.options.Go(func() {
+	a.watch.Go(func() {
 		t.heartbeat.goroutine.Store(goroutineID())
-		a.run(ownContext)
+		a.err = steps(ownContext, &a.cycle)
 	})
-	abandoned := a.watch.Await(framework.Waiter{Wait: s.options.Wait, Clock: s.options.Clock}, a.done)
+	abandoned := a.watch.Await()
 	t.heartbeat.goroutine.Store(s.progress.goroutine)
 	if abandoned == nil {
 		s.cycle = a.cycle
 		return true, a.err
 	}
-	s.abandon(ctx, a, abandoned)
+	a.abandon(ctx, ownContext, abandoned)
 	return false, nil
 }
 
@@ -53,36 +49,51 @@ func (s *Scheduler) runAsync(ctx context.Context, t *schedulingCycle, steps plug
 type asyncAttempt struct {
 	*Scheduler
 	*schedulingCycle
-	steps pluginSteps
 	watch *framework.CallWatch
 	cycle cycle.Cycle
 	err   error
-	// done is closed when the attempt has ended. reported is closed when the loop has
-	// abandoned the attempt and set recovered, which reports that the late call returned.
-	done, reported chan struct{}
-	recovered      func()
 }
 
-// run runs the attempt. After the loop abandoned it, the steps return here only if the pod
-// is assumed; then run goes on as a binding cycle. Otherwise the late call's goroutine
-// exits in framework, and only the deferred functions run.
-func (a *asyncAttempt) run(ctx context.Context) {
-	returned := false
-	defer close(a.done)
-	defer a.generation.Release()
-	defer func() {
-		if !returned && a.watch.End() { // the late call of an abandoned attempt returned
-			<-a.reported
-			a.recovered()
+// abandon lets the loop go on without the attempt. What the late call can still read is
+// not changed any more: the cache replaces its NodeInfos instead.
+func (a *asyncAttempt) abandon(ctx, ownContext context.Context, abandoned *framework.AbandonedAttempt) {
+	timeout := &framework.CallTimeoutError{Call: abandoned.Call}
+	logger, t := klog.FromContext(ctx), a.schedulingCycle
+	logger.Error(timeout, "The loop goes on without the plugin's result", "attemptContinues", abandoned.StillRunning)
+	recovered := a.profiles.RecordAbandonedCall(t.generation.Framework, abandoned.Call)
+	if !fault.LateShown {
+		a.cache.ReplaceNodeInfos()
+	}
+	if abandoned.StillRunning {
+		// The pod is assumed and stays so: the attempt goes on when the call returns.
+		a.Scheduler.cycle = a.cycle
+		a.inFlight.Add(1)
+		if abandoned.Point != "Permit" {
+			t.generation.Framework.ReportCallTimeout(t.Pod, abandoned.Call)
+			a.binding.SetNotScheduled(t.Pod, v1.PodReasonSchedulerError, timeout.Error(), nil)
 		}
-	}()
-	a.err = a.steps(ctx, &a.cycle)
-	returned = true
-	if !a.watch.End() {
+		a.watch.WhenEnded(func() {
+			recovered()
+			a.resume(ownContext)
+		})
 		return
 	}
-	<-a.reported
-	a.recovered()
+	t.generation.ResetEquivalenceCache()
+	t.generation.Framework.ReportCallTimeout(t.Pod, abandoned.Call)
+	t.generation.Retain() // the plugins are not closed before the call returns
+	a.watch.WhenEnded(func() {
+		recovered()
+		t.generation.Release()
+	})
+	t.cancel(errAbandoned)
+	// The late call may still use t: the failure is recorded with a cycle of its own.
+	failed := &schedulingCycle{Attempt: t.Attempt, generation: t.generation, start: t.start, span: t.span, nominatingInfo: clearNominatedNode}
+	a.handleSchedulingFailure(ctx, failed, timeout)
+	a.release(failed)
+}
+
+// resume goes on with the attempt of an assumed pod after its late call has returned.
+func (a *asyncAttempt) resume(ctx context.Context) {
 	defer a.inFlight.Done()
 	defer a.release(a.schedulingCycle)
 	if a.err == nil {
@@ -95,33 +106,7 @@ func (a *asyncAttempt) run(ctx context.Context) {
 	a.handleSchedulingFailure(ctx, a.schedulingCycle, a.err)
 }
 
-// abandon lets the loop go on without the attempt. What the late call can still read is
-// not changed any more: the cache replaces its NodeInfos instead.
-func (s *Scheduler) abandon(ctx context.Context, a *asyncAttempt, abandoned *framework.AbandonedAttempt) {
-	timeout := &framework.CallTimeoutError{Call: abandoned.Call}
-	logger, t := klog.FromContext(ctx), a.schedulingCycle
-	logger.Error(timeout, "The loop goes on without the plugin's result", "attemptContinues", abandoned.StillRunning)
-	a.recovered = s.profiles.RecordAbandonedCall(t.generation.Framework, abandoned.Call)
-	if !fault.LateShown {
-		s.cache.ReplaceNodeInfos()
-	}
-	if abandoned.StillRunning {
-		// The pod is assumed and stays so: the attempt goes on when the call returns.
-		s.cycle = a.cycle
-		s.inFlight.Add(1)
-		if abandoned.Point != "Permit" {
-			t.generation.Framework.ReportCallTimeout(t.Pod, abandoned.Call)
-			s.binding.SetNotScheduled(t.Pod, v1.PodReasonSchedulerError, timeout.Error(), nil)
-		}
-		close(a.reported)
-		return
-	}
-	t.generation.ResetEquivalenceCache()
-	t.generation.Framework.ReportCallTimeout(t.Pod, abandoned.Call)
-	close(a.reported)
-	t.cancel(errAbandoned)
-	// The late call may still use t: the failure is recorded with a cycle of its own.
-	failed := &schedulingCycle{Attempt: t.Attempt, generation: t.generation, start: t.start, span: t.span, nominatingInfo: clearNominatedNode}
-	s.handleSchedulingFailure(ctx, failed, timeout)
-	s.release(failed)
+// runtime is how plugin calls are started, awaited and timed.
+func (s *Scheduler) runtime() framework.Runtime {
+	return framework.Runtime{Clock: s.options.Clock, Go: s.options.Go, Wait: s.options.Wait}
 }

@@ -68,18 +68,14 @@ func (s *Scheduler) wakeForFreedResources(ctx context.Context, t *schedulingCycl
 
 // bindingMonitor watches the calls of out-of-tree plugins in a binding cycle. A call that
 // takes longer than framework.CallTimeout blocks its pod only; it is reported, and counts
-// among the profile's abandoned calls until it returns.
+// among the profile's abandoned calls until the cycle ends.
 type bindingMonitor struct {
 	*Scheduler
 	*schedulingCycle
-	calls *framework.BindingCalls
+	watch *framework.CallWatch
 
-	mu    sync.Mutex
-	ended bool
-	// recovered reports that the late call returned. It is called once: by end, or by check
-	// when end came first.
-	recovered func()
-	stop      func() bool
+	mu   sync.Mutex
+	stop func() bool
 }
 
 // monitorBinding monitors the binding cycle until end is called.
@@ -87,8 +83,8 @@ func (s *Scheduler) monitorBinding(ctx context.Context, t *schedulingCycle) (end
 	if !t.generation.Framework.HasOutOfTreePlugins() || fault.HangsUnseen {
 		return func() {}
 	}
-	m := &bindingMonitor{Scheduler: s, schedulingCycle: t, calls: framework.NewBindingCalls(s.options.Clock)}
-	t.state.SetBindingCalls(m.calls)
+	m := &bindingMonitor{Scheduler: s, schedulingCycle: t, watch: framework.NewCallWatch(s.runtime())}
+	t.state.SetCallWatch(m.watch)
 	m.scheduleCheck(ctx, framework.CallTimeout)
 	return m.end
 }
@@ -97,23 +93,22 @@ func (s *Scheduler) monitorBinding(ctx context.Context, t *schedulingCycle) (end
 func (m *bindingMonitor) scheduleCheck(ctx context.Context, after time.Duration) {
 	timer := m.options.Clock.AfterFunc(after, func() { m.options.Go(func() { m.check(ctx) }) })
 	m.mu.Lock()
-	ended := m.ended
 	m.stop = timer.Stop
 	m.mu.Unlock()
-	if ended {
+	if m.watch.Ended() {
 		timer.Stop()
 	}
 }
 
 // check reports a call that is late. It calls other packages without its lock, since they
-// may wait for the binding cycle to end. When the cycle ends meanwhile, check takes the
-// report back at once; the status that it wrote is for an old version of the pod, and is
-// dropped where the pod has a node.
+// may wait for the binding cycle to end. When the cycle ends meanwhile, the report is taken
+// back at once; the status that it wrote is for an old version of the pod, and is dropped
+// where the pod has a node.
 func (m *bindingMonitor) check(ctx context.Context) {
-	if m.isEnded() {
+	if m.watch.Ended() {
 		return
 	}
-	call, again := m.calls.Overdue()
+	call, again := m.watch.Overdue()
 	if call == nil {
 		m.scheduleCheck(ctx, again)
 		return
@@ -129,35 +124,13 @@ func (m *bindingMonitor) check(ctx context.Context) {
 		m.binding.SetNotScheduled(m.Pod, v1.PodReasonSchedulerError, timeout.Error(), nil)
 	}
 	f.ReportCallTimeout(m.Pod, *call)
-	recovered := m.profiles.RecordAbandonedCall(f, *call)
-	if fault.LandingLocked {
-		m.recovered = recovered
-		return
-	}
-	m.mu.Lock()
-	ended := m.ended
-	m.recovered = recovered
-	m.mu.Unlock()
-	if ended {
-		recovered()
-	}
-}
-
-// isEnded reports whether the binding cycle has ended.
-func (m *bindingMonitor) isEnded() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.ended
+	m.watch.WhenEnded(m.profiles.RecordAbandonedCall(f, *call))
 }
 
 // end ends the monitor, and takes back the report of a late call.
 func (m *bindingMonitor) end() {
+	m.watch.End()
 	m.mu.Lock()
-	m.ended = true
-	stop, recovered := m.stop, m.recovered
-	m.mu.Unlock()
-	stop()
-	if recovered != nil {
-		recovered()
-	}
+	defer m.mu.Unlock()
+	m.stop()
 }

@@ -63,6 +63,9 @@ func (s *Scheduler) explainInCycle(ctx context.Context, t *schedulingCycle, requ
 		if t.explanation.Status.Result != decision.ResultPreempting {
 			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, fitErr, s.explainer.Redactor(a))
 		}
+		if framework.CheckAbandoned(t.state) != nil {
+			return
+		}
 		s.explainer.AddMessage(t.explanation, a, err)
 	}
 }

@@ -199,6 +199,9 @@ func (s *Scheduler) selectNode(ctx context.Context, t *schedulingCycle, snapshot
 	if err != nil {
 		s.runPostFilter(ctx, t, err)
 	}
+	if abandoned := framework.CheckAbandoned(t.state); abandoned != nil {
+		return abandoned
+	}
 	algorithmDuration.Observe(s.options.Clock.Since(t.start).Seconds())
 	if err != nil {
 		s.explainInCycle(ctx, t, request, err)
@@ -221,6 +224,9 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 		return
 	}
 	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, fitErr.Diagnosis.NodeToStatus)
+	if framework.CheckAbandoned(t.state) != nil {
+		return // the queue has the pod again
+	}
 	fitErr.Diagnosis.PostFilterMsg = status.Message()
 	if rejectors, err := t.state.Read(remainingRejectorsKey); err == nil {
 		t.SetFurtherRejectors(rejectors.(pluginNames).Set)

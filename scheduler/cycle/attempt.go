@@ -270,6 +270,9 @@ func (a *attempt) addStatus(status *fwk.Status) verdict {
 // chunk, with and without the nominated pods. It returns the number of visited
 // nodes, like runOpaqueFilters; ok is false if a cached verdict is wrong.
 func (a *attempt) filterNominatedNodes(chunk []counts.Slot) (visited int, ok bool) {
+	if framework.CheckAbandoned(a.State) != nil {
+		return 0, false
+	}
 	if len(a.nominatedSlots) == 0 {
 		return len(chunk), true
 	}
@@ -281,7 +284,7 @@ func (a *attempt) filterNominatedNodes(chunk []counts.Slot) (visited int, ok boo
 		switch {
 		case status.IsError():
 			a.failure = status
-			return i, true
+			return i, framework.CheckAbandoned(a.State) == nil
 		case !status.IsSuccess():
 			a.verdicts[i] = a.addStatus(status)
 		case !a.verdicts[i].feasible():

@@ -183,6 +183,9 @@ func (a *attempt) verifyWinner(winner int) bool {
 		// A pod nominated meanwhile counts from the next attempt on.
 		status = a.framework.RunNonOpaqueFilterPlugins(a.ctx, a.State, a.Pod, node)
 	}
+	if framework.CheckAbandoned(a.State) != nil {
+		return false
+	}
 	if !status.IsSuccess() {
 		return a.reportMismatch("the chosen node", node, status.Message())
 	}

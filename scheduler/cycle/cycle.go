@@ -56,6 +56,9 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 		return nil, ErrNoNodes
 	}
 	placement, preFiltered, err, done := c.runCached(ctx, r)
+	if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
+		return nil, abandoned
+	}
 	if done {
 		increment(r.Framework, cachedAttempts)
 		return placement, err

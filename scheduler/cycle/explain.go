@@ -72,6 +72,9 @@ func ClosestNodes(ctx context.Context, r Request, fitErr *framework.FitError, re
 		if status := fitErr.Diagnosis.NodeToStatus.Get(n.node.Node().Name); ok && framework.IsExtender(status.Plugin()) {
 			missing = append(missing, framework.NodeRejection{Status: status}) // the extender is not called again
 		}
+		if framework.CheckAbandoned(r.State) != nil {
+			return nil
+		}
 		if !ok || len(missing) == 0 {
 			continue
 		}

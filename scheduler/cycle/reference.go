@@ -80,6 +80,9 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, preFiltered 
 		if feasible := c.evaluateNominatedNode(ctx, r, diagnosis); len(feasible) > 0 {
 			return feasible, nil
 		}
+		if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
+			return nil, abandoned
+		}
 	}
 	nodes := r.Snapshot.Nodes()
 	if !allowed.AllNodes() {
@@ -91,6 +94,9 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, preFiltered 
 			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(diagnosis.UnschedulablePlugins))))
 	}
 	feasible, err := c.findNodesThatPassFilters(ctx, r, nodes, diagnosis)
+	if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
+		return nil, abandoned
+	}
 	// A failed search advances the start index, too, by the nodes it evaluated.
 	processed := len(feasible) + diagnosis.NodeToStatus.Len()
 	if !fault.RotationNotAdvanced {
@@ -115,6 +121,9 @@ func (c *Cycle) evaluateNominatedNode(ctx context.Context, r Request, diagnosis 
 	feasible, err := c.findNodesThatPassFilters(ctx, r, []fwk.NodeInfo{node}, diagnosis)
 	if err == nil {
 		feasible, err = findNodesThatPassExtenders(ctx, r, feasible, diagnosis)
+	}
+	if framework.CheckAbandoned(r.State) != nil {
+		return nil
 	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Filtering the nominated node failed; trying all nodes", "pod", klog.KObj(r.Pod), "node", name)

@@ -26,17 +26,12 @@ func (f *Framework) RunReservePluginsReserve(ctx context.Context, state fwk.Cycl
 	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Reserve", &status)
-	w := callWatchOf(state)
 	for _, plugin := range f.reserve {
 		running = plugin.Name()
-		outer := f.beginCall(w, running, "Reserve")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "Reserve")
 		s := plugin.Reserve(ctx, state, pod, node)
-		f.observePluginDuration(begin, running, "Reserve", s)
-		if f.endCall(w, running, outer) {
-			// The plugin may still reserve something; the pod keeps its
-			// resources until Unreserve has run.
-			return fwk.AsStatus(&CallTimeoutError{Call{running, "Reserve"}}).WithPlugin(running)
+		if abandoned := call.end(s); abandoned != nil {
+			return abandoned
 		}
 		if !s.IsSuccess() {
 			return attributeStatus(s, running, "Reserve")
@@ -52,20 +47,15 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 	var status *fwk.Status
 	ctx, point := f.beginPoint(ctx, state, "Unreserve")
 	defer point.end(&status)
-	w := callWatchOf(state)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
 		if fault.UnreserveInOrder {
 			plugin = f.reserve[len(f.reserve)-1-i]
 		}
-		s := f.callRecovered(pod, plugin.Name(), "Unreserve", func() *fwk.Status {
-			outer := f.beginCall(w, plugin.Name(), "Unreserve")
-			defer f.endCall(w, plugin.Name(), outer)
-			defer f.trackBindingCall(state, plugin.Name(), "Unreserve")()
-			begin := f.callStart(state)
+		s := f.callRecovered(pod, state, plugin.Name(), "Unreserve", func() *fwk.Status {
+			call := f.beginCall(state, plugin.Name(), "Unreserve")
 			plugin.Unreserve(ctx, state, pod, node)
-			f.observePluginDuration(begin, plugin.Name(), "Unreserve", nil)
-			return nil
+			return call.end(nil)
 		})
 		if !s.IsSuccess() {
 			status = s
@@ -81,14 +71,11 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Permit", &status)
 	var wait *fwk.Status
-	w := callWatchOf(state)
 	for _, plugin := range f.permit {
 		running = plugin.Name()
-		outer := f.beginCall(w, running, "Permit")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "Permit")
 		s, timeout := plugin.Permit(ctx, state, pod, node)
-		f.observePluginDuration(begin, running, "Permit", s)
-		f.endCall(w, running, outer)
+		call.end(s)
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -117,11 +104,9 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
-		end := f.trackBindingCall(state, running, "PreBindPreFlight")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "PreBindPreFlight")
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
-		f.observePluginDuration(begin, running, "PreBindPreFlight", s)
-		end()
+		call.end(s)
 		if result != nil && result.AllowParallel {
 			parallel.Insert(running)
 		}
@@ -148,11 +133,10 @@ func (f *Framework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState,
 	ctx, point := f.beginPoint(ctx, state, "PreBind")
 	defer point.end(&status)
 	run := func(ctx context.Context, plugin fwk.PreBindPlugin) *fwk.Status {
-		s := f.callRecovered(pod, plugin.Name(), "PreBind", func() *fwk.Status {
-			defer f.trackBindingCall(state, plugin.Name(), "PreBind")()
-			begin := f.callStart(state)
+		s := f.callRecovered(pod, state, plugin.Name(), "PreBind", func() *fwk.Status {
+			call := f.beginCall(state, plugin.Name(), "PreBind")
 			s := plugin.PreBind(ctx, state, pod, node)
-			f.observePluginDuration(begin, plugin.Name(), "PreBind", s)
+			call.end(s)
 			return s
 		})
 		if s.IsSuccess() {
@@ -240,11 +224,9 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 	defer f.recoverPanic(pod, state, &running, "Bind", &status)
 	for _, plugin := range f.bind {
 		running = plugin.Name()
-		end := f.trackBindingCall(state, running, "Bind")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "Bind")
 		s := plugin.Bind(ctx, state, pod, node)
-		f.observePluginDuration(begin, running, "Bind", s)
-		end()
+		call.end(s)
 		if s.IsSkip() {
 			continue
 		}
@@ -262,12 +244,10 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	ctx, point := f.beginPoint(ctx, state, "PostBind")
 	defer point.end(&status)
 	for _, plugin := range f.postBind {
-		_ = f.callRecovered(pod, plugin.Name(), "PostBind", func() *fwk.Status {
-			defer f.trackBindingCall(state, plugin.Name(), "PostBind")()
-			begin := f.callStart(state)
+		_ = f.callRecovered(pod, state, plugin.Name(), "PostBind", func() *fwk.Status {
+			call := f.beginCall(state, plugin.Name(), "PostBind")
 			plugin.PostBind(ctx, state, pod, node)
-			f.observePluginDuration(begin, plugin.Name(), "PostBind", nil)
-			return nil
+			return call.end(nil)
 		})
 	}
 }

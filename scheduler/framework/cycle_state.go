@@ -27,10 +27,9 @@ type CycleState struct {
 	// readOnly says that no plugin changes its data during Filter, AddPod and
 	// RemovePod, so that Clone need not copy it.
 	readOnly bool
-	// callWatch tracks the attempt's calls of out-of-tree plugins; may be nil.
+	// callWatch tracks the calls of out-of-tree plugins, first in the attempt and then in
+	// the binding cycle; may be nil.
 	callWatch *CallWatch
-	// bindingCalls tracks the calls of the binding cycle; may be nil.
-	bindingCalls *BindingCalls
 	// tracer makes a span for each extension point; nil without tracing. A
 	// clone has none.
 	tracer trace.Tracer

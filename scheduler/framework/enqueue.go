@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,12 +21,12 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	}
 	ctx, point := f.beginPoint(ctx, nil, "PreEnqueue")
 	defer point.end(&status)
+	state := &CycleState{callWatch: w}
 	call := func(plugin fwk.PreEnqueuePlugin) bool {
-		f.trial.recordCall(plugin.Name(), "PreEnqueue")
-		status = f.callRecovered(pod, plugin.Name(), "PreEnqueue", func() *fwk.Status {
-			outer := f.beginCall(w, plugin.Name(), "PreEnqueue")
-			defer f.endCall(w, plugin.Name(), outer)
-			return plugin.PreEnqueue(ctx, pod)
+		status = f.callRecovered(pod, state, plugin.Name(), "PreEnqueue", func() *fwk.Status {
+			call := f.beginCall(state, plugin.Name(), "PreEnqueue")
+			s := plugin.PreEnqueue(ctx, pod)
+			return cmp.Or(call.end(s), s)
 		})
 		return status.IsSuccess()
 	}
@@ -72,7 +73,7 @@ func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, er
 		registered := allEvents
 		if extension, ok := plugin.(fwk.EnqueueExtensions); ok {
 			var err error
-			s := f.callRecovered(nil, plugin.Name(), "EventsToRegister", func() *fwk.Status {
+			s := f.callRecovered(nil, nil, plugin.Name(), "EventsToRegister", func() *fwk.Status {
 				registered, err = extension.EventsToRegister(ctx)
 				return fwk.AsStatus(err)
 			})
@@ -95,7 +96,7 @@ func (f *Framework) recoverHint(plugin string, event fwk.ClusterEventWithHint) f
 		return event
 	}
 	event.QueueingHintFn = func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (hint fwk.QueueingHint, err error) {
-		s := f.callRecovered(nil, plugin, "QueueingHint", func() *fwk.Status {
+		s := f.callRecovered(nil, nil, plugin, "QueueingHint", func() *fwk.Status {
 			hint, err = call(logger, pod, oldObj, newObj)
 			return fwk.AsStatus(err)
 		})

@@ -96,7 +96,7 @@ func (f *Framework) extenderEvents() (hints []RegisteredEvent) {
 func (f *Framework) closeExtenders() {
 	for _, e := range f.extenders {
 		if closer, ok := e.(io.Closer); ok {
-			_ = f.callRecovered(nil, ExtenderPluginName(e.Name()), "Close", func() *fwk.Status {
+			_ = f.callRecovered(nil, nil, ExtenderPluginName(e.Name()), "Close", func() *fwk.Status {
 				if err := closer.Close(); err != nil {
 					return fwk.AsStatus(fmt.Errorf("closing: %w", err))
 				}

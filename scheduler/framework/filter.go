@@ -39,15 +39,13 @@ func (f *Framework) runPreFilterChain(ctx context.Context, state fwk.CycleState,
 	}
 	narrowedBy = sets.New[string]()
 	var rejection *fwk.Status
-	w := callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
-		f.trial.recordCall(running, "PreFilter")
-		outer := f.beginCall(w, running, "PreFilter")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "PreFilter")
 		r, s := plugin.PreFilter(ctx, state, pod, nodes)
-		f.observePluginDuration(begin, running, "PreFilter", s)
-		f.endCall(w, running, outer)
+		if abandoned := call.end(s); abandoned != nil {
+			return nil, abandoned, nil
+		}
 		code := s.Code()
 		if code == fwk.Skip {
 			skipped.Insert(running)
@@ -116,19 +114,20 @@ func (f *Framework) RunPreFilterExtensionRemovePod(ctx context.Context, state fw
 func (f *Framework) runPreFilterExtension(state fwk.CycleState, pod *v1.Pod, operation string, call func(fwk.PreFilterExtensions) *fwk.Status) (status *fwk.Status) {
 	running := ""
 	defer f.recoverPanic(pod, state, &running, operation, &status)
-	w := callWatchOf(state)
+	if abandoned := abandonedStatus(callWatchOf(state)); abandoned != nil {
+		return abandoned
+	}
 	for _, plugin := range f.preFilter {
 		running = plugin.Name()
 		extensions := plugin.PreFilterExtensions()
 		if extensions == nil || state.GetSkipFilterPlugins().Has(running) {
 			continue
 		}
-		f.trial.recordCall(running, operation)
-		outer := f.beginCall(w, running, operation)
-		begin := f.callStart(state)
+		begun := f.beginCall(state, running, operation)
 		s := call(extensions)
-		f.observePluginDuration(begin, running, "PreFilterExtension"+operation, s)
-		f.endCall(w, running, outer)
+		if abandoned := begun.end(s); abandoned != nil {
+			return abandoned
+		}
 		if !s.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", operation, running, s.AsError()))
 		}
@@ -152,19 +151,21 @@ func (f *Framework) RunFilterPlugins(ctx context.Context, state fwk.CycleState, 
 func (f *Framework) runFilterChain(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, chain []CountedFilter) (status *fwk.Status) {
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "Filter", &status)
-	skipped, w := state.GetSkipFilterPlugins(), callWatchOf(state)
+	if abandoned := abandonedStatus(callWatchOf(state)); abandoned != nil {
+		return abandoned
+	}
+	skipped := state.GetSkipFilterPlugins()
 	for _, plugin := range chain {
 		running = plugin.Name()
 		if skipped.Has(running) {
 			continue
 		}
-		f.trial.recordCall(running, "Filter")
-		outer := f.beginCall(w, running, "Filter")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "Filter")
 		s := plugin.Filter(ctx, state, pod, node)
-		f.observePluginDuration(begin, running, "Filter", s)
 		plugin.Evaluations.Inc()
-		f.endCall(w, running, outer)
+		if abandoned := call.end(s); abandoned != nil {
+			return abandoned
+		}
 		if !s.IsSuccess() {
 			return filterStatus(running, s)
 		}
@@ -228,14 +229,13 @@ func (f *Framework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleSta
 	running, rejector := "", ""
 	defer f.recoverPanic(pod, state, &running, "PostFilter", &status)
 	var reasons []string
-	w := callWatchOf(state)
 	for _, plugin := range f.postFilter {
 		running = plugin.Name()
-		outer := f.beginCall(w, running, "PostFilter")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "PostFilter")
 		r, s := plugin.PostFilter(ctx, state, pod, nodeToStatus)
-		f.observePluginDuration(begin, running, "PostFilter", s)
-		f.endCall(w, running, outer)
+		if abandoned := call.end(s); abandoned != nil {
+			return nil, abandoned
+		}
 		switch {
 		case s.IsSuccess():
 			if s == nil {

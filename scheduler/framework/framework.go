@@ -212,7 +212,7 @@ func (f *Framework) Close() {
 	f.closeExtenders()
 	for _, plugin := range slices.Backward(f.plugins) {
 		if closer, ok := plugin.(io.Closer); ok {
-			_ = f.callRecovered(nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+			_ = f.callRecovered(nil, nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
 		}
 	}
 }

@@ -198,7 +198,7 @@ func (f *Framework) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 			return nil
 		}
 		var signed []fwk.SignFragment
-		s := f.callRecovered(nil, plugin.Name(), "SignPod", func() (s *fwk.Status) {
+		s := f.callRecovered(nil, nil, plugin.Name(), "SignPod", func() (s *fwk.Status) {
 			signed, s = signer.SignPod(ctx, pod)
 			return s
 		})

@@ -137,7 +137,6 @@ func (f *Framework) RunOpaqueScorePlugins(ctx context.Context, state fwk.CycleSt
 		if skipped.Has(plugin.Plugin) {
 			continue
 		}
-		f.trial.recordCall(plugin.Plugin, "Score")
 		list, status := f.scoreWithPlugin(ctx, plugin.WeightedScore, state, pod, nodes)
 		if status.IsSuccess() {
 			status = f.normalizeScores(ctx, plugin.WeightedScore, state, pod, list)

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -62,6 +63,52 @@ func (f *Framework) observePointDuration(point string, begin time.Time, code fwk
 	return end
 }
 
+// pluginCall is a call of a plugin that has begun.
+type pluginCall struct {
+	*Framework
+	Call
+	// watch is nil where the call is not tracked. begin is zero outside sampled attempts.
+	watch *CallWatch
+	begin time.Time
+}
+
+// beginCall begins a call of a plugin: it is recorded on trial, tracked for out-of-tree
+// plugins by the CallWatch of state, and timed in sampled attempts.
+func (f *Framework) beginCall(state fwk.CycleState, plugin, point string) pluginCall {
+	f.trial.recordCall(plugin, point)
+	c := pluginCall{f, Call{plugin, point}, f.watchOf(state, plugin), f.callStart(state)}
+	if c.watch != nil {
+		c.watch.begin(c.Call)
+	}
+	return c
+}
+
+// end ends the call, which returned s. If the attempt was abandoned meanwhile, end returns
+// the status that replaces s, and the caller returns with it.
+func (c pluginCall) end(s *fwk.Status) (abandoned *fwk.Status) {
+	c.observeDuration(s)
+	if c.watch == nil || !c.watch.end(c.Call) {
+		return nil
+	}
+	if c.Point == "Reserve" {
+		// The plugin may still reserve something; the pod keeps its resources until
+		// Unreserve has run.
+		return fwk.AsStatus(&CallTimeoutError{c.Call}).WithPlugin(c.Plugin)
+	}
+	return abandonedStatus(c.watch)
+}
+
+// watchOf returns the CallWatch that tracks calls of plugin, or nil.
+func (f *Framework) watchOf(state fwk.CycleState, plugin string) *CallWatch {
+	if w := callWatchOf(state); w != nil && f.outOfTree.Has(plugin) {
+		return w
+	}
+	return nil
+}
+
+// HasOutOfTreePlugins reports whether any plugin is not in-tree.
+func (f *Framework) HasOutOfTreePlugins() bool { return len(f.outOfTree) > 0 }
+
 // recoverPanic turns a plugin's panic into an error status that names the
 // plugin, and reports it. It must be deferred directly. plugin points to the
 // name of the plugin being called; pod and state may be nil.
@@ -70,8 +117,14 @@ func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *stri
 		return
 	}
 	if r := recover(); r != nil {
-		f.endCall(callWatchOf(state), *plugin, timedCall{})
-		f.reportPluginFault(pod, PluginFault{Call: Call{*plugin, point}})
+		w, call := f.watchOf(state, *plugin), Call{*plugin, point}
+		if w != nil {
+			w.end(call)
+		}
+		if *status = abandonedStatus(w); *status != nil {
+			return
+		}
+		f.reportPluginFault(pod, PluginFault{Call: call})
 		*status = panicStatus(*plugin, point, r)
 	}
 }
@@ -80,9 +133,9 @@ func panicStatus(plugin, point string, r any) *fwk.Status {
 	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
 }
 
-// callRecovered runs call and recovers a panic of plugin. pod may be nil.
-func (f *Framework) callRecovered(pod *v1.Pod, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
-	defer f.recoverPanic(pod, nil, &plugin, point, &status)
+// callRecovered runs call and recovers a panic of plugin. pod and state may be nil.
+func (f *Framework) callRecovered(pod *v1.Pod, state fwk.CycleState, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
+	defer f.recoverPanic(pod, state, &plugin, point, &status)
 	return call()
 }
 
@@ -204,10 +257,14 @@ func (f *Framework) callStart(state fwk.CycleState) time.Time {
 	return f.Clock.Now()
 }
 
-// observePluginDuration records the duration of a call that started at begin,
-// unless begin is zero.
-func (f *Framework) observePluginDuration(begin time.Time, plugin, point string, status *fwk.Status) {
-	if !begin.IsZero() {
-		pluginDuration.WithLabelValues(plugin, point, status.Code().String()).Observe(f.Clock.Since(begin).Seconds())
+// pointLabels are the extension points whose label in metrics is not their name.
+var pointLabels = map[string]string{
+	"AddPod": "PreFilterExtensionAddPod", "RemovePod": "PreFilterExtensionRemovePod", "NormalizeScore": "ScoreExtensionNormalize",
+}
+
+// observeDuration records the duration of the call in a sampled attempt.
+func (c pluginCall) observeDuration(status *fwk.Status) {
+	if !c.begin.IsZero() {
+		pluginDuration.WithLabelValues(c.Plugin, cmp.Or(pointLabels[c.Point], c.Point), status.Code().String()).Observe(c.Clock.Since(c.begin).Seconds())
 	}
 }

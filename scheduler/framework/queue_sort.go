@@ -13,9 +13,8 @@ import (
 type QueueSortError struct {
 	// Err is a *PanicError or a *CallTimeoutError.
 	Err error
-	// Returned is closed when the call that timed out has returned; nil after a
-	// panic.
-	Returned <-chan struct{}
+	// Watch is that of the call that timed out; nil after a panic.
+	Watch *CallWatch
 }
 
 func (e *QueueSortError) Error() string { return e.Err.Error() }
@@ -52,23 +51,16 @@ func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, panicEr
 // lessWithTimeout calls an out-of-tree plugin in its own goroutine for
 // CallTimeout at most, since the queue's lock is held meanwhile.
 func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
-	var (
-		less, answered bool // read after back is closed
-		panicErr       *PanicError
-		returned       = make(chan struct{})
-	)
-	f.Go(func() {
-		defer close(returned)
+	var less, answered bool
+	var panicErr *PanicError
+	watch := f.NewCallWatch()
+	watch.Go(func() {
 		less, panicErr = f.callQueueSort(a, b)
 		answered = true
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	timer := f.Clock.AfterFunc(CallTimeout, cancel)
-	defer timer.Stop()
-	if f.Wait(ctx, returned) != nil || !answered {
+	if watch.Wait(context.Background(), CallTimeout) != nil || !answered {
 		// A plugin that ended its goroutine has returned, but has no answer.
-		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Returned: returned})
+		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Watch: watch})
 		return ByPriority(a, b)
 	}
 	if panicErr != nil {
@@ -80,7 +72,7 @@ func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 // recordQueueSortFault stores the fault, and reports the first one. It is
 // called under the queue's lock.
 func (f *Framework) recordQueueSortFault(err *QueueSortError) {
-	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Returned != nil})
+	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Watch != nil})
 	if f.queueSortFault.CompareAndSwap(nil, err) && f.OnQueueSortFault != nil && !fault.BrokenSortKept {
 		f.OnQueueSortFault(err)
 	}

@@ -25,15 +25,13 @@ func (f *Framework) runPreScoreChain(ctx context.Context, state fwk.CycleState, 
 	skipped = sets.New[string]()
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "PreScore", &status)
-	w := callWatchOf(state)
 	for _, plugin := range chain {
 		running = plugin.Name()
-		f.trial.recordCall(running, "PreScore")
-		outer := f.beginCall(w, running, "PreScore")
-		begin := f.callStart(state)
+		call := f.beginCall(state, running, "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nodes)
-		f.observePluginDuration(begin, running, "PreScore", s)
-		f.endCall(w, running, outer)
+		if abandoned := call.end(s); abandoned != nil {
+			return skipped, abandoned
+		}
 		if s.IsSkip() {
 			skipped.Insert(running)
 			continue
@@ -68,7 +66,6 @@ func (f *Framework) ScoreNodes(ctx context.Context, state fwk.CycleState, pod *v
 		if skipped.Has(plugin.Plugin) {
 			continue
 		}
-		f.trial.recordCall(plugin.Plugin, "Score")
 		raw, s := f.scoreWithPlugin(ctx, plugin, state, pod, nodes)
 		if !s.IsSuccess() {
 			return nil, s
@@ -92,13 +89,12 @@ func (f *Framework) scoreWithPlugin(ctx context.Context, s WeightedScore, state 
 	defer f.recoverPanic(pod, state, &s.Plugin, "Score", &status)
 	list = make(fwk.NodeScoreList, len(nodes))
 	f.EvaluationCounter(s.Plugin, "Score").Add(float64(len(nodes)))
-	w := callWatchOf(state)
 	for i, node := range nodes {
-		outer := f.beginCall(w, s.Plugin, "Score")
-		begin := f.callStart(state)
+		call := f.beginCall(state, s.Plugin, "Score")
 		score, st := s.Score(ctx, state, pod, node)
-		f.observePluginDuration(begin, s.Plugin, "Score", st)
-		f.endCall(w, s.Plugin, outer)
+		if abandoned := call.end(st); abandoned != nil {
+			return nil, abandoned
+		}
 		if !st.IsSuccess() {
 			return nil, fwk.AsStatus(fmt.Errorf("running Score plugins: plugin %q failed with: %w", s.Plugin, st.AsError()))
 		}
@@ -110,12 +106,11 @@ func (f *Framework) scoreWithPlugin(ctx context.Context, s WeightedScore, state 
 func (f *Framework) normalizeScores(ctx context.Context, s WeightedScore, state fwk.CycleState, pod *v1.Pod, list fwk.NodeScoreList) (status *fwk.Status) {
 	defer f.recoverPanic(pod, state, &s.Plugin, "NormalizeScore", &status)
 	if extensions := s.ScoreExtensions(); extensions != nil {
-		w := callWatchOf(state)
-		outer := f.beginCall(w, s.Plugin, "NormalizeScore")
-		begin := f.callStart(state)
+		call := f.beginCall(state, s.Plugin, "NormalizeScore")
 		st := extensions.NormalizeScore(ctx, state, pod, list)
-		f.observePluginDuration(begin, s.Plugin, "ScoreExtensionNormalize", st)
-		f.endCall(w, s.Plugin, outer)
+		if abandoned := call.end(st); abandoned != nil {
+			return abandoned
+		}
 		if !st.IsSuccess() {
 			return fwk.AsStatus(fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", s.Plugin, st.AsError()))
 		}

@@ -35,23 +35,18 @@ func (t *Trial) recordCall(plugin, point string) {
 	}
 }
 
-// TrackCall starts tracking and timing of a call of a plugin outside of the
-// chains, until done is called. A panic is not recovered.
-func (f *Framework) TrackCall(state fwk.CycleState, plugin, point string) (done func()) {
-	f.trial.recordCall(plugin, point)
-	w, begin := callWatchOf(state), f.callStart(state)
-	watched := w != nil && f.outOfTree.Has(plugin)
-	if !watched && begin.IsZero() {
-		return noop
+// TrackCall tracks and times a call of a plugin outside of the chains, until done is called.
+// done reports whether the attempt was abandoned meanwhile: the result of the call does not
+// count then. A panic is not recovered.
+func (f *Framework) TrackCall(state fwk.CycleState, plugin, point string) (done func() (abandoned bool)) {
+	call := f.beginCall(state, plugin, point)
+	if call.watch == nil && call.begin.IsZero() {
+		return notAbandoned
 	}
-	outer := f.beginCall(w, plugin, point)
-	return func() {
-		f.endCall(w, plugin, outer)
-		f.observePluginDuration(begin, plugin, point, nil)
-	}
+	return func() bool { return call.end(nil) != nil }
 }
 
-func noop() {}
+func notAbandoned() bool { return false }
 
 func (t *Trial) store(plugin, point string) {
 	if last := t.last.Load(); last == nil || last.Plugin != plugin || last.Point != point {

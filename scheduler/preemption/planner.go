@@ -88,6 +88,9 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 		return nil, errors.New("no nodes available")
 	}
 	candidates, statuses, err := p.findCandidates(ctx, r, lister)
+	if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
+		return nil, abandoned
+	}
 	if len(candidates) > 0 {
 		return candidates, nil
 	}

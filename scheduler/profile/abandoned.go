@@ -2,7 +2,6 @@ package profile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/berthdev/berth/scheduler/compile"
@@ -10,31 +9,20 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// abandon stops waiting for the build. If its plugins return later, they are torn down.
-func (m *builder) abandon(cause error) error {
-	m.mu.Lock()
-	finished, plugin := m.finished, m.currentPlugin
-	if !finished {
-		m.abandoned = true
-		m.rebuildError = &BuildError{Plugin: plugin, Err: errors.New("its constructor was called before and has not returned")}
-		m.set.addAbandonedBuild(m) // before recordResult can remove it
-	}
-	m.mu.Unlock()
-	if finished {
-		m.set.options.Go(m.teardown)
-	} else {
-		m.cancelPlugins()
-	}
-	return &BuildError{Plugin: plugin, Err: cause}
-}
-
-// cancelPlugins cancels the plugins' context and removes their handlers, while one of the
-// plugins still hangs.
-func (m *builder) cancelPlugins() {
+// abandon goes on without work, which calls plugins of the build. They are torn down when
+// they have returned; until then no other build of the same Blueprint begins.
+func (m *builder) abandon(work *framework.CallWatch, rebuildError error) {
+	m.rebuildError = rebuildError
+	m.set.addAbandonedBuild(m)
+	// One of the plugins still hangs: only their context and handlers end now.
 	m.cancel()
 	if m.informers != nil {
 		m.informers.Close()
 	}
+	work.WhenEnded(func() {
+		m.teardown()
+		m.set.removeAbandonedBuild(m)
+	})
 }
 
 // checkAbandonedBuilds returns an error if a build of the same Blueprint was abandoned and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,16 +56,14 @@ type builder struct {
 	// trial is nil unless the plugins are built for a trial.
 	trial *framework.Trial
 
-	mu sync.Mutex
 	// currentPlugin is the plugin whose constructor runs.
-	currentPlugin string
-	framework     *framework.Framework
-	hints         []framework.RegisteredEvent
-	err           error
+	currentPlugin atomic.Pointer[string]
+	// framework, hints and err are the result of newFramework.
+	framework *framework.Framework
+	hints     []framework.RegisteredEvent
+	err       error
 	// invalidEvents are the events of the plugins whose resource names are invalid.
 	invalidEvents map[fwk.EventResource]error
-	// finished and abandoned say which happened first.
-	finished, abandoned bool
 	// rebuildError is why another build of the same Blueprint is rejected while this one is
 	// abandoned and has not returned.
 	rebuildError error
@@ -99,13 +96,19 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 			s.options.Go(func() { s.handleSortFailure(m.blueprint.Name, err) })
 		}
 	}
-	done := make(chan struct{})
-	s.options.Go(func() {
-		defer close(done)
-		m.newFramework(host)
-	})
-	if err := s.waitWithTimeout(ctx, done); err != nil {
-		return m.abandon(err)
+	constructors := framework.NewCallWatch(s.runtime())
+	constructors.Go(func() { m.framework, m.hints, m.err = m.newFramework(host) })
+	if err := constructors.Wait(ctx, buildTimeout); err != nil {
+		plugin := ""
+		if current := m.currentPlugin.Load(); current != nil {
+			plugin = *current
+		}
+		if constructors.Ended() {
+			s.options.Go(m.teardown)
+		} else {
+			m.abandon(constructors, &BuildError{Plugin: plugin, Err: errors.New("its constructor was called before and has not returned")})
+		}
+		return &BuildError{Plugin: plugin, Err: err}
 	}
 	if m.err != nil {
 		m.teardown()
@@ -120,21 +123,20 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 }
 
 // newFramework calls the plugins' constructors and EventsToRegister.
-func (m *builder) newFramework(host framework.Host) {
+func (m *builder) newFramework(host framework.Host) (*framework.Framework, []framework.RegisteredEvent, error) {
 	extenders, err := m.extenders()
 	if err != nil {
-		m.recordResult(nil, nil, err)
-		return
+		return nil, nil, err
 	}
 	f, err := framework.New(m.ctx, framework.Config{
-		Profile: m.blueprint.Name, Chains: m.blueprint.Chains, Args: m.blueprint.Args, Fingerprints: m.fingerprints, OnBuild: m.setCurrentPlugin, Trial: m.trial,
+		Profile: m.blueprint.Name, Chains: m.blueprint.Chains, Args: m.blueprint.Args, Fingerprints: m.fingerprints, OnBuild: func(plugin string) { m.currentPlugin.Store(&plugin) }, Trial: m.trial,
 		Extenders: extenders,
 	}, m.set.options.Registry, host)
-	var hints []framework.RegisteredEvent
-	if err == nil {
-		hints, err = f.RegisteredEvents(m.ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	m.recordResult(f, hints, err)
+	hints, err := f.RegisteredEvents(m.ctx)
+	return f, hints, err
 }
 
 // extenders returns the clients of the blueprint's extenders. In a trial there are none,
@@ -157,25 +159,6 @@ func (m *builder) extenders() ([]fwk.Extender, error) {
 	return clients, nil
 }
 
-// recordResult records the result of newFramework. If the build was abandoned before, it
-// tears the plugins down.
-func (m *builder) recordResult(f *framework.Framework, hints []framework.RegisteredEvent, err error) {
-	m.mu.Lock()
-	m.framework, m.hints, m.err, m.finished = f, hints, err, true
-	abandoned := m.abandoned
-	m.mu.Unlock()
-	if abandoned {
-		m.teardown()
-		m.set.removeAbandonedBuild(m)
-	}
-}
-
-func (m *builder) setCurrentPlugin(plugin string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.currentPlugin = plugin
-}
-
 // waitForSync waits until the plugins' handlers and informers have synced. The time until
 // Berth's own informers have synced does not count, since it is not the plugins' fault.
 func (m *builder) waitForSync(ctx context.Context) error {
@@ -188,7 +171,7 @@ func (m *builder) waitForSync(ctx context.Context) error {
 		}
 	}
 	for _, pending := range m.informers.Pending() {
-		if err := m.set.waitWithTimeout(ctx, pending.Done); err != nil {
+		if err := m.set.runtime().WaitFor(ctx, pending.Done, buildTimeout); err != nil {
 			return &BuildError{Err: fmt.Errorf("the informer of %s, which a plugin uses, has not synced: %w; "+
 				"is the kind served, and may Berth list and watch it?", pending.Kind, err)}
 		}
@@ -233,17 +216,6 @@ func (m *builder) teardown() {
 	if m.informers != nil {
 		m.informers.Close()
 	}
-}
-
-// waitWithTimeout waits until done is closed, for buildTimeout at most.
-func (s *Set) waitWithTimeout(ctx context.Context, done <-chan struct{}) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := s.options.Clock.AfterFunc(buildTimeout, func() {
-		cancel(fmt.Errorf("not within %v", buildTimeout))
-	})
-	defer timer.Stop()
-	return s.options.Wait(ctx, done)
 }
 
 func asBuildError(err error) error {

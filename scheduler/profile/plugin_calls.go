@@ -77,27 +77,25 @@ func (s *Set) wrapHint(g *Generation, h framework.RegisteredEvent, pending *atom
 // returns nil if they return in time. Otherwise it abandons the call and calls returned when
 // they return; their results do not count.
 func (s *Set) callAsync(g *Generation, call func(*framework.CallWatch), returned func()) *framework.AbandonedAttempt {
-	watch, done, counted := framework.NewCallWatch(s.options.Clock), make(chan struct{}), make(chan struct{})
-	var callReturned func()
-	g.Retain()
-	s.options.Go(func() {
-		defer close(done)
-		defer g.Release()
-		defer func() {
-			if watch.End() {
-				<-counted
-				callReturned()
-				returned()
-			}
-		}()
-		call(watch)
-	})
-	left := watch.Await(framework.Waiter{Wait: s.options.Wait, Clock: s.options.Clock}, done)
+	watch := framework.NewCallWatch(s.runtime())
+	watch.Go(func() { call(watch) })
+	left := watch.Await()
 	if left != nil {
-		callReturned = s.RecordAbandonedCall(g.Framework, left.Call)
-		close(counted)
+		g.Retain()
+		s.keepOpen(g, watch, left.Call, returned)
 	}
 	return left
+}
+
+// keepOpen counts an abandoned call until it returns, and then calls returned and releases
+// the caller's reference to g.
+func (s *Set) keepOpen(g *Generation, watch *framework.CallWatch, call framework.Call, returned func()) {
+	recovered := s.RecordAbandonedCall(g.Framework, call)
+	watch.WhenEnded(func() {
+		recovered()
+		returned()
+		g.Release()
+	})
 }
 
 // handleSortFailure sorts the pods of a profile by PrioritySort after its QueueSort plugin
@@ -119,22 +117,15 @@ func (s *Set) handleSortFailure(name string, err *framework.QueueSortError) {
 	if current == nil || current.Framework.QueueSortFault() == nil {
 		return // another Generation sorts by now
 	}
-	s.recordAbandonedSort(current, err)
+	var late *framework.CallTimeoutError
+	if errors.As(err, &late) && current.retain() {
+		s.keepOpen(current, err.Watch, late.Call, func() {})
+	}
 	s.options.Queue.SetProfile(context.Background(), name, current.queueRules(s.holdFunc(state, name), paused))
 	s.notifyDegradedChange(name)
 }
 
-// recordAbandonedSort counts a call of the QueueSort plugin that has not returned, and keeps
-// g open until it returns.
-func (s *Set) recordAbandonedSort(g *Generation, err *framework.QueueSortError) {
-	var lateErr *framework.CallTimeoutError
-	if !errors.As(err, &lateErr) || !g.retain() {
-		return
-	}
-	returned := s.RecordAbandonedCall(g.Framework, lateErr.Call)
-	s.options.Go(func() {
-		defer g.Release()
-		_ = s.options.Wait(context.Background(), err.Returned)
-		returned()
-	})
+// runtime is how plugin calls are started, awaited and timed.
+func (s *Set) runtime() framework.Runtime {
+	return framework.Runtime{Clock: s.options.Clock, Go: s.options.Go, Wait: s.options.Wait}
 }

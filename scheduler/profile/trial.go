@@ -128,7 +128,7 @@ func (s *Set) waitForTrial(ctx context.Context, state *profileState, name string
 	if tooMany {
 		return ErrTooManyGenerations
 	}
-	if s.options.CachesSynced == nil || s.waitWithTimeout(ctx, s.options.CachesSynced) == nil {
+	if s.options.CachesSynced == nil || s.runtime().WaitFor(ctx, s.options.CachesSynced, buildTimeout) == nil {
 		return nil
 	}
 	return ErrCachesNotSynced
@@ -223,7 +223,7 @@ func (s *Set) evaluate(ctx context.Context, cluster *sandbox.Cluster, b *compile
 		result := Trial{Hash: b.Hash, Time: s.options.Clock.Now(), Failed: true}
 		result.compare(pods, results, nil)
 		failed := &TrialError{Trial: result, AbandonedCall: err}
-		m.teardownOnceReturned(late, failed)
+		m.abandon(late.Watch, failed)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -233,17 +233,4 @@ func (s *Set) evaluate(ctx context.Context, cluster *sandbox.Cluster, b *compile
 		m.teardown()
 	}
 	return results, nil
-}
-
-// teardownOnceReturned tears the build down once its plugins have returned. Until then
-// another build of the same Blueprint fails with rebuildError.
-func (m *builder) teardownOnceReturned(late *sandbox.LateError, cause error) {
-	m.rebuildError = cause
-	m.set.addAbandonedBuild(m)
-	m.cancelPlugins()
-	m.set.options.Go(func() {
-		_ = m.set.options.Wait(context.Background(), late.Returned)
-		m.teardown()
-		m.set.removeAbandonedBuild(m)
-	})
 }

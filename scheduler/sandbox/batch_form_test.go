@@ -99,6 +99,6 @@ func TestABatchFormThatHangsIsNamed(t *testing.T) {
 			t.Fatalf("%v, want that Second did not return from Filter", err)
 		}
 		close(release)
-		<-late.Returned
+		<-late.Watch.Done()
 	})
 }

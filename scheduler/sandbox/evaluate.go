@@ -40,8 +40,8 @@ type Results []error
 type LateError struct {
 	framework.Call
 	Pod *v1.Pod
-	// Returned is closed when the plugins have returned after all.
-	Returned <-chan struct{}
+	// Watch ends when the plugins have returned after all.
+	Watch *framework.CallWatch
 	// Err is why the evaluation no longer waited.
 	Err error
 }
@@ -121,22 +121,19 @@ func (e *evaluation) evaluateAsync(ctx context.Context, pod *v1.Pod) (*LateError
 		cancel(errTimeout)
 	})
 	defer timer.Stop()
-	done := make(chan struct{})
+	watch := e.Framework.NewCallWatch()
 	var result error
-	e.Framework.Go(func() {
-		defer close(done)
-		result = e.evaluate(ctx, pod)
-	})
-	err := e.Framework.Wait(ctx, done)
+	watch.Go(func() { result = e.evaluate(ctx, pod) })
+	err := e.Framework.Wait(ctx, watch.Done())
 	select {
 	case call := <-timedOut:
 		if !fault.TrialBelievesTheLate {
-			return &LateError{Call: call, Pod: pod, Returned: done, Err: errTimeout}, nil
+			return &LateError{Call: call, Pod: pod, Watch: watch, Err: errTimeout}, nil
 		}
 	default:
 	}
 	if err != nil {
-		return &LateError{Call: e.Trial.LastCall(), Pod: pod, Returned: done, Err: err}, nil
+		return &LateError{Call: e.Trial.LastCall(), Pod: pod, Watch: watch, Err: err}, nil
 	}
 	return nil, result
 }

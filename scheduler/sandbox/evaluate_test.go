@@ -137,7 +137,7 @@ func TestAPluginThatHangsIsNamed(t *testing.T) {
 			t.Errorf("results (-want +got):\n%s", diff)
 		}
 		close(release)
-		<-late.Returned
+		<-late.Watch.Done()
 	})
 }
 
@@ -184,7 +184,7 @@ func TestAnEndedContextIsNoResult(t *testing.T) {
 		t.Errorf("%v, %v; want that the context ended", resultTexts(results), err)
 	}
 	close(release)
-	<-late.Returned
+	<-late.Watch.Done()
 }
 
 func TestQueueSortIsEvaluated(t *testing.T) {
@@ -212,7 +212,7 @@ func TestQueueSortIsEvaluated(t *testing.T) {
 				t.Fatalf("%v, want that A did not return from Less for the second pod", err)
 			}
 			close(release)
-			<-late.Returned
+			<-late.Watch.Done()
 		})
 	})
 }

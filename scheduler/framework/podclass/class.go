@@ -82,7 +82,9 @@ func (c *ClassFilter) Run(f *framework.Framework, state fwk.CycleState, slots []
 	c.evaluations.Add(float64(len(slots)))
 	done := f.TrackCall(state, c.Plugin, "Filter")
 	c.Filter(slots, codes)
-	done()
+	if done() && len(codes) > 0 {
+		codes[0] = FilterFailed
+	}
 }
 
 // Run scores slots, like ClassFilter.Run.
@@ -92,7 +94,9 @@ func (c *ClassScore) Run(f *framework.Framework, state fwk.CycleState, slots []c
 	}
 	done := f.TrackCall(state, c.Plugin, "Score")
 	scoring := c.Score(slots, scores)
-	done()
+	if done() {
+		return ScoreFailed
+	}
 	return scoring
 }
 
@@ -144,8 +148,7 @@ func CacheableScore(ctx context.Context, f *framework.Framework, state *framewor
 		}
 		done := f.TrackCall(state, plugin.Plugin, "Score")
 		score, status := plugin.Score(ctx, state, pod, node)
-		done()
-		if !status.IsSuccess() {
+		if done() || !status.IsSuccess() {
 			return 0, false
 		}
 		sum += plugin.Weight * score
@@ -339,7 +342,9 @@ func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *fr
 		}
 		done := f.TrackCall(state, plugin.Name(), "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nil)
-		done()
+		if done() {
+			return false
+		}
 		if s.IsSkip() {
 			skipped.Insert(plugin.Name())
 			continue

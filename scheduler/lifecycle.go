@@ -85,7 +85,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.leadMu.Lock()
 	s.leading = true
 	s.leadMu.Unlock()
-	s.reportHeldPods()
+	s.reportHoldChanges()
+	s.options.Go(func() { s.reportHolds(s.bindingContext) })
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
 	s.progress.goroutine = goroutineID()
@@ -127,6 +128,7 @@ func (s *Scheduler) shutDown() {
 	if s.options.Wait(s.bindingContext, done) != nil {
 		s.undoBindings(done)
 	}
+	s.reportHoldChanges()
 	if s.options.Wait(s.bindingContext, s.binding.StatusFlushed()) != nil {
 		s.options.Log.Info("Scheduling ends before the status of all pods was written")
 	}

@@ -1,9 +1,7 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,9 +22,7 @@ type podQueue struct{ *Scheduler }
 // SetProfile adds its pods from the informer. A swap of a served name reads no list.
 func (q podQueue) SetProfile(ctx context.Context, name string, rules *queue.Rules) {
 	if q.queue.Serves(name) {
-		if q.queue.SetProfile(ctx, name, rules) {
-			q.reexplain(name)
-		}
+		q.queue.SetProfile(ctx, name, rules)
 		return
 	}
 	// All nominations are recorded before the first of the pods is tried: otherwise a
@@ -111,47 +107,6 @@ func (q podQueue) HoldProfile(ctx context.Context, name string, hold queue.Hold)
 			q.enqueueListed(ctx, lister, pod)
 		}
 	}
-}
-
-// reportHeldPods writes the status of all held and gated pods when s becomes the
-// leader.
-func (s *Scheduler) reportHeldPods() {
-	held, gates := s.queue.HeldPods(), s.queue.GatedPods()
-	for _, pod := range sortedByUID(held) {
-		s.onHold(pod, held[pod])
-	}
-	for _, pod := range sortedByUID(gates) {
-		s.onGate(pod, gates[pod])
-	}
-}
-
-// sortedByUID returns the keys of a map in the order of their UIDs, so that a
-// simulated history is repeatable.
-func sortedByUID[T any](pods map[*v1.Pod]T) []*v1.Pod {
-	return slices.SortedFunc(maps.Keys(pods), func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-}
-
-// onHold is called by the queue when it holds a pod: the pod's status and its
-// explanation say why.
-func (s *Scheduler) onHold(pod *v1.Pod, hold queue.Hold) {
-	if s.isLeader() {
-		s.heldStatus.add(pod, hold)
-		s.explainHeld(pod, hold)
-	}
-}
-
-// onGate is called by the queue when a PreEnqueue plugin gates a pod.
-func (s *Scheduler) onGate(pod *v1.Pod, gate string) {
-	if s.isLeader() {
-		s.explainGate(pod, gate)
-	}
-}
-
-// isLeader reports whether s may write. The next leader reports all held pods.
-func (s *Scheduler) isLeader() bool {
-	s.leadMu.Lock()
-	defer s.leadMu.Unlock()
-	return s.leading
 }
 
 // forgetPod is called by the event handlers for a pod that was deleted or has a

@@ -138,17 +138,17 @@ func New(o Options) *Scheduler {
 	s.cache, s.cacheBudget = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
 	s.waitingPods = framework.NewWaitingPods(o.Clock)
 	s.waitingPods.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, SliceSize: o.ChunkSize, Yield: o.Yield})
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, SliceSize: o.ChunkSize, Yield: o.Yield})
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Released: s.volumeReleased,
 	})
 	core := o.Informers.Core().V1()
 	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
-	s.heldStatus = newHeldStatusQueue(o.Clock, s.writeHeldStatus)
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
 		Journal: s.bindingJournal(), Log: o.Log,
 	})
+	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
 	s.eventHandlers = eventhandlers.New(eventhandlers.Options{
 		Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, OnUnscheduledPodUpdate: s.binding.Observe, OnPodGone: s.forgetPod, Clock: o.Clock, Log: o.Log, Storage: o.Storage, Wait: s.options.Wait,
 		DeviceClasses: o.DeviceClasses, OnDeviceClassChange: s.reevaluateHolds,

@@ -93,8 +93,10 @@ func (w *deviceEnv) start() {
 // held returns which of the two pods are held.
 func (w *deviceEnv) held() []string {
 	held := sets.New[string]()
-	for pod := range w.queue.HeldPods() {
-		held.Insert(pod.Name)
+	for _, e := range w.queue.Entries() {
+		if e.Place == queue.Held {
+			held.Insert(e.Name)
+		}
 	}
 	return sets.List(held)
 }

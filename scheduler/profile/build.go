@@ -75,7 +75,7 @@ type builder struct {
 // build builds a Generation with one reference, which belongs to the caller.
 func (s *Set) build(ctx context.Context, b *compile.Blueprint) (*Generation, error) {
 	m := &builder{set: s, blueprint: b}
-	if err := m.buildPlugins(ctx, s.options.HostFor(b.Name)); err != nil {
+	if err := m.buildPlugins(ctx, s.options.Hosts.HostFor(b.Name)); err != nil {
 		return nil, err
 	}
 	return m.newGeneration(), nil
@@ -95,9 +95,7 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 		host.Informers = m.informers
 	}
 	if m.trial == nil {
-		host.OnQueueSortFault = func(err *framework.QueueSortError) {
-			s.options.Go(func() { s.handleSortFailure(m.blueprint.Name, err) })
-		}
+		host.QueueSortFaults = m
 	}
 	done := make(chan struct{})
 	s.options.Go(func() {

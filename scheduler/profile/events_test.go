@@ -18,7 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
@@ -36,7 +38,7 @@ func (env *testEnv) withDynamicInformers(served func() bool) *testEnv {
 	kubernetes := fake.NewClientset()
 	env.options.Informers = scopedinformers.NewPool(scopedinformers.Options{
 		Informers: informers.NewSharedInformerFactory(kubernetes, 0), Client: kubernetes, Dynamic: client,
-		OwnEvents: []fwk.EventResource{fwk.Node}, OnEvent: func(fwk.ClusterEvent, any, any) {},
+		OwnEvents: []fwk.EventResource{fwk.Node}, Queue: queue.New(queue.Options{Clock: clock.RealClock{}}),
 	})
 	return env
 }

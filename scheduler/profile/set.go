@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -41,6 +41,12 @@ type PodQueue interface {
 	HoldProfile(ctx context.Context, profile string, hold queue.Hold)
 }
 
+// Hosts provide what plugins get through their Handle.
+type Hosts interface {
+	// HostFor returns the Host of the plugins of a profile.
+	HostFor(profile string) framework.Host
+}
+
 // Set maps profile names to running Generations. It is safe for concurrent use.
 type Set struct {
 	options Options
@@ -63,16 +69,14 @@ type Set struct {
 // Options configure a Set.
 type Options struct {
 	Registry framework.Registry
-	// HostFor returns what the plugins of the profile called name get through their Handle.
-	HostFor func(name string) framework.Host
-	Queue   PodQueue
+	Hosts    Hosts
+	Queue    PodQueue
 	// Unsupported returns a field of a pod that this build does not support, and why; empty
 	// if it supports all.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Namespace returns the labels of a namespace; false if it does not exist. nil means
-	// that every profile allows all namespaces.
-	Namespace func(name string) (labels.Set, bool)
-	// Informers gives each Generation its own informer factory; nil leaves that of HostFor.
+	// Namespaces lists the namespaces; nil means that every profile allows all.
+	Namespaces corelisters.NamespaceLister
+	// Informers gives each Generation its own informer factory; nil leaves that of Hosts.
 	Informers *scopedinformers.Pool
 	// NewExtender returns the client of a profile's extender, which lives until ctx ends. It
 	// opens no connection. nil means that extenders are disabled.
@@ -80,9 +84,9 @@ type Options struct {
 	// CacheBudget bounds the equivalence caches of all profiles together; nil bounds each on
 	// its own.
 	CacheBudget *cycle.Budget
-	// ClusterState returns the current state of the cluster with the pods of a profile,
-	// for a trial. Plugins cannot change anything through its Host. nil disables trials.
-	ClusterState func(name string) (*sandbox.ClusterState, error)
+	// Cluster is what a trial reads. Plugins cannot change anything through its Host. nil
+	// disables trials.
+	Cluster *sandbox.Source
 	// CachesSynced is closed once Berth's own informers have synced; nil means that they
 	// have.
 	CachesSynced <-chan struct{}

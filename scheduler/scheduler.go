@@ -176,7 +176,6 @@ func New(o Options) *Scheduler {
 		handled.Explanations = o.Explanations
 	}
 	s.eventHandlers = eventhandlers.New(handled)
-	o.Ledger.SetQueueCounts(s.queueCounts)
 	return s
 }
 
@@ -193,8 +192,8 @@ func informerPool(o Options, events scopedinformers.EventQueue) *scopedinformers
 	})
 }
 
-// queueCounts counts the pending pods of a profile by where they wait.
-func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
+// QueueCounts counts the pending pods of a profile by where they wait.
+func (s *Scheduler) QueueCounts(name string) decision.QueueCounts {
 	counts := s.queue.Counts(name)
 	s.waitingPods.Each(func(p fwk.WaitingPod) {
 		if p.GetPod().Spec.SchedulerName == name {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -61,9 +62,10 @@ type Set struct {
 	abandonedBuilds map[*builder]struct{}
 	// abandonedCalls are the abandoned plugin calls that have not returned, by profile.
 	abandonedCalls map[string]abandonedCalls
-	// onDegradedChange is called with the name of a profile whose Degradations change; may
-	// be nil.
-	onDegradedChange func(name string)
+	// degradedChanges are the profiles whose Degradations changed since
+	// TakeDegradedChanges; degradedChanged holds one value while there may be any.
+	degradedChanges sets.Set[string]
+	degradedChanged chan struct{}
 }
 
 // Options configure a Set.
@@ -125,6 +127,7 @@ func NewSet(o Options) *Set {
 	return &Set{
 		options: o, profiles: map[string]*profileState{}, pending: map[string]*compile.Blueprint{},
 		oldGenerations: map[string]int{}, abandonedBuilds: map[*builder]struct{}{}, abandonedCalls: map[string]abandonedCalls{},
+		degradedChanges: sets.New[string](), degradedChanged: make(chan struct{}, 1),
 	}
 }
 

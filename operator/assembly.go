@@ -162,10 +162,10 @@ func (m *Manager) addRunnables() error {
 func (m *Manager) unservedWatch() *unserved.Reporter {
 	pods := m.informers.Core().V1().Pods()
 	return unserved.New(unserved.Options{
-		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: m.sched.Profiles().Names, OtherSchedulers: m.otherSchedulers,
+		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Profiles: m.sched.Profiles(), OtherSchedulers: m.otherSchedulers,
 		HoldReasons:   []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
-		ProfileExists: m.profileExists, HoldDeleted: m.sched.Profiles().HoldDeleted,
-		ClosestName: compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
+		ProfileExists: m.profileExists,
+		ClosestName:   compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
@@ -195,20 +194,8 @@ func (m *builder) waitForSync(ctx context.Context) error {
 }
 
 func (m *builder) newGeneration() *Generation {
-	g := &Generation{Framework: m.framework, cacheBudget: m.set.options.CacheBudget, pluginFingerprints: m.fingerprints, closed: make(chan struct{}), refs: 1}
+	g := &Generation{Framework: m.framework, cacheBudget: m.set.options.CacheBudget, pluginFingerprints: m.fingerprints, builder: m, closed: make(chan struct{}), refs: 1}
 	g.equivalenceCache.Store(g.cacheBudget.NewEquivalenceCache(m.framework))
-	g.missedEvents = m.missedEvents
-	g.runPreEnqueue = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
-		return m.set.runPreEnqueue(ctx, g, pod, lastGate)
-	}
-	g.teardown = func() {
-		g.dropEquivalenceCache()
-		m.set.options.Go(func() {
-			m.teardown()
-			close(g.closed)
-			m.set.generationClosed(m.blueprint.Name)
-		})
-	}
 	g.blueprint.Store(m.blueprint)
 	pendingHints := map[string]*atomic.Int32{}
 	for _, hint := range m.hints {

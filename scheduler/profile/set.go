@@ -156,7 +156,7 @@ func (s *Set) Running(name string) (Running, bool) {
 	current := state.current
 	running := Running{Blueprint: current.Blueprint(), Since: state.since, Degradations: s.degradations(name, current)}
 	s.mu.Unlock()
-	for _, message := range current.missedEvents() {
+	for _, message := range current.builder.missedEvents() {
 		running.Degradations = append(running.Degradations, Degradation{EventsMissed, message})
 	}
 	return running, true

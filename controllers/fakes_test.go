@@ -207,8 +207,6 @@ type fakeApplier struct {
 	// held holds the message with which pods are held, by profile name.
 	held map[string]string
 	now  func() time.Time
-	// onDegradedChange is the function that OnDegradedChange was called with.
-	onDegradedChange func(name string)
 }
 
 func (a *fakeApplier) Apply(_ context.Context, b *compile.Blueprint) error {
@@ -273,7 +271,9 @@ func (a *fakeApplier) Running(name string) (profile.Running, bool) {
 	return r, ok
 }
 
-func (a *fakeApplier) OnDegradedChange(f func(name string)) { a.onDegradedChange = f }
+func (a *fakeApplier) DegradedChanged() <-chan struct{} { return nil }
+
+func (a *fakeApplier) TakeDegradedChanges() []string { return nil }
 
 // fakeRecorder records Events as "type reason action", their notes, and the fields that
 // they refer to.

@@ -52,9 +52,15 @@ type Applier interface {
 	Delete(name string)
 	// Running returns what runs under a name; false when nothing does.
 	Running(name string) (profile.Running, bool)
-	// OnDegradedChange makes the Applier call f with the name of each profile whose
-	// plugins become degraded or recover. f must not block.
-	OnDegradedChange(f func(name string))
+	// DegradedChanged returns a channel that holds one value after plugins of a profile
+	// became degraded or recovered, and TakeDegradedChanges the names of such profiles.
+	DegradedChanged() <-chan struct{}
+	TakeDegradedChanges() []string
+}
+
+// QueueCounter counts a profile's pending pods by where they wait.
+type QueueCounter interface {
+	QueueCounts(profile string) decision.QueueCounts
 }
 
 // Options are the dependencies and settings of the controllers.
@@ -65,6 +71,8 @@ type Options struct {
 	Registry framework.Registry
 	// Ledger holds the decisions that the publisher writes. Required.
 	Ledger *decision.Ledger
+	// Queue counts pending pods. Required.
+	Queue QueueCounter
 	// OtherSchedulers are the schedulers beside Berth. With the zero value Berth knows
 	// of none and does not serve default-scheduler.
 	OtherSchedulers OtherSchedulers

@@ -32,10 +32,13 @@ type statusUpdate struct {
 func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate, bool) {
 	settings := p.settings(s)
 	page, ok := p.ledger.History(s.Name, settings.History)
+	if !ok {
+		return statusUpdate{}, false
+	}
 	return statusUpdate{
 		name: s.Name, uid: s.UID, settings: settings, page: page,
-		key: statusKey{since: page.Totals.Since, version: page.Version, queue: page.Queue, history: settings.History},
-	}, ok
+		key: statusKey{since: page.Totals.Since, version: page.Version, queue: p.queue.QueueCounts(s.Name), history: settings.History},
+	}, true
 }
 
 // settings returns the decision settings that run; where nothing runs, those of the
@@ -67,7 +70,7 @@ func (u statusUpdate) status() runtime.ApplyConfiguration {
 }
 
 func (u statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
-	q := u.page.Queue
+	q := u.key.queue
 	return berthac.QueueStatus().
 		WithPending(int64(q.Pending())).
 		WithActive(int64(q.Active)).

@@ -34,6 +34,7 @@ type publisher struct {
 	live     client.Reader // reads from the API server, not from the cache
 	client   client.StatusClient
 	ledger   *decision.Ledger
+	queue    QueueCounter
 	applier  Applier
 	clock    clock.Clock
 	// finalWrites is Options.FinalWrites.
@@ -66,7 +67,7 @@ type statusKey struct {
 
 func newPublisher(c client.Client, live client.Reader, o Options) *publisher {
 	return &publisher{
-		profiles: c, live: live, client: c, ledger: o.Ledger, applier: o.Applier, clock: o.Clock, finalWrites: o.FinalWrites, published: map[string]publishedStatus{},
+		profiles: c, live: live, client: c, ledger: o.Ledger, queue: o.Queue, applier: o.Applier, clock: o.Clock, finalWrites: o.FinalWrites, published: map[string]publishedStatus{},
 		heldPods: heldPodsReporter{recorder: o.Recorder, reported: map[string]bool{}},
 	}
 }
@@ -158,7 +159,7 @@ func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([
 		if !known {
 			continue
 		}
-		p.heldPods.observe(&profiles[i], e.page.Queue.Held)
+		p.heldPods.observe(&profiles[i], e.key.queue.Held)
 		last, published := p.published[e.name]
 		remaining := last.at.Add(e.settings.Publish).Sub(now)
 		switch {

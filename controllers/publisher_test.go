@@ -29,8 +29,15 @@ type publisherEnv struct {
 	*publisher
 	applier  *fakeApplier
 	statuses *fakeStatusClient
+	counts   atomic.Value // decision.QueueCounts
 	start    time.Time
 	stop     func()
+}
+
+// QueueCounts implements QueueCounter.
+func (p *publisherEnv) QueueCounts(string) decision.QueueCounts {
+	counts, _ := p.counts.Load().(decision.QueueCounts)
+	return counts
 }
 
 func startPublisher(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
@@ -52,7 +59,7 @@ func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alp
 		statuses: &fakeStatusClient{}, start: time.Now(),
 	}
 	p.publisher = newPublisher(nil, live, Options{
-		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Clock: clock.RealClock{},
+		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Queue: p, Clock: clock.RealClock{},
 	})
 	p.profiles, p.client = &cluster, p.statuses
 	for _, s := range profiles {
@@ -146,11 +153,8 @@ func TestQueueCountsArePublishedWithoutADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startPublisher(t, newProfile(7))
 		defer p.stop()
-		var counts atomic.Value
-		counts.Store(decision.QueueCounts{})
-		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return counts.Load().(decision.QueueCounts) })
 		time.Sleep(12 * time.Second)
-		counts.Store(decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4})
+		p.counts.Store(decision.QueueCounts{Active: 1, Gated: 2, InFlight: 4})
 		time.Sleep(10 * time.Second)
 		if n := len(p.statuses.all()); n != 2 {
 			t.Fatalf("%d writes, want one at the start and one of the new counts", n)
@@ -322,11 +326,9 @@ func TestARecentDecisionOmitsEmptyFields(t *testing.T) {
 func TestManyHeldPodsAreOneEventOnTheProfile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, recorder := startPublisher(t, newProfile(1)), &fakeRecorder{}
-		var held atomic.Int64
-		p.ledger.SetQueueCounts(func(string) decision.QueueCounts { return decision.QueueCounts{Held: int(held.Load())} })
 		p.heldPods.recorder = recorder
-		for _, n := range []int64{heldPodsThreshold - 1, heldPodsThreshold, 2 * heldPodsThreshold, 1, 3 * heldPodsThreshold, 0, heldPodsThreshold} {
-			held.Store(n)
+		for _, n := range []int{heldPodsThreshold - 1, heldPodsThreshold, 2 * heldPodsThreshold, 1, 3 * heldPodsThreshold, 0, heldPodsThreshold} {
+			p.counts.Store(decision.QueueCounts{Held: n})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}

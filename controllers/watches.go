@@ -129,10 +129,19 @@ func (r *profileReconciler) requeueOnElection(ctx context.Context, queue workque
 }
 
 // requeueOnDegradedChange requeues a profile whose plugins become degraded or recover.
-func (r *profileReconciler) requeueOnDegradedChange(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.options.Applier.OnDegradedChange(func(name string) {
-		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-	})
+func (r *profileReconciler) requeueOnDegradedChange(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.options.Applier.DegradedChanged():
+			}
+			for _, name := range r.options.Applier.TakeDegradedChanges() {
+				queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			}
+		}
+	}()
 	return nil
 }
 

@@ -103,8 +103,8 @@ func (m *Manager) createManager() error {
 // createScheduler creates the scheduler, and registers its metrics and those of the
 // other packages.
 func (m *Manager) createScheduler() error {
-	m.ledger, m.explanations = decision.NewLedger(clock.RealClock{}.Now), explain.NewQueue(m.explanationTime)
-	m.explanations.OnDropped(m.ledger.Dropped)
+	m.ledger = decision.NewLedger(clock.RealClock{}.Now)
+	m.explanations = explain.NewQueue(m.explanationTime, m.ledger)
 	trim := eventhandlers.Trim(m.enableExtenders || plugins.NeedsUntrimmedPods(m.registry))
 	m.informers = eventhandlers.NewInformers(m.clients.watches, trim)
 	m.sched = scheduler.New(scheduler.Options{
@@ -162,10 +162,10 @@ func (m *Manager) addRunnables() error {
 func (m *Manager) unservedWatch() *unserved.Reporter {
 	pods := m.informers.Core().V1().Pods()
 	return unserved.New(unserved.Options{
-		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Served: m.sched.Profiles().Names, OtherSchedulers: m.otherSchedulers,
+		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Profiles: m.sched.Profiles(), OtherSchedulers: m.otherSchedulers,
 		HoldReasons:   []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
-		ProfileExists: m.profileExists, HoldDeleted: m.sched.Profiles().HoldDeleted,
-		ClosestName: compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
+		ProfileExists: m.profileExists,
+		ClosestName:   compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
 }
 
@@ -179,7 +179,7 @@ func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) 
 func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error {
 	pods := m.informers.Core().V1().Pods()
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
-		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Version: m.version, Readiness: readiness,
+		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Queue: m.sched, Version: m.version, Readiness: readiness,
 		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderPermissions(), FinalWrites: m.shutdown.finalWrites,
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -187,8 +189,12 @@ func TestBindingCyclesThatAPluginBlocksAreBounded(t *testing.T) {
 // clock stands still meanwhile: a goroutine that holds a lock does not wait for time.
 const maxYields = 1_000_000
 
-// The function that is notified of a degraded profile may wait for anything, even for the
-// pod of the late call.
+// waitingFaultRecorder is a PluginFaultRecorder that calls wait.
+type waitingFaultRecorder struct{ wait func() }
+
+func (r waitingFaultRecorder) RecordPluginFault(types.UID, framework.PluginFault) { r.wait() }
+
+// What gets the report of a late call may wait for anything, even for the pod of the call.
 func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 	runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
 		bound := func() bool {
@@ -196,7 +202,9 @@ func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 			return history.Totals.Bound > 0
 		}
 		var reported, landed atomic.Bool
-		env.Profiles().OnDegradedChange(func(string) {
+		generation, _ := env.Profiles().Acquire("p")
+		defer generation.Release()
+		generation.Framework.PluginFaults = waitingFaultRecorder{func() {
 			if !reported.CompareAndSwap(false, true) {
 				return
 			}
@@ -208,7 +216,7 @@ func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 				}
 				runtime.Gosched()
 			}
-		})
+		}}
 		env.create(faultyPod("a", "PreBindPreFlight hangs once"))
 		time.Sleep(time.Minute)
 		synctest.Wait()

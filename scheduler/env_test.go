@@ -72,11 +72,12 @@ func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Ob
 		registry = probe.Registry(env.a)
 		registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
 	}
+	ledger := decision.NewLedger(time.Now)
 	env.Scheduler = New(Options{
 		Client: env.cluster, KubeConfig: &restclient.Config{Host: "https://berth.invalid"}, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects),
 		RecorderFor: func(string) events.EventRecorderLogger { return env.events }, Registry: registry,
 		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
-		Ledger:      decision.NewLedger(time.Now), Explanations: explain.NewQueue(time.Now), Clock: clock.RealClock{}, Log: logr.Discard(),
+		Ledger:      ledger, Explanations: explain.NewQueue(time.Now, ledger), Clock: clock.RealClock{}, Log: logr.Discard(),
 		Epoch: func(context.Context) int64 { return 3 },
 	})
 	var done sync.WaitGroup

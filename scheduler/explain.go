@@ -118,11 +118,8 @@ func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 }
 
 // explainHeld explains a pod that is held by its profile or quarantined after plugin
-// faults. explainGate does so for gated pods.
+// faults.
 func (s *Scheduler) explainHeld(pod *v1.Pod, hold queue.Hold) {
-	if hold.Reason == v1.PodReasonSchedulingGated {
-		return
-	}
 	if blueprint, ok := s.explainingBlueprint(pod); ok {
 		s.putExplanation(s.explainer.Held(pod, blueprint, hold))
 	}
@@ -140,31 +137,6 @@ func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
 		generation.Release()
 	}
 	s.putExplanation(s.explainer.Gated(pod, blueprint, gate, s.binding.Evicting(pod.UID), events))
-}
-
-// reexplain explains the profile's held and gated pods again, or withdraws their
-// explanations, after the profile's decisions settings changed. It reads each pod's
-// current state from the queue.
-func (s *Scheduler) reexplain(profile string) {
-	if !s.isLeader() {
-		return
-	}
-	for _, pod := range sortedByUID(s.queue.HeldPods()) {
-		if pod.Spec.SchedulerName != profile {
-			continue
-		}
-		if hold, held := s.queue.HoldOf(pod.UID); held {
-			s.explainHeld(pod, hold)
-		}
-	}
-	for _, pod := range sortedByUID(s.queue.GatedPods()) {
-		if pod.Spec.SchedulerName != profile {
-			continue
-		}
-		if gate, gated := s.queue.GatingPlugin(pod.UID); gated {
-			s.explainGate(pod, gate)
-		}
-	}
 }
 
 // explainingBlueprint returns the profile that explains a pod which is not scheduled now;

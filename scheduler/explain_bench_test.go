@@ -31,7 +31,7 @@ func BenchmarkRefusal(b *testing.B) {
 		b.Run(how, func(b *testing.B) {
 			var explanations *explain.Queue
 			if how != "unexplained" {
-				explanations = explain.NewQueue(time.Now)
+				explanations = explain.NewQueue(time.Now, decision.NewLedger(time.Now))
 			}
 			s := tooSmallFor(b, explanations, 5000)
 			b.ReportAllocs()
@@ -40,7 +40,7 @@ func BenchmarkRefusal(b *testing.B) {
 					s.cache.SetNode(benchNode(0))
 				}
 				if strings.HasPrefix(how, "another") {
-					s.options.Explanations = explain.NewQueue(time.Now)
+					s.options.Explanations = explain.NewQueue(time.Now, decision.NewLedger(time.Now))
 				}
 				failOnce(b, s, fmt.Sprint("shop/p", i%100))
 			}

@@ -1,14 +1,17 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -23,9 +26,8 @@ const (
 // Pods whose status says Unschedulable go first, since cluster autoscalers add nodes
 // for them.
 type heldStatusQueue struct {
-	clock clock.WithDelayedExecution
-	// write writes an update into the pod's status, unless it is out of date.
-	write func(pod *v1.Pod, hold queue.Hold)
+	clock  clock.WithDelayedExecution
+	writer holdWriter
 
 	mu           sync.Mutex
 	tokens       float64
@@ -36,13 +38,18 @@ type heldStatusQueue struct {
 	scheduled bool
 }
 
+// holdWriter writes a hold into the pod's status, unless the hold is over.
+type holdWriter interface {
+	writeHold(pod *v1.Pod, hold queue.Hold)
+}
+
 type heldUpdate struct {
 	pod  *v1.Pod
 	hold queue.Hold
 }
 
-func newHeldStatusQueue(c clock.WithDelayedExecution, write func(*v1.Pod, queue.Hold)) *heldStatusQueue {
-	return &heldStatusQueue{clock: c, write: write, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
+func newHeldStatusQueue(c clock.WithDelayedExecution, writer holdWriter) *heldStatusQueue {
+	return &heldStatusQueue{clock: c, writer: writer, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
 }
 
 // add writes the update now or when there is a token for it. An update replaces an
@@ -64,6 +71,30 @@ func (q *heldStatusQueue) add(pod *v1.Pod, hold queue.Hold) {
 	}
 }
 
+// reportHolds reports the holds and gates of pods until ctx ends.
+func (s *Scheduler) reportHolds(ctx context.Context) {
+	for s.options.Wait(ctx, s.queue.HoldsChanged()) == nil {
+		s.reportHoldChanges()
+	}
+}
+
+// reportHoldChanges writes the conditions and explanations of the pods that are held or
+// gated for a new reason.
+func (s *Scheduler) reportHoldChanges() {
+	for _, c := range s.queue.TakeHoldChanges() {
+		hold := c.Hold
+		if c.Gate != "" {
+			hold = queue.Hold{Reason: v1.PodReasonSchedulingGated, Message: queue.GateMessage(c.Gate)}
+			s.explainGate(c.Pod, c.Gate)
+		} else {
+			s.explainHeld(c.Pod, hold)
+		}
+		if c.ConditionStale {
+			s.heldStatus.add(c.Pod, hold)
+		}
+	}
+}
+
 // flush writes as many updates as there are tokens, and sets a timer for the rest.
 func (q *heldStatusQueue) flush() {
 	q.mu.Lock()
@@ -80,7 +111,7 @@ func (q *heldStatusQueue) flush() {
 	}
 	q.mu.Unlock()
 	for _, h := range updates {
-		q.write(h.pod, h.hold)
+		q.writer.writeHold(h.pod, h.hold)
 	}
 }
 
@@ -113,17 +144,24 @@ func hasHoldCondition(pod *v1.Pod, hold queue.Hold) bool {
 	})
 }
 
-// writeHeldStatus writes the pod's hold, as the queue has it now, into its condition,
+// holdConditions implements holdWriter with conditions and Events.
+type holdConditions struct {
+	queue       *queue.Queue
+	binding     *binding.Binding
+	recorderFor func(profile string) events.EventRecorderLogger
+}
+
+// writeHold writes the pod's hold, as the queue has it now, into its condition,
 // and an Event where the condition did not say so yet. A hold that is over is not
 // written. A PreEnqueue plugin's gate is no hold, so that it gets no Event.
-func (s *Scheduler) writeHeldStatus(pod *v1.Pod, hold queue.Hold) {
-	if current, held := s.queue.HoldOf(pod.UID); held {
+func (w holdConditions) writeHold(pod *v1.Pod, hold queue.Hold) {
+	if current, held := w.queue.HoldOf(pod.UID); held {
 		hold = current
 	} else if hold.Reason != v1.PodReasonSchedulingGated {
 		return
 	}
-	s.binding.SetNotScheduled(pod, hold.Reason, hold.Message, nil)
+	w.binding.SetNotScheduled(pod, hold.Reason, hold.Message, nil)
 	if hold.Reason != v1.PodReasonSchedulingGated && !hasHoldCondition(pod, hold) {
-		s.options.RecorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
+		w.recorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
 	}
 }

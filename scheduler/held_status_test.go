@@ -15,15 +15,20 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
+// holdWriterFunc is a function that implements holdWriter.
+type holdWriterFunc func(pod *v1.Pod, hold queue.Hold)
+
+func (f holdWriterFunc) writeHold(pod *v1.Pod, hold queue.Hold) { f(pod, hold) }
+
 func TestTheStatusOfManyHeldPodsIsWrittenWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // each flush runs in a goroutine of its own
 		var all []string
-		line := newHeldStatusQueue(clock.RealClock{}, func(pod *v1.Pod, hold queue.Hold) {
+		line := newHeldStatusQueue(clock.RealClock{}, holdWriterFunc(func(pod *v1.Pod, hold queue.Hold) {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, pod.Name+" "+hold.Message)
-		})
+		}))
 		written := func() []string {
 			mu.Lock()
 			defer mu.Unlock()

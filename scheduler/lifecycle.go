@@ -26,7 +26,7 @@ func (w Standby) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching pods and nodes: %w", err)
 	}
-	if err := s.watchVolumes(); err != nil {
+	if err := watchVolumes(s.volumes, s.options); err != nil {
 		return fmt.Errorf("watching volumes: %w", err)
 	}
 	s.options.Informers.Start(ctx.Done())
@@ -70,10 +70,10 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return nil
 	}
 	ctx = klog.NewContext(ctx, s.options.Log)
-	s.bindingContext = ctx
+	s.inFlight.ctx = ctx
 	if s.options.ShutdownContext != nil && !fault.BindsEndWithTheLoop {
 		var cancel context.CancelFunc
-		s.bindingContext, cancel = s.options.ShutdownContext(ctx)
+		s.inFlight.ctx, cancel = s.options.ShutdownContext(ctx)
 		defer cancel()
 	}
 	if s.options.Epoch != nil {
@@ -85,7 +85,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.leadMu.Lock()
 	s.leading = true
 	s.leadMu.Unlock()
-	s.reportHeldPods()
+	s.reportHoldChanges()
+	s.options.Go(func() { s.reportHolds(s.inFlight.ctx) })
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)
 	s.options.Go(func() { s.queue.Run(ctx) })
 	s.progress.goroutine = goroutineID()
@@ -109,7 +110,7 @@ var errShuttingDown = errors.New("the scheduler shuts down; the next leader sche
 // shutDown is called after the last pod was popped. Binding cycles finish or undo what
 // they did; pods that wait on Permit, which may take long, are rejected at once and left to
 // the next leader. Status updates of pods that are queued are written. All of that ends with
-// bindingContext, or undoTimeout later where binding cycles have to undo.
+// the context of inFlight, or undoTimeout later where binding cycles have to undo.
 func (s *Scheduler) shutDown() {
 	if s.options.ShutdownContext == nil {
 		s.inFlight.Wait() // their context has ended
@@ -124,10 +125,11 @@ func (s *Scheduler) shutDown() {
 		s.inFlight.Wait()
 		close(done)
 	})
-	if s.options.Wait(s.bindingContext, done) != nil {
+	if s.options.Wait(s.inFlight.ctx, done) != nil {
 		s.undoBindings(done)
 	}
-	if s.options.Wait(s.bindingContext, s.binding.StatusFlushed()) != nil {
+	s.reportHoldChanges()
+	if s.options.Wait(s.inFlight.ctx, s.binding.StatusFlushed()) != nil {
 		s.options.Log.Info("Scheduling ends before the status of all pods was written")
 	}
 	s.options.Log.Info("Scheduling ended")

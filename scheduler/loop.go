@@ -21,7 +21,7 @@ import (
 )
 
 // run is the scheduling loop: it pops one pod after the other until ctx ends. A pod that
-// was popped is scheduled under bindingContext, which ends later.
+// was popped is scheduled under the context of inFlight, which ends later.
 func (s *Scheduler) run(ctx context.Context) {
 	for {
 		// 1. The queue pops the next pod.
@@ -29,7 +29,7 @@ func (s *Scheduler) run(ctx context.Context) {
 		if attempt == nil {
 			return
 		}
-		s.scheduleOne(s.bindingContext, attempt)
+		s.scheduleOne(s.inFlight.ctx, attempt)
 	}
 }
 
@@ -256,11 +256,11 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 	if nominated != "" && nominated != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
 		// The pod goes to another node than its nominated one, whose resources are free
 		// for others. No update of the pod may say so: its status may keep the old name.
-		s.eventHandlers.NominationFreed(ctx, t.Pod, nominated)
+		s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
 	}
 	if pod, exists := t.Current(); !exists || pod.DeletionTimestamp != nil {
 		// The event handler of the deletion may have run before the pod waited on Permit.
-		s.eventHandlers.RejectWaitingPod(t.Pod)
+		s.pendingPods.RejectWaitingPod(t.Pod)
 	}
 	if err == nil {
 		s.explainPermitWait(t)

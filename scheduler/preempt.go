@@ -17,10 +17,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
+	"github.com/berthdev/berth/scheduler/queue"
 )
 
 // preemptionRetryAfter is how long a preemptor waits when some of its victims could
@@ -36,23 +38,27 @@ var eventPreemptionFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType:
 // preemptor implements framework.Preemptor for the plugins of all generations: the
 // package preemption makes plans, binding evicts the victims.
 type preemptor struct {
-	*Scheduler
-	planner *preemption.Planner
+	options  Options
+	planner  *preemption.Planner
+	binding  *binding.Binding
+	queue    *queue.Queue
+	inFlight *inFlight
 }
 
 var _ framework.Preemptor = preemptor{}
 
-func newPreemptor(s *Scheduler) preemptor {
-	pods := s.options.Informers.Core().V1().Pods().Lister()
-	budgets := s.options.Informers.Policy().V1().PodDisruptionBudgets().Lister()
-	random := rand.New(rand.NewPCG(s.options.Seed, 0))
-	return preemptor{s, preemption.NewPlanner(preemption.Options{
+// newPlanner returns a planner that reads the informers and the nominations in the cache.
+func newPlanner(o Options, nominations *cache.Cache) *preemption.Planner {
+	pods := o.Informers.Core().V1().Pods().Lister()
+	budgets := o.Informers.Policy().V1().PodDisruptionBudgets().Lister()
+	random := rand.New(rand.NewPCG(o.Seed, 0))
+	return preemption.NewPlanner(preemption.Options{
 		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return latestPod(pods, pod) },
-		NominatedNode: s.cache.NominatedNode,
+		NominatedNode: nominations.NominatedNode,
 		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Offset:        random.Int32N,
-		Clock:         s.options.Clock,
-	})}
+		Clock:         o.Clock,
+	})
 }
 
 // latestPod returns the newest version of a pod that is being scheduled. It returns an
@@ -145,7 +151,7 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionRes
 // and ends with the loop.
 func (p preemptor) Execute(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	if !fault.EvictionEndsWithTheTurn {
-		ctx = klog.NewContext(p.bindingContext, klog.FromContext(ctx))
+		ctx = klog.NewContext(p.inFlight.ctx, klog.FromContext(ctx))
 	}
 	preemption.RecordVictims(len(plan.Victims))
 	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
@@ -164,20 +170,20 @@ func (p preemptor) InProgress(uid types.UID) bool { return p.binding.Evicting(ui
 // recordEviction handles the end of an eviction. It requeues the preemptor only where no
 // event will: at once when its victims are gone already, and after preemptionRetryAfter
 // when an eviction failed, so that a failing API server is not called without pause.
-func (s *Scheduler) recordEviction(ctx context.Context, plan *framework.PreemptionPlan, result binding.EvictionResult) {
+func (p preemptor) recordEviction(ctx context.Context, plan *framework.PreemptionPlan, result binding.EvictionResult) {
 	pod := plan.Preemptor
-	s.options.Ledger.Evicted(pod.Spec.SchedulerName, result.Victims)
-	s.queue.GateOpened(ctx, pod.UID)
+	p.options.Ledger.Evicted(pod.Spec.SchedulerName, result.Victims)
+	p.queue.GateOpened(ctx, pod.UID)
 	switch {
 	case result.Err != nil:
 		klog.FromContext(ctx).Error(result.Err, "Preemption failed; the pod is tried again", "evictedVictims", result.Victims)
-		s.options.Clock.AfterFunc(preemptionRetryAfter, func() { s.options.Go(func() { s.retryPreemption(ctx, plan) }) })
+		p.options.Clock.AfterFunc(preemptionRetryAfter, func() { p.options.Go(func() { p.retryPreemption(ctx, plan) }) })
 	case !result.DeleteEventExpected:
-		s.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
+		p.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
 	}
 }
 
 // retryPreemption requeues the preemptor of a plan that failed.
-func (s *Scheduler) retryPreemption(ctx context.Context, plan *framework.PreemptionPlan) {
-	s.queue.Event(ctx, eventPreemptionFailed, nil, nil, func(pod *v1.Pod) bool { return pod.UID == plan.Preemptor.UID })
+func (p preemptor) retryPreemption(ctx context.Context, plan *framework.PreemptionPlan) {
+	p.queue.Event(ctx, eventPreemptionFailed, nil, nil, func(pod *v1.Pod) bool { return pod.UID == plan.Preemptor.UID })
 }

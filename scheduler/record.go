@@ -49,7 +49,7 @@ func (s *Scheduler) podGone(t *schedulingCycle) bool {
 	if _, exists := t.Current(); exists {
 		return false
 	}
-	return !s.podExists(t.Pod) || fault.BoundForgotten
+	return !s.pendingPods.Exists(t.Pod) || fault.BoundForgotten
 }
 
 // handleSchedulingFailure is step 6 for a pod that was not bound: it records why, in the
@@ -110,7 +110,7 @@ func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reaso
 	if nominated != "" && nominated != s.cache.NominatedNode(pod.UID) && !silent && !fault.SilentPromiseEnds {
 		// No update of the pod need say that the nominated resources are free: its status
 		// may never have had the nomination, or may not be written now.
-		s.eventHandlers.NominationFreed(ctx, pod, nominated)
+		s.pendingPods.NominationFreed(ctx, pod, nominated)
 	}
 	if _, exists = t.Current(); !exists {
 		// The pod was deleted meanwhile, and its event handler may have run before

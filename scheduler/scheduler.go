@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/trace"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -102,6 +101,7 @@ type Scheduler struct {
 	cache         *cache.Cache
 	profiles      *profile.Set
 	binding       *binding.Binding
+	pendingPods   *eventhandlers.PendingPods
 	eventHandlers *eventhandlers.EventHandlers
 	cycle         cycle.Cycle
 	cacheBudget   *cycle.Budget
@@ -113,55 +113,69 @@ type Scheduler struct {
 	heldStatus   *heldStatusQueue
 	explainer    *explain.Builder
 	progress     loopProgress
-	// bindingContext is the context of binding cycles, evictions and undo.
-	bindingContext context.Context
+	inFlight     *inFlight
 
 	// leadMu is held for cache.UpdateSnapshot: by Standby's ticker until leading is
 	// true, by the loop from then on.
 	leadMu  sync.Mutex
 	leading bool
-	// inFlight counts the binding cycles and evictions that run.
-	inFlight sync.WaitGroup
 	// ended is closed when Start returns.
 	ended chan struct{}
 }
 
+// inFlight are the binding cycles and evictions that run.
+type inFlight struct {
+	sync.WaitGroup
+	// ctx is the context of binding cycles, evictions and undo. Start sets it before the
+	// first of them.
+	ctx context.Context
+}
+
 // New returns a Scheduler that serves no profile yet and has started nothing.
 func New(o Options) *Scheduler {
-	s := &Scheduler{options: o, bindingContext: context.Background(), ended: make(chan struct{}), progress: loopProgress{busy: make(chan struct{}, 1)}}
+	s := &Scheduler{options: o, inFlight: &inFlight{ctx: context.Background()}, ended: make(chan struct{}), progress: loopProgress{busy: make(chan struct{}, 1)}}
 	if o.Go == nil {
 		s.options.Go = framework.Goroutine
 	}
 	if o.Wait == nil {
 		s.options.Wait = framework.Block
 	}
+	o = s.options
+	core := o.Informers.Core().V1()
+	cachesSynced := make(chan struct{})
+
 	s.cache, s.cacheBudget = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
 	s.waitingPods = framework.NewWaitingPods(o.Clock)
-	s.waitingPods.Wait = s.options.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: s.options.Wait, OnHold: s.onHold, OnGate: s.onGate, SliceSize: o.ChunkSize, Yield: o.Yield})
+	s.waitingPods.Wait = o.Wait
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: o.Wait, SliceSize: o.ChunkSize, Yield: o.Yield})
+	s.pendingPods = &eventhandlers.PendingPods{Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, Pods: core.Pods().Lister(), Log: o.Log}
 	s.volumes = volumes.New(volumes.Options{
-		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: s.options.Wait, Released: s.volumeReleased,
+		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Queue: s.queue, Log: o.Log,
 	})
-	core := o.Informers.Core().V1()
-	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
-	s.heldStatus = newHeldStatusQueue(o.Clock, s.writeHeldStatus)
 	s.binding = binding.New(binding.Options{
-		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: s.options.Go, Wait: s.options.Wait,
+		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: o.Go, Wait: o.Wait,
 		Journal: s.bindingJournal(), Log: o.Log,
 	})
-	s.eventHandlers = eventhandlers.New(eventhandlers.Options{
-		Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, OnUnscheduledPodUpdate: s.binding.Observe, OnPodGone: s.forgetPod, Clock: o.Clock, Log: o.Log, Storage: o.Storage, Wait: s.options.Wait,
-		DeviceClasses: o.DeviceClasses, OnDeviceClassChange: s.reevaluateHolds,
-		OnNamespaceLabels: func(name string, before, after labels.Set) { s.profiles.NamespaceChanged(name, before, after) },
-	})
+	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
+	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
+	h := &hosts{
+		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, inPreBind: framework.NewPodsInPreBind(),
+		preemptor: preemptor{o, newPlanner(o, s.cache), s.binding, s.queue, s.inFlight},
+	}
 	s.profiles = profile.NewSet(profile.Options{
-		Registry: o.Registry, HostFor: s.hostFor(), Queue: podQueue{s},
+		Registry: o.Registry, Hosts: h, Queue: s.pendingPods, Namespaces: core.Namespaces().Lister(),
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
-		Informers: s.informerPool(), CachesSynced: s.eventHandlers.SyncDone(), Forget: deleteProfileSeries,
-		Go: s.options.Go, Wait: s.options.Wait, ClusterState: s.clusterState(), Namespace: s.namespace, NewExtender: o.Extender,
-		CacheBudget: s.cacheBudget,
+		Informers: informerPool(o, s.queue), CachesSynced: cachesSynced, Forget: deleteProfileSeries,
+		Go: o.Go, Wait: o.Wait, Cluster: h.trialSource(), NewExtender: o.Extender, CacheBudget: s.cacheBudget,
 	})
-	o.Ledger.SetQueueCounts(s.queueCounts)
+	handled := eventhandlers.Options{
+		PendingPods: s.pendingPods, Binding: s.binding, Profiles: s.profiles, Synced: cachesSynced,
+		Storage: o.Storage, DeviceClasses: o.DeviceClasses, Clock: o.Clock, Wait: o.Wait,
+	}
+	if o.Explanations != nil {
+		handled.Explanations = o.Explanations
+	}
+	s.eventHandlers = eventhandlers.New(handled)
 	return s
 }
 
@@ -169,27 +183,17 @@ func New(o Options) *Scheduler {
 func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 
 // informerPool returns the pool that lends informers to plugins.
-func (s *Scheduler) informerPool() *scopedinformers.Pool {
+func informerPool(o Options, events scopedinformers.EventQueue) *scopedinformers.Pool {
 	return scopedinformers.NewPool(scopedinformers.Options{
-		Informers: s.options.Informers, Watched: append(eventhandlers.Kinds(), s.options.Storage.Kinds()...), NotServed: s.options.Storage.Missing(),
-		Client:    cmp.Or(s.options.WatchClient, s.options.Client),
-		OwnEvents: eventhandlers.EventResources(), Dynamic: s.options.Dynamic, OnEvent: s.eventHandlers.PluginResourceEvent, Clock: s.options.Clock,
-		Transform: eventhandlers.Trim(true), Log: s.options.Log, Go: s.options.Go, Wait: s.options.Wait,
+		Informers: o.Informers, Watched: append(eventhandlers.Kinds(), o.Storage.Kinds()...), NotServed: o.Storage.Missing(),
+		Client:    cmp.Or(o.WatchClient, o.Client),
+		OwnEvents: eventhandlers.EventResources(), Dynamic: o.Dynamic, Queue: events, Clock: o.Clock,
+		Transform: eventhandlers.Trim(true), Log: o.Log, Go: o.Go, Wait: o.Wait,
 	})
 }
 
-// namespace returns the labels of a namespace, and false when there is none of
-// that name.
-func (s *Scheduler) namespace(name string) (labels.Set, bool) {
-	namespace, err := s.options.Informers.Core().V1().Namespaces().Lister().Get(name)
-	if err != nil {
-		return nil, false
-	}
-	return namespace.Labels, true
-}
-
-// queueCounts counts the pending pods of a profile by where they wait.
-func (s *Scheduler) queueCounts(name string) decision.QueueCounts {
+// QueueCounts counts the pending pods of a profile by where they wait.
+func (s *Scheduler) QueueCounts(name string) decision.QueueCounts {
 	counts := s.queue.Counts(name)
 	s.waitingPods.Each(func(p fwk.WaitingPod) {
 		if p.GetPod().Spec.SchedulerName == name {

@@ -117,7 +117,7 @@ func (env *testEnv) allObjects() []string {
 func TestATrialWaitsForTheInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := profile.NewSet(profile.Options{
-			ClusterState: func(string) (*sandbox.ClusterState, error) { return nil, nil }, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
+			Cluster: &sandbox.Source{}, CachesSynced: make(chan struct{}), Clock: clock.RealClock{},
 		})
 		if _, err := set.Try(t.Context(), (&testEnv{a: &probe.Plugin{PluginName: "A"}}).blueprint("one")); !errors.Is(err, profile.ErrCachesNotSynced) {
 			t.Errorf("%v, want that the informers have not synced", err)

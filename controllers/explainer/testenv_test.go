@@ -41,13 +41,16 @@ type testEnv struct {
 	close func()
 }
 
+// Dropped implements explain.DropCounter.
+func (o *testEnv) Dropped(string) { o.dropped++ }
+
 // newTestEnv starts an explainer with a server and the given pods.
 func newTestEnv(t *testing.T, server *fakeServer, pods ...*corev1.Pod) *testEnv {
 	o := &testEnv{
-		fakeServer: server, queue: explain.NewQueue(time.Now),
-		pods: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		fakeServer: server,
+		pods:       cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
-	o.queue.OnDropped(func(string) { o.dropped++ })
+	o.queue = explain.NewQueue(time.Now, o)
 	for _, pod := range pods {
 		must(o.pods.Add(pod))
 	}

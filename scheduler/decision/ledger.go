@@ -42,8 +42,6 @@ type ProfileHistory struct {
 	Recent []Decision
 	// Omitted is how many decisions were made beside those in Recent.
 	Omitted int64
-	// Queue counts the profile's pending pods.
-	Queue QueueCounts
 	// Version grows with each recorded decision, so that a publisher can detect changes.
 	Version uint64
 }
@@ -53,10 +51,9 @@ type ProfileHistory struct {
 type Ledger struct {
 	now func() time.Time
 
-	mu          sync.Mutex
-	profiles    map[string]*profileLedger
-	changed     chan struct{}
-	queueCounts func(profile string) QueueCounts
+	mu       sync.Mutex
+	profiles map[string]*profileLedger
+	changed  chan struct{}
 }
 
 type profileLedger struct {
@@ -71,14 +68,6 @@ type profileLedger struct {
 // NewLedger returns an empty ledger that reads the time from now.
 func NewLedger(now func() time.Time) *Ledger {
 	return &Ledger{now: now, profiles: map[string]*profileLedger{}, changed: make(chan struct{}, 1)}
-}
-
-// SetQueueCounts sets the source of ProfileHistory.Queue. Call it before the ledger is
-// read; f must not call the ledger.
-func (l *Ledger) SetQueueCounts(f func(profile string) QueueCounts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queueCounts = f
 }
 
 // Changed returns a channel that holds one value after something was recorded. Readers
@@ -199,19 +188,13 @@ func (l *Ledger) notify() {
 // for a profile that is not open.
 func (l *Ledger) History(profile string, limit int) (ProfileHistory, bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	p, ok := l.profiles[profile]
 	if !ok {
-		l.mu.Unlock()
 		return ProfileHistory{}, false
 	}
 	out := ProfileHistory{Totals: p.totals, Last: p.last, Version: p.version}
 	out.Recent, out.Omitted = p.recent(min(limit, ledgerSize))
-	count := l.queueCounts
-	l.mu.Unlock()
-	// After the ledger's lock is released: the queue has a lock of its own.
-	if count != nil {
-		out.Queue = count(profile)
-	}
 	return out, true
 }
 

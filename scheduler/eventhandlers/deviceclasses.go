@@ -87,8 +87,10 @@ func (h *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerFa
 	}
 	replace := func(before, after *resourcev1.DeviceClass) {
 		for _, resource := range d.replace(before, after) {
-			if h.options.OnDeviceClassChange != nil && !fault.DeviceClassChangeIgnored {
-				h.options.OnDeviceClassChange(h.context(), func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
+			if h.options.Profiles != nil && !fault.DeviceClassChangeIgnored {
+				for _, profile := range h.options.Profiles.Names() {
+					h.options.Queue.Reconsider(h.options.context(), profile, func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
+				}
 			}
 		}
 	}

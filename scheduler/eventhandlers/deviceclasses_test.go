@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -69,12 +70,17 @@ func newDeviceEnv(t *testing.T, classes ...runtime.Object) *deviceEnv {
 	w.queue.Add(t.Context(), unscheduledPod("wants").Requests(gpu, "1").Obj())
 	w.queue.Add(t.Context(), unscheduledPod("other").Obj())
 	w.EventHandlers = New(Options{
-		Cache: cache.New(), Queue: w.queue, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: logr.Discard(),
-		OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, DeviceClasses: w.classes,
-		OnDeviceClassChange: func(ctx context.Context, concerned func(*v1.Pod) bool) { w.queue.Reconsider(ctx, "p", concerned) },
+		PendingPods: &PendingPods{Cache: cache.New(), Queue: w.queue, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: logr.Discard()},
+		Binding:     &testEnv{}, Profiles: profileP{}, DeviceClasses: w.classes,
 	})
 	return w
 }
+
+// profileP implements Profiles.
+type profileP struct{}
+
+func (profileP) Names() []string                                 { return []string{"p"} }
+func (profileP) NamespaceChanged(string, labels.Set, labels.Set) {}
 
 // start starts the informers.
 func (w *deviceEnv) start() {
@@ -93,8 +99,10 @@ func (w *deviceEnv) start() {
 // held returns which of the two pods are held.
 func (w *deviceEnv) held() []string {
 	held := sets.New[string]()
-	for pod := range w.queue.HeldPods() {
-		held.Insert(pod.Name)
+	for _, e := range w.queue.Entries() {
+		if e.Place == queue.Held {
+			held.Insert(e.Name)
+		}
 	}
 	return sets.List(held)
 }

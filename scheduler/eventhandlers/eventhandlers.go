@@ -9,48 +9,59 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
-	"github.com/berthdev/berth/scheduler/queue"
 )
 
 // Options are the dependencies of EventHandlers.
 type Options struct {
-	Cache       *cache.Cache
-	Queue       *queue.Queue
-	WaitingPods *framework.WaitingPods
-	// OnUnscheduledPodUpdate is called with each new version of a pod without a node.
-	OnUnscheduledPodUpdate func(pod *v1.Pod)
-	// OnPodGone is called when a pod was deleted or assigned to a node.
-	OnPodGone func(pod *v1.Pod)
-	// OnNamespaceLabels is called when a namespace is added, changes its labels or is
-	// deleted, with the labels before and after; nil for a namespace that does not
-	// exist. The function may be nil.
-	OnNamespaceLabels func(name string, before, after labels.Set)
+	*PendingPods
+	Binding Binding
+	// Profiles may be nil.
+	Profiles Profiles
+	// Explanations is nil where no pod is explained.
+	Explanations Explanations
 	// Storage are the kinds of storage objects to watch.
 	Storage Storage
 	// DeviceClasses counts the DeviceClasses; nil means that none are watched.
 	DeviceClasses *DeviceClasses
-	// OnDeviceClassChange is called when a DeviceClass begins or ceases to back an
-	// extended resource; concerned reports whether a pod requests that resource. It may
-	// be nil.
-	OnDeviceClassChange func(ctx context.Context, concerned func(pod *v1.Pod) bool)
+	// Synced is closed when the objects of the initial lists are handled; nil makes one.
+	Synced chan struct{}
 	// Wait is how handlers wait for another goroutine; nil means framework.Block.
 	Wait framework.WaitFunc
 	// Clock measures how long events are handled; nil means the real clock.
 	Clock clock.PassiveClock
-	Log   logr.Logger
+}
+
+// Binding writes the status of pending pods.
+type Binding interface {
+	// Observe takes in a new version of a pod without a node.
+	Observe(pod *v1.Pod)
+	// Forget takes in that a pod was deleted or has a node.
+	Forget(uid types.UID)
+}
+
+// Explanations are the explanations of pending pods.
+type Explanations interface {
+	PodBound(namespace, pod string, uid types.UID)
+	PodDeleted(namespace, pod string, uid types.UID)
+}
+
+// Profiles are the running profiles.
+type Profiles interface {
+	Names() []string
+	// NamespaceChanged takes in that a namespace was added, changed its labels or was
+	// deleted; before and after are nil for a namespace that does not exist.
+	NamespaceChanged(name string, before, after labels.Set)
 }
 
 // EventHandlers handle the events of all objects that the scheduler reads.
@@ -58,7 +69,6 @@ type EventHandlers struct {
 	options      Options
 	initialNodes initialNodes
 	synced       atomic.Bool
-	syncDone     chan struct{}
 }
 
 // New returns EventHandlers that are not registered with any informer.
@@ -69,7 +79,10 @@ func New(o Options) *EventHandlers {
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
-	return &EventHandlers{options: o, syncDone: make(chan struct{}), initialNodes: initialNodes{added: make(chan struct{})}}
+	if o.Synced == nil {
+		o.Synced = make(chan struct{})
+	}
+	return &EventHandlers{options: o, initialNodes: initialNodes{added: make(chan struct{})}}
 }
 
 // +kubebuilder:rbac:groups="",resources=pods;nodes,verbs=list;watch
@@ -114,7 +127,7 @@ func (h *EventHandlers) Register(factory informers.SharedInformerFactory) (func(
 		}
 		h.ensureInitialNodes()
 		h.synced.Store(true)
-		close(h.syncDone)
+		close(h.options.Synced)
 		return true
 	}, nil
 }
@@ -122,23 +135,15 @@ func (h *EventHandlers) Register(factory informers.SharedInformerFactory) (func(
 // HasSynced reports whether the objects of the initial lists are handled.
 func (h *EventHandlers) HasSynced() bool { return h.synced.Load() }
 
-// SyncDone returns a channel that is closed when the objects of the initial lists
-// are handled.
-func (h *EventHandlers) SyncDone() <-chan struct{} { return h.syncDone }
-
 // WaitForSync waits until the objects of the initial lists are handled; it returns
 // false when ctx ends first.
 func (h *EventHandlers) WaitForSync(ctx context.Context) bool {
 	select {
-	case <-h.syncDone:
+	case <-h.options.Synced:
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (h *EventHandlers) context() context.Context {
-	return klog.NewContext(context.Background(), h.options.Log)
 }
 
 // handleDeleted calls deleted with the object of a delete event. When the watch

@@ -42,13 +42,16 @@ func newTestEnv(t *testing.T) *testEnv {
 		waiting: framework.NewWaitingPods(clock.RealClock{}),
 	}
 	w.EventHandlers = New(Options{
-		Cache: w.cache, Queue: w.queue, WaitingPods: w.waiting, Log: logr.Discard(),
-		OnUnscheduledPodUpdate: func(*v1.Pod) {},
-		OnPodGone:              func(pod *v1.Pod) { w.forgotten = append(w.forgotten, pod.UID) },
+		PendingPods: &PendingPods{Cache: w.cache, Queue: w.queue, WaitingPods: w.waiting, Log: logr.Discard()},
+		Binding:     w,
 	})
 	w.queue.SetProfile(t.Context(), "p", w.rules())
 	return w
 }
+
+// Observe and Forget implement Binding.
+func (w *testEnv) Observe(*v1.Pod)      {}
+func (w *testEnv) Forget(uid types.UID) { w.forgotten = append(w.forgotten, uid) }
 
 func (w *testEnv) rules() *queue.Rules {
 	return &queue.Rules{

@@ -114,13 +114,13 @@ func (h *EventHandlers) addInitialNodes() {
 func (h *EventHandlers) nodeAdded(node *v1.Node) {
 	defer h.observeHandling(h.now(), nodeObservers.added)
 	h.options.Cache.SetNode(node)
-	h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, node, nil)
+	h.options.Queue.Event(h.options.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, node, nil)
 }
 
 func (h *EventHandlers) nodeUpdated(oldNode, newNode *v1.Node) {
 	defer h.observeHandling(h.now(), nodeObservers.updated)
 	h.options.Cache.SetNode(newNode)
-	ctx := h.context()
+	ctx := h.options.context()
 	for _, change := range nodeEvents(oldNode, newNode) {
 		h.options.Queue.Event(ctx, change, oldNode, newNode, nil)
 	}
@@ -130,5 +130,5 @@ func (h *EventHandlers) nodeDeleted(node *v1.Node) {
 	defer h.observeHandling(h.now(), nodeObservers.deleted)
 	// A pod that the event wakes must not be tried on the deleted node.
 	h.options.Cache.RemoveNode(node)
-	h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
+	h.options.Queue.Event(h.options.context(), fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, node, nil, nil)
 }

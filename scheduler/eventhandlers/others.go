@@ -35,7 +35,7 @@ func (h *EventHandlers) addOtherHandlers(factory informers.SharedInformerFactory
 	}
 	add(addHandler(h, core.Namespaces().Informer(), framework.Namespace, framework.NamespaceLabels,
 		func(a, b *v1.Namespace) bool { return !maps.Equal(a.Labels, b.Labels) }))
-	if h.options.OnNamespaceLabels != nil {
+	if h.options.Profiles != nil {
 		add(core.Namespaces().Informer().AddEventHandler(h.namespaceHandler()))
 	}
 	add(addHandler(h, core.Services().Informer(), framework.Service, framework.PodOwners,
@@ -63,7 +63,7 @@ func addHandler[T any](
 	handle := func(action fwk.ActionType, observer prometheus.Observer, before, after any) {
 		defer h.observeHandling(h.now(), observer)
 		h.options.Cache.MarkChanged(facet)
-		h.options.Queue.Event(h.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
+		h.options.Queue.Event(h.options.context(), fwk.ClusterEvent{Resource: kind, ActionType: action}, before, after, nil)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { handle(fwk.Add, observers.added, nil, obj) },
@@ -76,13 +76,7 @@ func addHandler[T any](
 	})
 }
 
-// PluginResourceEvent passes an event of a resource that is watched only for
-// plugins to the queue. The cache does not hold such resources.
-func (h *EventHandlers) PluginResourceEvent(happened fwk.ClusterEvent, before, after any) {
-	h.options.Queue.Event(h.context(), happened, before, after, nil)
-}
-
-// namespaceHandler calls OnNamespaceLabels.
+// namespaceHandler passes the labels of namespaces to the profiles.
 func (h *EventHandlers) namespaceHandler() toolscache.ResourceEventHandler {
 	labelsOf := func(namespace *v1.Namespace) labels.Set {
 		if namespace.Labels == nil {
@@ -93,16 +87,18 @@ func (h *EventHandlers) namespaceHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			namespace := obj.(*v1.Namespace)
-			h.options.OnNamespaceLabels(namespace.Name, nil, labelsOf(namespace))
+			h.options.Profiles.NamespaceChanged(namespace.Name, nil, labelsOf(namespace))
 		},
 		UpdateFunc: func(oldObj, newObj any) {
 			before, after := oldObj.(*v1.Namespace), newObj.(*v1.Namespace)
 			if !maps.Equal(before.Labels, after.Labels) {
-				h.options.OnNamespaceLabels(after.Name, labelsOf(before), labelsOf(after))
+				h.options.Profiles.NamespaceChanged(after.Name, labelsOf(before), labelsOf(after))
 			}
 		},
 		DeleteFunc: func(obj any) {
-			handleDeleted(obj, func(namespace *v1.Namespace) { h.options.OnNamespaceLabels(namespace.Name, labelsOf(namespace), nil) })
+			handleDeleted(obj, func(namespace *v1.Namespace) {
+				h.options.Profiles.NamespaceChanged(namespace.Name, labelsOf(namespace), nil)
+			})
 		},
 	}
 }

@@ -105,8 +105,7 @@ func TestEventsOfOtherResources(t *testing.T) {
 			client := fake.NewClientset(c.object)
 			q, recorder := queueWithHint(t, c.resource)
 			handlers := New(Options{
-				Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
-				OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: klog.Background(),
+				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
 			})
 			factory := NewInformers(client, Trim(false))
 			synced, err := handlers.Register(factory)

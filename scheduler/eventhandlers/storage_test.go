@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -122,8 +121,8 @@ func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
 			}
 			q, recorder := queueWithHint(t, c.resource)
 			handlers := New(Options{
-				Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}),
-				OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: klog.Background(), Storage: storage,
+				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
+				Storage:     storage,
 			})
 			factory := NewInformers(client, Trim(false))
 			synced, err := handlers.Register(factory)

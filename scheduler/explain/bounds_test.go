@@ -23,10 +23,12 @@ type queueTest struct {
 
 func newQueueTest(t *testing.T) *queueTest {
 	c := &queueTest{t: t, time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	c.Queue = NewQueue(func() time.Time { return c.time })
-	c.OnDropped(func(profile string) { c.dropped = append(c.dropped, profile) })
+	c.Queue = NewQueue(func() time.Time { return c.time }, c)
 	return c
 }
+
+// Dropped implements DropCounter.
+func (c *queueTest) Dropped(profile string) { c.dropped = append(c.dropped, profile) }
 
 // explanationOf returns an explanation with one reason of a pod whose UID is its name.
 func explanationOf(pod, reason string, edits ...func(*decision.Explanation)) decision.Explanation {
@@ -133,7 +135,7 @@ func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 	ledger := decision.NewLedger(time.Now)
 	ledger.Open("batch")
 	c := newQueueTest(t)
-	c.OnDropped(ledger.Dropped)
+	c.drops = ledger
 	for range 2 {
 		c.Put(explanationOf("web", "", asBound))
 		c.advance(boundRetention)

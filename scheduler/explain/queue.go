@@ -35,7 +35,7 @@ const (
 type Queue struct {
 	now     func() time.Time
 	changed chan struct{}
-	dropped func(profile string)
+	drops   DropCounter
 
 	mu      sync.Mutex
 	records map[types.NamespacedName]*podRecord
@@ -72,17 +72,19 @@ type podRecord struct {
 	writtenAt      time.Time
 }
 
+// DropCounter counts the explanations of a profile that are dropped. *decision.Ledger is
+// its implementation. It must not call the queue.
+type DropCounter interface {
+	Dropped(profile string)
+}
+
 // NewQueue returns an empty queue that reads the time from now.
-func NewQueue(now func() time.Time) *Queue {
+func NewQueue(now func() time.Time, drops DropCounter) *Queue {
 	return &Queue{
-		now: now, changed: make(chan struct{}, 1), dropped: func(string) {},
+		now: now, changed: make(chan struct{}, 1), drops: drops,
 		records: map[types.NamespacedName]*podRecord{},
 	}
 }
-
-// OnDropped sets a function that is called with the profile of each explanation that is
-// dropped. Call it before the queue is used; the function must not call the queue.
-func (q *Queue) OnDropped(count func(profile string)) { q.dropped = count }
 
 // Changed returns a channel that holds one value after a task was added. The writer
 // drains it and then calls Take: the channel carries no data.
@@ -170,7 +172,7 @@ func (q *Queue) notify() {
 // countDropped counts an explanation of profile that is not written.
 func (q *Queue) countDropped(profile string) {
 	explanationsTotal.WithLabelValues("dropped").Inc()
-	q.dropped(profile)
+	q.drops.Dropped(profile)
 }
 
 // reasonsOf returns a hash of the parts of a status that justify another write: all but

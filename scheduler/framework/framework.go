@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -45,14 +44,11 @@ type Host struct {
 	// Volumes holds the assumed volumes and claims; may be nil if no plugin
 	// needs it.
 	Volumes Volumes
-	// OnPluginFault is called after a call for pod panicked or timed out, from
-	// any goroutine and without a lock; may be nil.
-	OnPluginFault func(pod *v1.Pod, p PluginFault)
-	// OnQueueSortFault is called once, when ByPriority replaces the QueueSort
-	// plugin after a fault. The queue's lock is held, so it must not block; may
-	// be nil.
-	OnQueueSortFault func(err *QueueSortError)
-	Clock            clock.WithTickerAndDelayedExecution
+	// PluginFaults counts the calls that panicked or timed out, by pod; may be nil.
+	PluginFaults PluginFaultRecorder
+	// QueueSortFaults may be nil.
+	QueueSortFaults QueueSortFaultHandler
+	Clock           clock.WithTickerAndDelayedExecution
 	// Go starts work concurrently; nil means Goroutine. Wait waits for such
 	// work; nil means Block.
 	Go   func(work func())

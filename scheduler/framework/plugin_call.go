@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -161,6 +162,12 @@ type PluginFault struct {
 	Fingerprint string
 }
 
+// PluginFaultRecorder records faults at the pod with that UID, from any goroutine. No lock
+// is held.
+type PluginFaultRecorder interface {
+	RecordPluginFault(uid types.UID, p PluginFault)
+}
+
 // pluginFaults counts calls that panicked or timed out.
 var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_plugin_faults_total",
@@ -184,8 +191,8 @@ func (f *Framework) reportPluginFault(pod *v1.Pod, p PluginFault) {
 		kind = "late"
 	}
 	pluginFaults.WithLabelValues(f.profile, p.Plugin, p.Point, kind).Inc()
-	if p.Fingerprint = f.fingerprints[p.Plugin]; pod != nil && f.OnPluginFault != nil {
-		f.OnPluginFault(pod, p)
+	if p.Fingerprint = f.fingerprints[p.Plugin]; pod != nil && f.PluginFaults != nil {
+		f.PluginFaults.RecordPluginFault(pod.UID, p)
 	}
 }
 

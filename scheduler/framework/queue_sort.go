@@ -22,6 +22,12 @@ func (e *QueueSortError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *QueueSortError) Unwrap() error { return e.Err }
 
+// QueueSortFaultHandler handles a fault of the QueueSort plugin. QueueSortFailed is called
+// once, when ByPriority replaces the plugin. The queue's lock is held, so it must not block.
+type QueueSortFaultHandler interface {
+	QueueSortFailed(err *QueueSortError)
+}
+
 // Less is the order of the QueueSort plugin. After the plugin has panicked or
 // timed out once, ByPriority replaces it.
 func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
@@ -73,8 +79,8 @@ func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 // called under the queue's lock.
 func (f *Framework) recordQueueSortFault(err *QueueSortError) {
 	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Watch != nil})
-	if f.queueSortFault.CompareAndSwap(nil, err) && f.OnQueueSortFault != nil && !fault.BrokenSortKept {
-		f.OnQueueSortFault(err)
+	if f.queueSortFault.CompareAndSwap(nil, err) && f.QueueSortFaults != nil && !fault.BrokenSortKept {
+		f.QueueSortFaults.QueueSortFailed(err)
 	}
 }
 

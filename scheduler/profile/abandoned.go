@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -121,20 +123,28 @@ func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 	}
 }
 
-// OnDegradedChange makes the Set call notify, without a lock, with the name of each profile
-// whose Degradations change.
-func (s *Set) OnDegradedChange(notify func(name string)) {
+// DegradedChanged returns a channel that holds one value after the Degradations of a
+// profile changed. Its reader drains it and then calls TakeDegradedChanges: the channel
+// carries no data.
+func (s *Set) DegradedChanged() <-chan struct{} { return s.degradedChanged }
+
+// TakeDegradedChanges returns the names of the profiles whose Degradations changed since
+// the last call, sorted.
+func (s *Set) TakeDegradedChanges() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onDegradedChange = notify
+	names := sets.List(s.degradedChanges)
+	clear(s.degradedChanges)
+	return names
 }
 
 func (s *Set) notifyDegradedChange(name string) {
 	s.mu.Lock()
-	notify := s.onDegradedChange
-	s.mu.Unlock()
-	if notify != nil {
-		notify(name)
+	defer s.mu.Unlock()
+	s.degradedChanges.Insert(name)
+	select {
+	case s.degradedChanged <- struct{}{}:
+	default:
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
@@ -72,7 +71,7 @@ type builder struct {
 // build builds a Generation with one reference, which belongs to the caller.
 func (s *Set) build(ctx context.Context, b *compile.Blueprint) (*Generation, error) {
 	m := &builder{set: s, blueprint: b}
-	if err := m.buildPlugins(ctx, s.options.HostFor(b.Name)); err != nil {
+	if err := m.buildPlugins(ctx, s.options.Hosts.HostFor(b.Name)); err != nil {
 		return nil, err
 	}
 	return m.newGeneration(), nil
@@ -92,9 +91,7 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 		host.Informers = m.informers
 	}
 	if m.trial == nil {
-		host.OnQueueSortFault = func(err *framework.QueueSortError) {
-			s.options.Go(func() { s.handleSortFailure(m.blueprint.Name, err) })
-		}
+		host.QueueSortFaults = m
 	}
 	constructors := framework.NewCallWatch(s.runtime())
 	constructors.Go(func() { m.framework, m.hints, m.err = m.newFramework(host) })
@@ -180,20 +177,8 @@ func (m *builder) waitForSync(ctx context.Context) error {
 }
 
 func (m *builder) newGeneration() *Generation {
-	g := &Generation{Framework: m.framework, cacheBudget: m.set.options.CacheBudget, pluginFingerprints: m.fingerprints, closed: make(chan struct{}), refs: 1}
+	g := &Generation{Framework: m.framework, cacheBudget: m.set.options.CacheBudget, pluginFingerprints: m.fingerprints, builder: m, closed: make(chan struct{}), refs: 1}
 	g.equivalenceCache.Store(g.cacheBudget.NewEquivalenceCache(m.framework))
-	g.missedEvents = m.missedEvents
-	g.runPreEnqueue = func(ctx context.Context, pod *v1.Pod, lastGate string) string {
-		return m.set.runPreEnqueue(ctx, g, pod, lastGate)
-	}
-	g.teardown = func() {
-		g.dropEquivalenceCache()
-		m.set.options.Go(func() {
-			m.teardown()
-			close(g.closed)
-			m.set.generationClosed(m.blueprint.Name)
-		})
-	}
 	g.blueprint.Store(m.blueprint)
 	pendingHints := map[string]*atomic.Int32{}
 	for _, hint := range m.hints {

@@ -18,7 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/scopedinformers"
 )
 
@@ -36,7 +38,7 @@ func (env *testEnv) withDynamicInformers(served func() bool) *testEnv {
 	kubernetes := fake.NewClientset()
 	env.options.Informers = scopedinformers.NewPool(scopedinformers.Options{
 		Informers: informers.NewSharedInformerFactory(kubernetes, 0), Client: kubernetes, Dynamic: client,
-		OwnEvents: []fwk.EventResource{fwk.Node}, OnEvent: func(fwk.ClusterEvent, any, any) {},
+		OwnEvents: []fwk.EventResource{fwk.Node}, Queue: queue.New(queue.Options{Clock: clock.RealClock{}}),
 	})
 	return env
 }
@@ -72,9 +74,8 @@ func (env *testEnv) wantDegradations(want ...string) {
 func TestMissedEventsDegradeAProfileThatKeepsRunning(t *testing.T) {
 	inVirtualTime(t, func(env *testEnv) {
 		t := env.t
-		var served, notified atomic.Bool
+		var served atomic.Bool
 		env.withDynamicInformers(served.Load)
-		env.OnDegradedChange(func(name string) { notified.Store(name == "p") })
 		const missed = "events of foos.v1.example.com are not received, so pods that A rejected may wait longer: "
 		env.registersEvents("A", fwk.Node, "foos.v1.example.com", "foos")
 		env.apply(1, "one", "A")
@@ -82,12 +83,12 @@ func TestMissedEventsDegradeAProfileThatKeepsRunning(t *testing.T) {
 		env.wantDegradations("events of foos are not received, so pods that A rejected may wait longer: ", missed)
 
 		served.Store(true)
-		notified.Store(false)
+		env.TakeDegradedChanges()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		env.wantDegradations("events of foos are not received, so pods that A rejected may wait longer: ")
-		if !notified.Load() {
-			t.Error("no notification that events of foos are received")
+		if changed := env.TakeDegradedChanges(); !slices.Equal(changed, []string{"p"}) {
+			t.Errorf("changes %q: none says that events of foos are received", changed)
 		}
 
 		env.registersEvents("B", fwk.Node)

@@ -32,13 +32,9 @@ type Generation struct {
 	requeueEvents map[string][]string
 	// pluginFingerprints are the fingerprints of the plugins, by name.
 	pluginFingerprints map[string]string
-	// runPreEnqueue runs the PreEnqueue plugins.
-	runPreEnqueue func(ctx context.Context, pod *v1.Pod, lastGate string) string
-	// missedEvents describes the registered events that cannot be received.
-	missedEvents func() []string
-	// teardown ends all that the Generation started, in another goroutine.
-	teardown func()
-	closed   chan struct{}
+	// builder built the Generation and ends all that it started.
+	builder *builder
+	closed  chan struct{}
 
 	// blueprint is replaced when a newer Blueprint of the same hash has another
 	// metadata.generation. The Blueprint itself is immutable.
@@ -116,6 +112,17 @@ func (g *Generation) Release() {
 	}
 }
 
+// teardown ends all that the Generation started, in another goroutine.
+func (g *Generation) teardown() {
+	g.dropEquivalenceCache()
+	set := g.builder.set
+	set.options.Go(func() {
+		g.builder.teardown()
+		close(g.closed)
+		set.generationClosed(g.builder.blueprint.Name)
+	})
+}
+
 // Closed returns a channel that is closed when the last reference was released and all that
 // the Generation started was told to end.
 func (g *Generation) Closed() <-chan struct{} { return g.closed }
@@ -139,7 +146,7 @@ func (g *Generation) queueRules(hold func(*v1.Pod) queue.Hold, paused bool) *que
 				return ""
 			}
 			defer g.Release()
-			return g.runPreEnqueue(ctx, pod, lastGate)
+			return g.builder.set.runPreEnqueue(ctx, g, pod, lastGate)
 		},
 		Hints:          g.hints,
 		InitialBackoff: settings.InitialBackoff,

@@ -138,11 +138,11 @@ func (s *Set) holdFunc(state *profileState, name string) func(*v1.Pod) queue.Hol
 // namespaceAllowed reports whether the profile may schedule pods of a namespace. Before the
 // caches have synced it allows all namespaces; no pod is scheduled by then.
 func (s *Set) namespaceAllowed(allowed labels.Selector, namespace string) bool {
-	if allowed == nil || s.options.Namespace == nil || !s.cachesSynced() {
+	if allowed == nil || s.options.Namespaces == nil || !s.cachesSynced() {
 		return true
 	}
-	set, exists := s.options.Namespace(namespace)
-	return exists && allowed.Matches(set)
+	known, err := s.options.Namespaces.Get(namespace)
+	return err == nil && allowed.Matches(labels.Set(known.Labels))
 }
 
 func (s *Set) cachesSynced() bool {

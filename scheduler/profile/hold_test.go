@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -140,11 +143,25 @@ func TestPodsOfAProfileThatDoesNotRunAreHeldUntilItDoes(t *testing.T) {
 	env.wantJournal("hold p: ProfileNotRunning: it does not run", "set p")
 }
 
+// namespaceLister lists namespaces by name, with these labels.
+type namespaceLister struct {
+	corelisters.NamespaceLister
+	labels map[string]labels.Set
+}
+
+func (l namespaceLister) Get(name string) (*v1.Namespace, error) {
+	set, exists := l.labels[name]
+	if !exists {
+		return nil, apierrors.NewNotFound(v1.Resource("namespaces"), name)
+	}
+	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set}}, nil
+}
+
 // applyWithAllowedNamespaces runs "p" for the namespaces of team a only. namespaces are the
 // labels of the existing namespaces.
 func (env *testEnv) applyWithAllowedNamespaces(namespaces map[string]labels.Set) {
 	env.t.Helper()
-	env.options.Namespace = func(name string) (labels.Set, bool) { set, ok := namespaces[name]; return set, ok }
+	env.options.Namespaces = namespaceLister{labels: namespaces}
 	b := env.blueprint(1, "one", "A")
 	b.Namespaces = labels.SelectorFromSet(labels.Set{"team": "a"})
 	if err := env.Apply(env.t.Context(), b); err != nil {

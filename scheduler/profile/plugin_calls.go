@@ -98,6 +98,11 @@ func (s *Set) keepOpen(g *Generation, watch *framework.CallWatch, call framework
 	})
 }
 
+// QueueSortFailed implements framework.QueueSortFaultHandler.
+func (m *builder) QueueSortFailed(err *framework.QueueSortError) {
+	m.set.options.Go(func() { m.set.handleSortFailure(m.blueprint.Name, err) })
+}
+
 // handleSortFailure sorts the pods of a profile by PrioritySort after its QueueSort plugin
 // panicked or hung, until the next Generation. The pods then share the heap of all profiles
 // with that sort. Everything else of the Generation stays as it is.

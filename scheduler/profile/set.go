@@ -10,8 +10,9 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -41,6 +42,12 @@ type PodQueue interface {
 	HoldProfile(ctx context.Context, profile string, hold queue.Hold)
 }
 
+// Hosts provide what plugins get through their Handle.
+type Hosts interface {
+	// HostFor returns the Host of the plugins of a profile.
+	HostFor(profile string) framework.Host
+}
+
 // Set maps profile names to running Generations. It is safe for concurrent use.
 type Set struct {
 	options Options
@@ -55,24 +62,23 @@ type Set struct {
 	abandonedBuilds map[*builder]struct{}
 	// abandonedCalls are the abandoned plugin calls that have not returned, by profile.
 	abandonedCalls map[string]abandonedCalls
-	// onDegradedChange is called with the name of a profile whose Degradations change; may
-	// be nil.
-	onDegradedChange func(name string)
+	// degradedChanges are the profiles whose Degradations changed since
+	// TakeDegradedChanges; degradedChanged holds one value while there may be any.
+	degradedChanges sets.Set[string]
+	degradedChanged chan struct{}
 }
 
 // Options configure a Set.
 type Options struct {
 	Registry framework.Registry
-	// HostFor returns what the plugins of the profile called name get through their Handle.
-	HostFor func(name string) framework.Host
-	Queue   PodQueue
+	Hosts    Hosts
+	Queue    PodQueue
 	// Unsupported returns a field of a pod that this build does not support, and why; empty
 	// if it supports all.
 	Unsupported func(pod *v1.Pod) (field, why string)
-	// Namespace returns the labels of a namespace; false if it does not exist. nil means
-	// that every profile allows all namespaces.
-	Namespace func(name string) (labels.Set, bool)
-	// Informers gives each Generation its own informer factory; nil leaves that of HostFor.
+	// Namespaces lists the namespaces; nil means that every profile allows all.
+	Namespaces corelisters.NamespaceLister
+	// Informers gives each Generation its own informer factory; nil leaves that of Hosts.
 	Informers *scopedinformers.Pool
 	// NewExtender returns the client of a profile's extender, which lives until ctx ends. It
 	// opens no connection. nil means that extenders are disabled.
@@ -80,9 +86,9 @@ type Options struct {
 	// CacheBudget bounds the equivalence caches of all profiles together; nil bounds each on
 	// its own.
 	CacheBudget *cycle.Budget
-	// ClusterState returns the current state of the cluster with the pods of a profile,
-	// for a trial. Plugins cannot change anything through its Host. nil disables trials.
-	ClusterState func(name string) (*sandbox.ClusterState, error)
+	// Cluster is what a trial reads. Plugins cannot change anything through its Host. nil
+	// disables trials.
+	Cluster *sandbox.Source
 	// CachesSynced is closed once Berth's own informers have synced; nil means that they
 	// have.
 	CachesSynced <-chan struct{}
@@ -121,6 +127,7 @@ func NewSet(o Options) *Set {
 	return &Set{
 		options: o, profiles: map[string]*profileState{}, pending: map[string]*compile.Blueprint{},
 		oldGenerations: map[string]int{}, abandonedBuilds: map[*builder]struct{}{}, abandonedCalls: map[string]abandonedCalls{},
+		degradedChanges: sets.New[string](), degradedChanged: make(chan struct{}, 1),
 	}
 }
 
@@ -149,7 +156,7 @@ func (s *Set) Running(name string) (Running, bool) {
 	current := state.current
 	running := Running{Blueprint: current.Blueprint(), Since: state.since, Degradations: s.degradations(name, current)}
 	s.mu.Unlock()
-	for _, message := range current.missedEvents() {
+	for _, message := range current.builder.missedEvents() {
 		running.Degradations = append(running.Degradations, Degradation{EventsMissed, message})
 	}
 	return running, true

@@ -22,8 +22,8 @@ import (
 	"github.com/berthdev/berth/test/support/probe"
 )
 
-// testEnv is a Set whose profiles run one probe each. It is also their PodQueue, and
-// records the calls.
+// testEnv is a Set whose profiles run one probe each. It is also their PodQueue, which
+// records the calls, and provides their Host.
 type testEnv struct {
 	*Set
 	t       *testing.T
@@ -40,16 +40,18 @@ type testEnv struct {
 func newTestEnv(t *testing.T) *testEnv {
 	env := &testEnv{t: t, journal: &probe.CallLog{}, rules: map[string]*queue.Rules{}, probes: map[string]*probe.Plugin{}}
 	env.Set = NewSet(Options{
-		Registry: framework.Registry{},
-		HostFor: func(string) framework.Host {
-			return framework.Host{Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
-		},
+		Registry:    framework.Registry{},
+		Hosts:       env,
 		Queue:       env,
 		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
 		Clock:       clock.RealClock{}, Log: logr.Discard(),
 		Go: func(work func()) { work() }, // synchronously, so that tests need not wait
 	})
 	return env
+}
+
+func (env *testEnv) HostFor(string) framework.Host {
+	return framework.Host{Clock: clock.RealClock{}, WaitingPods: framework.NewWaitingPods(clock.RealClock{})}
 }
 
 func (env *testEnv) SetProfile(_ context.Context, name string, rules *queue.Rules) {

@@ -83,7 +83,7 @@ func quantity(n int, what string) string {
 // another error if there was no trial. The plugins are built for the trial only; Apply builds
 // them again.
 func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, error) {
-	if s.options.ClusterState == nil {
+	if s.options.Cluster == nil {
 		return Trial{}, nil
 	}
 	state := s.lockProfile(blueprint.Name)
@@ -91,7 +91,7 @@ func (s *Set) Try(ctx context.Context, blueprint *compile.Blueprint) (Trial, err
 	if err := s.waitForTrial(ctx, state, blueprint.Name); err != nil {
 		return Trial{}, err
 	}
-	cluster, err := s.options.ClusterState(blueprint.Name)
+	cluster, err := s.options.Cluster.Read(blueprint.Name)
 	if err != nil {
 		return Trial{}, fmt.Errorf("reading the cluster for a trial: %w", err)
 	}

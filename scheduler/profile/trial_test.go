@@ -36,11 +36,11 @@ func (env *testEnv) withPods(names ...string) *testEnv {
 	for i, name := range names {
 		_ = pods.Add(fixture.Pod("shop/" + name).SchedulerName("p").CreationOrder(i).Obj())
 	}
-	env.options.ClusterState = sandbox.Source{
+	env.options.Cluster = &sandbox.Source{
 		Host:  framework.Host{Clock: clock.RealClock{}},
 		Nodes: corelisters.NewNodeLister(nodes), Pods: corelisters.NewPodLister(pods), Cache: clustercache.New(),
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
-	}.Read
+	}
 	return env
 }
 

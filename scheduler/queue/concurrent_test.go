@@ -93,7 +93,7 @@ func newConcurrentEnv(t *testing.T) *concurrentEnv {
 		ctx:   klog.NewContext(t.Context(), logr.Discard()),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
-	c.Queue = New(Options{Clock: c.clock, OnHold: func(*v1.Pod, Hold) {}, SliceSize: 2})
+	c.Queue = New(Options{Clock: c.clock, SliceSize: 2})
 	c.rules = Rules{
 		Sort: "Priority", Less: byPriority,
 		Hold:           func(*v1.Pod) Hold { return Hold{} },
@@ -127,7 +127,7 @@ func (c *concurrentEnv) changePods(rng *rand.Rand) {
 		c.Add(c.ctx, p)
 	}
 	_ = c.Counts("p")
-	_ = c.HeldPods()
+	_ = c.TakeHoldChanges()
 }
 
 // freeResources changes the cluster first and then calls Event, as the event handlers

@@ -28,7 +28,7 @@ func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTestEnv(t)
 			// testEnv's own functions count without a lock.
-			w.onHold, w.rules.PreEnqueue = nil, func(context.Context, *v1.Pod, string) string { return "" }
+			w.rules.PreEnqueue = func(context.Context, *v1.Pod, string) string { return "" }
 			var allowed atomic.Bool
 			w.rules.Hold = func(*v1.Pod) Hold {
 				if allowed.Load() {
@@ -42,10 +42,7 @@ func TestTwoIterationsOverOneProfileSkipNoPod(t *testing.T) {
 			}
 			allowed.Store(true)
 			runInTurns(w, func() { allow(w, "a") }, func() { second(w) })
-			if left := len(w.HeldPods()); left > 0 {
-				t.Errorf("%d pods are still held", left)
-			}
-			w.check()
+			w.expectAt(Held)
 		})
 	}
 }

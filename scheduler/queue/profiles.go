@@ -14,10 +14,10 @@ import (
 // the new rules may concern. It visits the pods in slices. A pod that is popped,
 // woken or requeued before its slice is compared at that moment instead.
 //
-// moreExplained is true when the new rules explain waiting pods more, or less,
-// than the old ones: the next attempt of a refused pod rewrites its explanation,
-// and the caller has to do so for the others.
-func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) (moreExplained bool) {
+// Where the new rules explain waiting pods more, or less, than the old ones, the held
+// and gated pods are in the next TakeHoldChanges. The next attempt of a refused pod
+// rewrites its explanation.
+func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) {
 	q.mu.Lock()
 	q.clearDeficit(name, rules)
 	old := q.rules[name]
@@ -29,7 +29,9 @@ func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) (more
 	q.mu.Unlock()
 	q.requeueMatching(ctx, name, q.applyRules)
 	q.removeLeaving(old)
-	return rules.diff(old).explanations
+	if rules.diff(old).explanations {
+		q.markHeldAndGated(name)
+	}
 }
 
 // applyRules compares the current rules of p's profile with those that p was
@@ -120,7 +122,7 @@ func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf fun
 }
 
 // RemoveProfile holds all pods of the named profile, which is not served any
-// more, and notifies of each hold. A pod in flight is held if it comes back; most
+// more. A pod in flight is held if it comes back; most
 // do not, since a binding cycle that has begun is finished.
 func (q *Queue) RemoveProfile(name string, hold Hold) { q.holdPodsOf(name, hold, false) }
 
@@ -141,17 +143,11 @@ func (q *Queue) holdPodsOf(name string, hold Hold, holdNewPods bool) {
 	q.cleanUpProfile(name)
 	q.syncSubQueues()
 	q.mu.Unlock()
-	var held []*v1.Pod
 	q.forEachInSlices(name, func(p *Pod) {
-		if q.rules[name] == nil && p.isPlaced() && q.holdPod(p, hold) {
-			held = append(held, p.pod)
+		if q.rules[name] == nil && p.isPlaced() {
+			q.holdPod(p, hold)
 		}
-	}, func() {
-		for _, pod := range held {
-			q.notifyHold(pod, hold)
-		}
-		held = nil
-	})
+	}, func() {})
 	q.removeLeaving(old)
 }
 

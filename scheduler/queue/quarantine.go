@@ -124,14 +124,6 @@ func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
 		p.faults.last.Plugin, verb, p.faults.last.Point, p.faults.until.UTC().Format(time.RFC3339))}
 }
 
-// quarantinePod holds p until the quarantine ends or the pod or its profile
-// changes. It reports whether the hold is new. The caller holds q.mu.
-func (q *Queue) quarantinePod(p *Pod, hold Hold) (isNew bool) {
-	isNew = q.holdPod(p, hold)
-	q.quarantined.add(p)
-	return isNew
-}
-
 // podChanged is called before p is replaced by pod. A change that plugins can see
 // may be the fix: it ends the quarantine, and podChanged reports whether it did.
 // The caller holds q.mu.

@@ -21,8 +21,6 @@ import (
 type Queue struct {
 	clock     clock.WithTicker
 	wait      framework.WaitFunc
-	onHold    func(pod *v1.Pod, hold Hold)
-	onGate    func(pod *v1.Pod, gate string)
 	yield     func()
 	sliceSize int
 
@@ -49,6 +47,11 @@ type Queue struct {
 	inFlight inFlightLog
 	// pendingBatches is how many groups of pods are being requeued.
 	pendingBatches int
+	// holdChanges are the pods whose hold or gate changed since TakeHoldChanges; true
+	// where the condition is to be written, too.
+	holdChanges map[*Pod]bool
+	// holdsChanged holds one value while there may be holdChanges.
+	holdsChanged chan struct{}
 
 	// ready holds one value while there may be a pod to pop.
 	ready chan struct{}
@@ -59,12 +62,6 @@ type Options struct {
 	Clock clock.WithTicker
 	// Wait is how Pop waits for a pod; nil means framework.Block.
 	Wait framework.WaitFunc
-	// OnHold is called for each pod that is held for a new reason, without a lock. It
-	// must not block. It may be nil.
-	OnHold func(pod *v1.Pod, hold Hold)
-	// OnGate is called for each pod that a PreEnqueue plugin gates, and when another
-	// plugin gates it, without a lock. It must not block. It may be nil.
-	OnGate func(pod *v1.Pod, gate string)
 	// SliceSize is how many pods a change of a profile visits under one hold of the
 	// lock, and requeues while nothing is popped; 0 means 32.
 	SliceSize int
@@ -87,8 +84,6 @@ func New(o Options) *Queue {
 	return &Queue{
 		clock:         o.Clock,
 		wait:          o.Wait,
-		onHold:        o.OnHold,
-		onGate:        o.OnGate,
 		yield:         o.Yield,
 		sliceSize:     o.SliceSize,
 		pods:          map[types.UID]*Pod{},
@@ -100,6 +95,8 @@ func New(o Options) *Queue {
 		podsByProfile: profileIndex{profiles: map[string]*profilePods{}},
 		inFlight:      newInFlightLog(),
 		deficits:      map[string]deficit{},
+		holdChanges:   map[*Pod]bool{},
+		holdsChanged:  make(chan struct{}, 1),
 		ready:         make(chan struct{}, 1),
 	}
 }
@@ -201,6 +198,7 @@ func (q *Queue) deletePod(p *Pod) {
 	q.inFlight.end(p)
 	p.gone = true
 	delete(q.pods, p.pod.UID)
+	delete(q.holdChanges, p)
 	q.podsByProfile.remove(p)
 	q.cleanUpProfile(p.profile)
 }
@@ -251,9 +249,12 @@ func (q *Queue) TryPop() *Attempt {
 }
 
 // signal has a waiting Pop look again.
-func (q *Queue) signal() {
+func (q *Queue) signal() { notify(q.ready) }
+
+// notify puts a value into a channel that has room for one, unless it is there.
+func notify(changed chan<- struct{}) {
 	select {
-	case q.ready <- struct{}{}:
+	case changed <- struct{}{}:
 	default:
 	}
 }

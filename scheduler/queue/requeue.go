@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -79,12 +77,8 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, 
 		}
 		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
 		events := q.inFlight.takeEvents(p)
-		if isNew, isHeld := q.holdUnservedOrQuarantined(p, rules); isHeld {
-			hold = p.held
+		if q.holdUnservedOrQuarantined(p, rules) {
 			q.mu.Unlock()
-			if isNew {
-				q.notifyHold(pod, hold)
-			}
 			return
 		}
 		if missed := q.missedStrategy(p, rules); missed > queueSkip || p.rules != rules {
@@ -96,19 +90,11 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, 
 		}
 		if len(events) == 0 && (strategy == queueSkip || gatesChecked) {
 			wasHeld, oldPlace, oldGate := p.held.Reason != "", p.place, p.gate
-			isNew := q.enqueue(p, requeueDecision{strategy, gate, hold, rules, cause, gatesChecked})
-			gated := p.place == Gated
-			gate = p.gate
+			q.enqueue(p, requeueDecision{strategy, gate, hold, rules, cause, gatesChecked})
+			if p.place == Gated && (wasHeld || oldPlace != Gated || oldGate != p.gate) {
+				q.markHoldChange(p, wasHeld) // the condition still shows a hold that is over
+			}
 			q.mu.Unlock()
-			if gated && (oldPlace != Gated || oldGate != gate) && q.onGate != nil {
-				q.onGate(pod, gate)
-			}
-			if isNew {
-				q.notifyHold(pod, hold)
-			} else if wasHeld && gated {
-				// The pod's status still shows the hold, which is over.
-				q.notifyHold(pod, Hold{Reason: v1.PodReasonSchedulingGated, Message: GateMessage(gate)})
-			}
 			return
 		}
 		q.mu.Unlock()
@@ -131,16 +117,18 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, 
 }
 
 // holdUnservedOrQuarantined holds p without calling plugins if its profile is not
-// served or p is quarantined. isHeld reports whether it did, isNew whether the
-// reason differs from the one before. The caller holds q.mu.
-func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isNew, isHeld bool) {
+// served or p is quarantined. It reports whether it did. The caller holds q.mu.
+func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isHeld bool) {
 	if rules == nil {
-		return q.holdPod(p, q.profileHolds[p.profile]), true
+		q.holdPod(p, q.profileHolds[p.profile])
+		return true
 	}
 	if hold := q.quarantineHold(p, rules); hold.Reason != "" && !fault.NeverSetAside {
-		return q.quarantinePod(p, hold), true
+		q.holdPod(p, hold)
+		q.quarantined.add(p)
+		return true
 	}
-	return false, false
+	return false
 }
 
 // missedStrategy returns how to requeue p because of a swap, or of a change of the
@@ -155,13 +143,6 @@ func (q *Queue) missedStrategy(p *Pod, rules *Rules) (strategy queueingStrategy)
 	return strategy
 }
 
-// notifyHold calls OnHold. It must be called without q.mu.
-func (q *Queue) notifyHold(pod *v1.Pod, hold Hold) {
-	if q.onHold != nil && hold.Reason != "" {
-		q.onHold(pod, hold)
-	}
-}
-
 // requeueDecision is what requeue found out about a pod.
 type requeueDecision struct {
 	strategy queueingStrategy
@@ -173,13 +154,13 @@ type requeueDecision struct {
 	gatesChecked bool
 }
 
-// enqueue puts p into its new place. It reports whether OnHold has to be called.
-// The caller holds q.mu.
-func (q *Queue) enqueue(p *Pod, d requeueDecision) (isNew bool) {
+// enqueue puts p into its new place. The caller holds q.mu.
+func (q *Queue) enqueue(p *Pod, d requeueDecision) {
 	q.inFlight.end(p)
 	switch {
 	case d.strategy > queueSkip && d.hold.Reason != "":
-		return q.holdPod(p, d.hold)
+		q.holdPod(p, d.hold)
+		return
 	case d.strategy <= queueRecheck:
 		if d.gatesChecked && d.hold.Reason == "" {
 			p.gate = d.gate
@@ -188,14 +169,14 @@ func (q *Queue) enqueue(p *Pod, d requeueDecision) (isNew bool) {
 			p.addRejector(p.gate)
 		}
 		q.addUnschedulable(p, d.cause, p.place != Unschedulable && p.place != Gated)
-		return false
+		return
 	}
 	p.held, p.gate, p.admittedBy = Hold{}, d.gate, d.rules.Hash
 	if d.gate != "" {
 		p.flushed = false
 		p.addRejector(d.gate)
 		q.addUnschedulable(p, d.cause, true)
-		return false
+		return
 	}
 	now, sub := q.clock.Now(), q.subQueueOf(d.rules.Sort)
 	p.backoffUntil = d.rules.backoffExpiration(p)
@@ -211,7 +192,6 @@ func (q *Queue) enqueue(p *Pod, d requeueDecision) (isNew bool) {
 		sub.active.add(p)
 		incomingPods.WithLabelValues("active", d.cause).Inc()
 	}
-	return false
 }
 
 // addUnschedulable puts p where only an event or the flush finds it: it becomes
@@ -231,9 +211,8 @@ func (q *Queue) addUnschedulable(p *Pod, cause string, count bool) {
 	}
 }
 
-// holdPod holds p for the given reason. It reports whether the reason differs
-// from the one before. The caller holds q.mu.
-func (q *Queue) holdPod(p *Pod, hold Hold) (isNew bool) {
+// holdPod holds p for the given reason. The caller holds q.mu.
+func (q *Queue) holdPod(p *Pod, hold Hold) {
 	q.remove(p)
 	q.inFlight.end(p)
 	if q.rules[p.profile] == nil {
@@ -241,9 +220,11 @@ func (q *Queue) holdPod(p *Pod, hold Hold) (isNew bool) {
 		// has to evaluate it anew.
 		p.rules = nil
 	}
-	isNew = p.place != Held || p.held != hold || fault.HeldToldForEver
+	isNew := p.place != Held || p.held != hold || fault.HeldToldForEver
 	p.place, p.held = Held, hold
-	return isNew
+	if isNew && hold.Reason != "" {
+		q.markHoldChange(p, true)
+	}
 }
 
 // sortByTimestamp sorts pods by timestamp and UID, so that the same history wakes

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -110,55 +109,6 @@ func (p *Pod) entry() Entry {
 		e.Until = p.faults.until
 	}
 	return e
-}
-
-// HeldPods returns the held pods and the reason for each.
-func (q *Queue) HeldPods() map[*v1.Pod]Hold {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	held := map[*v1.Pod]Hold{}
-	for _, p := range q.pods {
-		if p.place == Held && p.held.Reason != "" {
-			held[p.pod] = p.held
-		}
-	}
-	return held
-}
-
-// GatedPods returns the gated pods and the PreEnqueue plugin that gates each.
-func (q *Queue) GatedPods() map[*v1.Pod]string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	gates := map[*v1.Pod]string{}
-	for _, p := range q.pods {
-		if p.place == Gated {
-			gates[p.pod] = p.gate
-		}
-	}
-	return gates
-}
-
-// HoldOf returns why the pod with this UID is held, and false when it is not.
-func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p, ok := q.pods[uid]
-	if !ok || p.place != Held || p.held.Reason == "" {
-		return Hold{}, false
-	}
-	return p.held, true
-}
-
-// GatingPlugin returns the PreEnqueue plugin that gates the pod with this UID,
-// and false when the pod is not gated.
-func (q *Queue) GatingPlugin(uid types.UID) (gate string, gated bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	p, ok := q.pods[uid]
-	if !ok || p.place != Gated {
-		return "", false
-	}
-	return p.gate, true
 }
 
 // Counts returns how many pods of the named profile are in each place.

@@ -40,7 +40,7 @@ type testEnv struct {
 	preEnqueueCalls int
 	// hold is why the profile holds all pods.
 	hold Hold
-	// notified are the calls of OnHold, as "name reason".
+	// notified are the holds that takeHolds took, as "name reason".
 	notified []string
 }
 
@@ -49,9 +49,7 @@ func newTestEnv(t *testing.T) *testEnv {
 		t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), closedGates: sets.New[string](),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 	}
-	w.Queue = New(Options{Clock: w.clock, OnHold: func(pod *v1.Pod, hold Hold) {
-		w.notified = append(w.notified, pod.Name+" "+hold.Reason)
-	}})
+	w.Queue = New(Options{Clock: w.clock})
 	w.rules = Rules{
 		Sort: "Priority", Less: byPriority,
 		Hold: func(*v1.Pod) Hold { return w.hold },
@@ -74,6 +72,16 @@ func newTestEnv(t *testing.T) *testEnv {
 	}
 	w.setProfile()
 	return w
+}
+
+// takeHolds adds the holds that are new to notified, and returns them all.
+func (w *testEnv) takeHolds() []string {
+	for _, c := range w.TakeHoldChanges() {
+		if c.Hold.Reason != "" {
+			w.notified = append(w.notified, c.Pod.Name+" "+c.Hold.Reason)
+		}
+	}
+	return w.notified
 }
 
 // setProfile passes the rules as they are now to the queue.

@@ -26,11 +26,11 @@ var transitions = map[string]func(*testEnv){
 		w.Add(w.ctx, pod("a"))
 		w.expectAt(Gated, "a")
 	},
-	"a new pod that the profile holds is held, and OnHold is called": func(w *testEnv) {
+	"a new pod that the profile holds is held, and the change is reported": func(w *testEnv) {
 		w.hold = Hold{Reason: Unsupported}
 		w.Add(w.ctx, pod("a"))
 		w.expectAt(Held, "a")
-		if !slices.Equal(w.notified, []string{"a Unsupported"}) {
+		if !slices.Equal(w.takeHolds(), []string{"a Unsupported"}) {
 			w.t.Errorf("notified of %v", w.notified)
 		}
 	},
@@ -219,11 +219,13 @@ var transitions = map[string]func(*testEnv){
 	"an update of a held pod checks the hold again": func(w *testEnv) {
 		w.hold = Hold{Reason: Unsupported}
 		w.Add(w.ctx, pod("a"))
+		w.takeHolds()
 		w.Update(w.ctx, pod("a"), pod("a"), podLabel)
+		w.takeHolds()
 		w.hold = Hold{}
 		w.Update(w.ctx, pod("a"), pod("a"), podLabel)
 		w.expectAt(Active, "a")
-		if len(w.notified) != 1 {
+		if len(w.takeHolds()) != 1 {
 			w.t.Errorf("notified of %v, want once", w.notified)
 		}
 	},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -41,7 +42,7 @@ type eventSource struct {
 	err       error
 }
 
-// Subscribe delivers the events of a resource to the Pool's OnEvent until the Factory is
+// Subscribe delivers the events of a resource to the Pool's queue until the Factory is
 // closed. Until the existing objects are delivered, or cannot be, Pending returns the
 // subscription. The error says that the name of the resource is invalid.
 func (f *Factory) Subscribe(resource fwk.EventResource) error {
@@ -192,11 +193,12 @@ func (p *Pool) informerOf(target watchTarget) cache.SharedIndexInformer {
 	return dynamicinformer.NewFilteredDynamicInformer(p.options.Dynamic, target.GroupVersionResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 }
 
-// eventHandler returns the handler that passes events to OnEvent. After a deletion that
+// eventHandler returns the handler that passes events to the queue. After a deletion that
 // the watch missed, it passes the last known state.
 func (p *Pool) eventHandler(resource fwk.EventResource) cache.ResourceEventHandler {
 	deliver := func(action fwk.ActionType, before, after any) {
-		p.options.OnEvent(fwk.ClusterEvent{Resource: resource, ActionType: action}, before, after)
+		ctx := klog.NewContext(context.Background(), p.options.Log)
+		p.options.Queue.Event(ctx, fwk.ClusterEvent{Resource: resource, ActionType: action}, before, after, nil)
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { deliver(fwk.Add, nil, obj) },

@@ -1,6 +1,7 @@
 package scopedinformers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,13 +52,16 @@ func withFoos(t *testing.T, test func(e *eventTestEnv)) {
 			return err != nil, nil, err
 		})
 		e.pool.options.Dynamic, e.pool.options.OwnEvents = e.dynamic, []fwk.EventResource{fwk.Node}
-		e.pool.options.OnEvent = func(happened fwk.ClusterEvent, before, after any) {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.events = append(e.events, fmt.Sprintf("%v/%v %s>%s", happened.Resource, happened.ActionType, objectText(before), objectText(after)))
-		}
+		e.pool.options.Queue = e
 		test(e)
 	})
+}
+
+// Event implements EventQueue.
+func (e *eventTestEnv) Event(_ context.Context, happened fwk.ClusterEvent, before, after any, _ func(*v1.Pod) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = append(e.events, fmt.Sprintf("%v/%v %s>%s", happened.Resource, happened.ActionType, objectText(before), objectText(after)))
 }
 
 // objectText is the state of an object that a queueing hint sees.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -34,6 +35,11 @@ type Pool struct {
 	eventSources map[fwk.EventResource]*eventSource
 }
 
+// EventQueue requeues the pods that an event concerns.
+type EventQueue interface {
+	Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool)
+}
+
 // Options are what a Pool is built from.
 type Options struct {
 	// Informers is Berth's own factory.
@@ -54,11 +60,11 @@ type Options struct {
 	// Dynamic is the client for events of resources that Berth does not watch; nil
 	// delivers no such events.
 	Dynamic dynamic.Interface
-	// OnEvent is called with those events, one at a time for each resource.
-	OnEvent func(event fwk.ClusterEvent, before, after any)
+	// Queue gets those events, one at a time for each resource.
+	Queue EventQueue
 	// Clock times the attempts to watch a resource; nil is the real clock.
 	Clock clock.Clock
-	// Log gets the panics of handlers.
+	// Log gets the panics of handlers, and is the logger of events.
 	Log logr.Logger
 	// Go starts concurrent work; nil means framework.Goroutine. Wait waits for such
 	// work; nil means framework.Block.

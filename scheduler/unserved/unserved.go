@@ -45,14 +45,21 @@ var unservedPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 // Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector { return []prometheus.Collector{unservedPods} }
 
+// Profiles are the running profiles.
+type Profiles interface {
+	Names() []string
+	// HoldDeleted holds the pods of a profile that was deleted while no process of Berth ran,
+	// or before this one started.
+	HoldDeleted(name string)
+}
+
 // Options configure a Reporter. All fields are required.
 type Options struct {
 	// Pods lists every pod that has not terminated.
 	Pods corelisters.PodLister
 	// Synced reports whether Pods is complete.
-	Synced func() bool
-	// Served returns the names of the running profiles.
-	Served func() []string
+	Synced   func() bool
+	Profiles Profiles
 	// OtherSchedulers are the names that other schedulers are known to serve.
 	OtherSchedulers []string
 	// HoldReasons are the reasons of PodScheduled with which Berth holds pods of a profile.
@@ -60,9 +67,6 @@ type Options struct {
 	// ProfileExists reports whether there is a profile of that name. It returns an error when
 	// that is unknown now.
 	ProfileExists func(ctx context.Context, name string) (bool, error)
-	// HoldDeleted holds the pods of a profile that was deleted while no process of Berth ran,
-	// or before this one started.
-	HoldDeleted func(name string)
 	// ClosestName returns the one of the names that was most likely meant; empty for none.
 	ClosestName func(name string, among []string) string
 	Recorder    events.EventRecorder
@@ -112,7 +116,7 @@ func (r *Reporter) check(ctx context.Context) {
 		r.options.Log.Error(err, "Cannot list pods to find unserved ones")
 		return
 	}
-	served := r.options.Served()
+	served := r.options.Profiles.Names()
 	known := sets.New(append(slices.Clone(served), r.options.OtherSchedulers...)...)
 	r.holdDeletedProfiles(ctx, pods, known)
 	unserved := findUnserved(pods, known, r.options.Clock.Now())
@@ -148,7 +152,7 @@ func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, know
 			return
 		}
 		if !exists && !fault.EarlierHoldsForgotten {
-			r.options.HoldDeleted(name)
+			r.options.Profiles.HoldDeleted(name)
 			r.deletedProfiles.Insert(name)
 		}
 	}

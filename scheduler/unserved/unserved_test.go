@@ -46,16 +46,19 @@ func newTestEnv() *testEnv {
 		clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
 	e.Reporter = New(Options{
-		Pods: corelisters.NewPodLister(e.store), Synced: func() bool { return true }, Served: func() []string { return []string{"batch"} },
+		Pods: corelisters.NewPodLister(e.store), Synced: func() bool { return true }, Profiles: e,
 		OtherSchedulers: []string{"default-scheduler"}, ClosestName: compile.Suggest, Recorder: e.events, Clock: e.clock, Log: logr.Discard(),
 		HoldReasons: []string{"ProfileDeleted", "ProfilePaused"},
 		ProfileExists: func(_ context.Context, name string) (bool, error) {
 			return slices.Contains(e.profiles, name), e.profilesErr
 		},
-		HoldDeleted: func(name string) { e.heldDeleted = append(e.heldDeleted, name) },
 	})
 	return e
 }
+
+// Names and HoldDeleted implement Profiles.
+func (e *testEnv) Names() []string         { return []string{"batch"} }
+func (e *testEnv) HoldDeleted(name string) { e.heldDeleted = append(e.heldDeleted, name) }
 
 func (e *testEnv) pod(name, scheduler string, edits ...func(*v1.Pod)) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{

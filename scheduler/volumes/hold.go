@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
@@ -52,24 +54,25 @@ func (h *hold) Claim(namespace, name string) *v1.PersistentVolumeClaim {
 	return h.writtenClaims[namespace+"/"+name]
 }
 
-// Release ends the assumptions that were not written, and notifies Options.Released:
-// other pods may have been rejected because of them.
+// Release ends the assumptions that were not written, and passes an event for each to
+// the queue: other pods may have been rejected because of them.
 func (h *hold) Release() {
 	for _, obj := range h.volumes {
 		if before, after, changed := h.parent.volumes.release(h, keyOf(obj)); changed {
-			h.parent.notifyReleased(before, after)
+			h.parent.requeueReleased(fwk.PersistentVolume, before, after)
 		}
 	}
 	for _, obj := range h.claims {
 		if before, after, changed := h.parent.claims.release(h, keyOf(obj)); changed {
-			h.parent.notifyReleased(before, after)
+			h.parent.requeueReleased(fwk.PersistentVolumeClaim, before, after)
 		}
 	}
 }
 
-func (v *Volumes) notifyReleased(before, after metav1.Object) {
-	if v.options.Released != nil {
-		v.options.Released(before, after)
+func (v *Volumes) requeueReleased(kind fwk.EventResource, before, after any) {
+	if v.options.Queue != nil {
+		ctx := klog.NewContext(context.Background(), v.options.Log)
+		v.options.Queue.Event(ctx, fwk.ClusterEvent{Resource: kind, ActionType: fwk.Update}, before, after, nil)
 	}
 }
 

@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -31,10 +32,15 @@ type Options struct {
 	Clock  clock.WithDelayedExecution
 	// Wait is how Await waits; nil means framework.Block.
 	Wait framework.WaitFunc
-	// Released is called when a volume or claim that was assumed to be before is
-	// after again, which no event of the API server shows. May be nil. No lock is
-	// held during the call.
-	Released func(before, after metav1.Object)
+	// Queue gets an event when a volume or claim that was assumed is released, which no
+	// event of the API server shows. May be nil. No lock is held during the call.
+	Queue EventQueue
+	Log   logr.Logger
+}
+
+// EventQueue requeues the pods that an event concerns.
+type EventQueue interface {
+	Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool)
 }
 
 // Volumes holds all volumes and claims. It is safe for concurrent use.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -29,7 +30,7 @@ type testEnv struct {
 	*volumes.Volumes
 	t       *testing.T
 	cluster *fakecluster.Cluster
-	// released are the names of the objects for which Options.Released was called.
+	// released are the names of the objects for which the queue got an event.
 	released []string
 }
 
@@ -37,8 +38,7 @@ func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.
 	synctest.Test(t, func(t *testing.T) {
 		env := &testEnv{t: t, cluster: fakecluster.New(objects...)}
 		env.Volumes = volumes.New(volumes.Options{
-			Client: env.cluster, Clock: clock.RealClock{},
-			Released: func(_, after metav1.Object) { env.released = append(env.released, after.GetName()) },
+			Client: env.cluster, Clock: clock.RealClock{}, Queue: env,
 		})
 		factory := informers.NewSharedInformerFactory(env.cluster, 0)
 		core := factory.Core().V1()
@@ -53,6 +53,11 @@ func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.
 		cancel()
 		factory.Shutdown()
 	})
+}
+
+// Event implements volumes.EventQueue.
+func (env *testEnv) Event(_ context.Context, _ fwk.ClusterEvent, _, after any, _ func(*v1.Pod) bool) {
+	env.released = append(env.released, after.(metav1.Object).GetName())
 }
 
 // boundVolume returns a copy of a volume, bound to a claim.

@@ -114,10 +114,7 @@ func recordIn(pod *v1.Pod) record {
 
 // waiting says where a profile's pods are now, in the scheduler itself.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
-	return func() decision.QueueCounts {
-		page, _ := berth.Ledger().History(p.Name, 0)
-		return page.Queue
-	}
+	return func() decision.QueueCounts { return berth.Scheduler().QueueCounts(p.Name) }
 }
 
 // Edits of a profile's spec.

@@ -50,7 +50,8 @@ func newBedroom(ctx context.Context, b *run.Berth) (*bedroom, error) {
 	r := &bedroom{informers: all, queue: queue.New(queue.Options{Clock: clock}), named: profile.RequeueEvents(rules.Hints)}
 	r.queue.SetProfile(ctx, b.Blueprint().Name, rules)
 	_, err = eventhandlers.New(eventhandlers.Options{
-		Cache: cache.New(), Queue: r.queue, WaitingPods: framework.NewWaitingPods(clock), OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: logr.Discard(),
+		PendingPods: &eventhandlers.PendingPods{Cache: cache.New(), Queue: r.queue, WaitingPods: framework.NewWaitingPods(clock), Log: logr.Discard()},
+		Binding:     hints.NoBinding{},
 	}).Register(factory)
 	return r, err
 }

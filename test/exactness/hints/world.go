@@ -65,11 +65,9 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	}
 	profiles := profile.NewSet(profile.Options{
 		Registry: registry, Queue: adopter{w, without}, Clock: w.clock, Log: logr.Discard(),
-		HostFor: func(string) framework.Host {
-			return framework.Host{
-				Informers: factory, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator,
-				WaitingPods: waiting, PodsInPreBind: framework.NewPodsInPreBind(), Volumes: room, Clock: w.clock,
-			}
+		Hosts: oneHost{
+			Informers: factory, Lister: w.cache.Snapshot(), Nominator: w.cache.Nominator,
+			WaitingPods: waiting, PodsInPreBind: framework.NewPodsInPreBind(), Volumes: room, Clock: w.clock,
 		},
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
 	})
@@ -78,12 +76,24 @@ func newWorld(ctx context.Context, plugin string, config run.Config, without fwk
 	}
 	w.profile, _ = profiles.Acquire(blueprint.Name)
 	ear := eventhandlers.New(eventhandlers.Options{
-		Cache: w.cache, Queue: w.queue, WaitingPods: waiting, OnUnscheduledPodUpdate: func(*v1.Pod) {}, OnPodGone: func(*v1.Pod) {}, Log: logr.Discard(),
+		PendingPods: &eventhandlers.PendingPods{Cache: w.cache, Queue: w.queue, WaitingPods: waiting, Log: logr.Discard()},
+		Binding:     NoBinding{},
 		Storage: eventhandlers.AllStorage(),
 	})
 	_, err := ear.Register(factory)
 	return w, err
 }
+
+// oneHost is the Host of every profile.
+type oneHost framework.Host
+
+func (h oneHost) HostFor(string) framework.Host { return framework.Host(h) }
+
+// NoBinding implements eventhandlers.Binding where no pod is bound.
+type NoBinding struct{}
+
+func (NoBinding) Observe(*v1.Pod)  {}
+func (NoBinding) Forget(types.UID) {}
 
 // adopter is the queue as a profile's Set knows it, but for the events that the
 // plugins go without.

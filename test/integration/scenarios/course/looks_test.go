@@ -67,10 +67,7 @@ func attempts(p *v1alpha1.SchedulingProfile, pod *v1.Pod) func() int {
 
 // waiting says where a profile's pods are now.
 func waiting(p *v1alpha1.SchedulingProfile) func() decision.QueueCounts {
-	return func() decision.QueueCounts {
-		page, _ := berth.Ledger().History(p.Name, 0)
-		return page.Queue
-	}
+	return func() decision.QueueCounts { return berth.Scheduler().QueueCounts(p.Name) }
 }
 
 // served are the generations that ran since the manager started and that may

@@ -156,14 +156,6 @@ func (v observation) awaitingApprovalMessage() string {
 		v.pendingSpecName(), v.blueprint.Hash, v.trialMessage(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
 }
 
-// namespace returns the namespace of the stored history.
-func (v observation) namespace() string {
-	if v.history == nil || v.history.Namespace == "" {
-		return "berth-system"
-	}
-	return v.history.Namespace
-}
-
 // historyNotStoredMessage says that what runs is not stored, and why; empty when it is
 // stored.
 func (v observation) historyNotStoredMessage() string {

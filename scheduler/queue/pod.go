@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -141,10 +140,6 @@ func (p *Pod) GetPodInfo() fwk.PodInfo {
 	p.info.Store(info)
 	return info
 }
-
-// UID returns the pod's UID; a pod that was re-created under the same name has
-// another.
-func (p *Pod) UID() types.UID { return p.pod.UID }
 
 // Type returns the type of a single pod: the queue does not queue groups.
 func (p *Pod) Type() fwk.EntityKeyType { return fwk.PodKeyType }

@@ -73,7 +73,7 @@ func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alp
 
 func (p *publisherEnv) bind(profile, pod string) {
 	p.ledger.Record(decision.Decision{
-		Time: time.Now(), Namespace: "shop", Pod: pod, Result: decision.Bound, Node: "n1",
+		Time: time.Now(), Namespace: "shop", Pod: pod, Result: v1alpha1.ResultBound, Node: "n1",
 		Profile: profile, Generation: 7, Hash: "9f3c1a2b4d",
 	})
 }

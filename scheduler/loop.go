@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -267,7 +268,7 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 // Binding can replace an annotation, but not remove it.
 func (s *Scheduler) decisionAnnotation(t *schedulingCycle) map[string]string {
 	blueprint := t.generation.Blueprint()
-	_, forged := t.Pod.Annotations[decision.AnnotationKey]
+	_, forged := t.Pod.Annotations[v1alpha1.AnnotationDecision]
 	if !blueprint.Decisions.Annotate && !forged {
 		return nil
 	}
@@ -275,5 +276,5 @@ func (s *Scheduler) decisionAnnotation(t *schedulingCycle) map[string]string {
 	if !blueprint.Decisions.Nodes {
 		d = d.WithoutNodes()
 	}
-	return map[string]string{decision.AnnotationKey: decision.Annotation(d)}
+	return map[string]string{v1alpha1.AnnotationDecision: decision.Annotation(d)}
 }

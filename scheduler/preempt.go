@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
@@ -107,7 +107,7 @@ func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
 const preemptionResultKey fwk.StateKey = "berth.dev/PreemptionResult"
 
 // preemptionResult is the outcome of the search for victims.
-type preemptionResult decision.PreemptionResult
+type preemptionResult v1alpha1.PreemptionResult
 
 // Clone returns r itself, which never changes.
 func (r *preemptionResult) Clone() fwk.StateData { return r }
@@ -118,25 +118,25 @@ func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionRe
 	var ineligible *framework.IneligibleError
 	switch {
 	case err == nil:
-		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
+		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: v1alpha1.PreemptionVictimsChosen}
 	case errors.As(err, &fitErr):
-		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
+		return &preemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
 	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
-		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
+		return &preemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
 	case errors.As(err, &ineligible):
-		return &preemptionResult{Outcome: decision.PreemptionNotEligible}
+		return &preemptionResult{Outcome: v1alpha1.PreemptionNotEligible}
 	}
-	return &preemptionResult{Outcome: decision.PreemptionFailed}
+	return &preemptionResult{Outcome: v1alpha1.PreemptionFailed}
 }
 
 // preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
 // tried it.
-func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
+func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionResult {
 	if result, err := t.state.Read(preemptionResultKey); err == nil {
-		return (*decision.PreemptionResult)(result.(*preemptionResult))
+		return (*v1alpha1.PreemptionResult)(result.(*preemptionResult))
 	}
 	if s.binding.Evicting(t.Pod.UID) {
-		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
+		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
 	}
 	return nil
 }

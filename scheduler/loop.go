@@ -223,8 +223,9 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 	}
 	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, fitErr.Diagnosis.NodeToStatus)
 	fitErr.Diagnosis.PostFilterMsg = status.Message()
-	if rejectors, err := t.state.Read(remainingRejectorsKey); err == nil {
-		t.SetFurtherRejectors(rejectors.(pluginNames).Set)
+	var noVictims *framework.FitError
+	if search := t.state.Preemption(); search != nil && errors.As(search.Err, &noVictims) {
+		t.SetFurtherRejectors(remainingRejectors(noVictims.Diagnosis))
 	}
 	if status.IsError() {
 		klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed")

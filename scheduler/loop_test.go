@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -447,7 +448,7 @@ func TestEventNotesAreTruncated(t *testing.T) {
 		"a cut in the middle of a character goes before it": {"x" + long, "x" + long[:1018] + " ..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := truncate(c.message, maxEventNote); got != c.want {
+			if got := decision.TruncateBytes(c.message, maxEventNote, " ..."); got != c.want {
 				t.Errorf("%d bytes, want %d", len(got), len(c.want))
 			}
 		})

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -119,7 +118,7 @@ func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reaso
 		s.cache.DeleteNominatedPodIfExists(pod)
 		return
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message, maxEventNote))
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", decision.TruncateBytes(message, maxEventNote, " ..."))
 	var nodeName *string
 	if nominatingInfo.Mode() == fwk.ModeOverride {
 		nodeName = &nominatingInfo.NominatedNodeName
@@ -153,17 +152,4 @@ func resultOf(err error) v1alpha1.DecisionResult {
 		return v1alpha1.ResultUnschedulable
 	}
 	return v1alpha1.ResultError
-}
-
-// truncate cuts a message to at most limit bytes, between two characters.
-func truncate(message string, limit int) string {
-	const cut = " ..."
-	if len(message) <= limit {
-		return message
-	}
-	end := limit - len(cut)
-	for !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end] + cut
 }

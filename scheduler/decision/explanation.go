@@ -35,6 +35,19 @@ func Truncate(text string, limit int) string {
 	return text[:end] + "…"
 }
 
+// TruncateBytes cuts text to at most limit bytes, between two characters; it ends in mark
+// then.
+func TruncateBytes(text string, limit int, mark string) string {
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}
+
 // Summarize returns all when it has at most v1alpha1.MaxReasons entries. Otherwise it keeps
 // one entry less than that and appends sum's entry for the rest, which is at least two.
 func Summarize[T any](all []T, sum func(rest []T) T) []T {

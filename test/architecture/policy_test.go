@@ -39,7 +39,7 @@ scheduler/extender:     scheduler/framework scheduler/fault
 scheduler/volumes:      scheduler/framework scheduler/fault
 
 # From a spec to what runs. Only compile reads the users' words.
-scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
+scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
 scheduler/scopedinformers:        scheduler/framework scheduler/fault

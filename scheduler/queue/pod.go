@@ -92,7 +92,7 @@ type Pod struct {
 
 var _ fwk.QueuedEntityInfo = &Pod{}
 
-func newPod(pod *v1.Pod, now time.Time) *Pod {
+func newQueuedPod(pod *v1.Pod, now time.Time) *Pod {
 	return &Pod{
 		pod:       pod,
 		profile:   pod.Spec.SchedulerName,
@@ -108,7 +108,7 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 // initial attempt timestamp without a check, because kube-scheduler sorts only pods
 // that have one.
 func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
-	p := newPod(pod, since)
+	p := newQueuedPod(pod, since)
 	if !fault.SortedUnattempted {
 		p.initialAttempt = &since
 	}

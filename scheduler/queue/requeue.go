@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/klog/v2"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -114,7 +115,7 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, 
 		q.mu.Unlock()
 
 		for _, e := range events {
-			strategy = max(strategy, rules.evaluateHints(logger(ctx), p, pod, e))
+			strategy = max(strategy, rules.evaluateHints(klog.FromContext(ctx), p, pod, e))
 		}
 		if strategy == queueSkip && !rules.mayUngate(lastGate, events) {
 			continue

@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/klog/v2"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/fault"
 )

@@ -28,7 +28,7 @@ func (d *testEnv) startProcess(process string) *testEnv {
 	next.cluster, next.revisions, next.clock, next.reject, next.outOfTree = d.cluster, d.revisions, d.clock, d.reject, d.outOfTree
 	next.applier.now, next.options.Clock = d.clock.Now, d.clock
 	next.options.History = history.New(history.Options{
-		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: process, Clock: d.clock,
+		Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: process, Clock: d.clock,
 	})
 	return next
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -112,17 +112,7 @@ func (v observation) sinceText() string {
 }
 
 // truncate cuts text to at most limit bytes, between characters.
-func truncate(text string, limit int) string {
-	const mark = "…"
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(mark)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + mark
-}
+func truncate(text string, limit int) string { return decision.TruncateBytes(text, limit, "…") }
 
 // crashedMessage says why the spec is not built, and how to try it again. The command
 // comes last, so that it can be copied as it is.
@@ -154,14 +144,6 @@ func (v observation) evidenceMessage() string {
 func (v observation) awaitingApprovalMessage() string {
 	return fmt.Sprintf("%s with hash %s %swaits for approval: kubectl annotate sprof %s --overwrite %s=%s",
 		v.pendingSpecName(), v.blueprint.Hash, v.trialMessage(), v.profile.Name, v1alpha1.AnnotationApprovedHash, v.blueprint.Hash)
-}
-
-// namespace returns the namespace of the stored history.
-func (v observation) namespace() string {
-	if v.history == nil || v.history.Namespace == "" {
-		return "berth-system"
-	}
-	return v.history.Namespace
 }
 
 // historyNotStoredMessage says that what runs is not stored, and why; empty when it is

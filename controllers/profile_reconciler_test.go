@@ -71,7 +71,7 @@ func newTestEnv(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *testEnv {
 		options: Options{
 			Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock,
 			History: history.New(history.Options{
-				Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Namespace: "berth-system", Process: "first", Clock: clock,
+				Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "first", Clock: clock,
 			}),
 		},
 	}

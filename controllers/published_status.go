@@ -101,7 +101,7 @@ func recentDecision(d decision.Decision) *berthac.RecentDecisionApplyConfigurati
 		WithTime(metav1.NewTime(d.Time)).
 		WithNamespace(d.Namespace).
 		WithPod(d.Pod).
-		WithResult(v1alpha1.DecisionResult(d.Result)).
+		WithResult(d.Result).
 		WithGeneration(d.Generation).
 		WithHash(d.Hash)
 	if d.Node != "" {
@@ -157,7 +157,7 @@ func countsInStatus(s *v1alpha1.SchedulingProfile) decision.PublishedHistory {
 	}
 	for _, d := range s.Status.RecentDecisions {
 		e.Recent = append(e.Recent, decision.Decision{
-			Time: d.Time.Time, Namespace: d.Namespace, Pod: d.Pod, Result: decision.Result(d.Result), Node: d.Node,
+			Time: d.Time.Time, Namespace: d.Namespace, Pod: d.Pod, Result: d.Result, Node: d.Node,
 			Profile: s.Name, Generation: d.Generation, Hash: d.Hash, Message: d.Message,
 		})
 	}

@@ -82,28 +82,29 @@ func (p *publisher) Start(ctx context.Context) error {
 	for {
 		next := p.publishOne(ctx, logger)
 		if !p.wait(ctx, minWriteInterval, nil) {
-			return p.publishRemaining(logger)
+			break
 		}
 		// From now on a record ends the wait: it is published at once if the
 		// publish period of its profile is over.
 		if !p.wait(ctx, next-minWriteInterval, p.ledger.Changed()) {
-			return p.publishRemaining(logger)
+			break
 		}
 	}
+	p.publishRemaining(logger)
+	return nil
 }
 
 // publishRemaining publishes what is left after scheduling ended, in the same order and
 // at the same pace, until nothing is left or the context ends.
-func (p *publisher) publishRemaining(logger logr.Logger) error {
+func (p *publisher) publishRemaining(logger logr.Logger) {
 	if p.finalWrites == nil || fault.LastWordsLost {
-		return nil
+		return
 	}
 	ctx, cancel := p.finalWrites()
 	defer cancel()
 	p.flushing = true
 	for p.wait(ctx, minWriteInterval, nil) && p.publishOne(ctx, logger) == minWriteInterval {
 	}
-	return nil
 }
 
 // wait returns after d, or when wake receives; false when ctx ended.

@@ -78,10 +78,10 @@ func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alp
 	return p
 }
 
-func (p *publisherEnv) bind(profile, pod string) {
+func (p *publisherEnv) bind(name, pod string) {
 	p.ledger.Record(decision.Decision{
-		Time: time.Now(), Namespace: "shop", Pod: pod, Result: decision.Bound, Node: "n1",
-		Profile: profile, Generation: 7, Hash: "9f3c1a2b4d",
+		Time: time.Now(), Namespace: "shop", Pod: pod, Result: v1alpha1.ResultBound, Node: "n1",
+		Profile: name, Generation: 7, Hash: "9f3c1a2b4d",
 	})
 }
 

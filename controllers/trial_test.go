@@ -154,8 +154,8 @@ func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
 	d.wantMessage(v1alpha1.ConditionReady, "generation 1 keeps running since 12:00; generation 2 with hash hash-2 was tried at 12:00 on 10 of its pods: "+
 		"8 fit, 9 did before; lost: shop/web-0 (0/5 nodes are available: 5 full.); "+
 		"it waits for approval: kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2")
-	if trial, _ := d.statuses.last(t).status["trial"].(map[string]any); trial["hash"] != "hash-2" {
-		t.Errorf("trial %v, want that of the spec that waits", trial)
+	if published, _ := d.statuses.last(t).status["trial"].(map[string]any); published["hash"] != "hash-2" {
+		t.Errorf("trial %v, want that of the spec that waits", published)
 	}
 	if !slices.Contains(d.events.events, "Warning PodsLost Trial") {
 		t.Errorf("events %q do not warn", d.events.events)

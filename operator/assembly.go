@@ -185,8 +185,8 @@ func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error 
 		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
 		Exporter: export.NewExporter(m.clients.watches, m.namespace, m.registry),
 		History: history.New(history.Options{
-			Revisions: m.clients.watches.AppsV1().ControllerRevisions(m.namespace), Namespace: m.namespace,
-			Process: m.processID, Clock: clock.RealClock{}, Probation: m.probation,
+			Revisions: m.clients.watches.AppsV1().ControllerRevisions(m.namespace),
+			Process:   m.processID, Clock: clock.RealClock{}, Probation: m.probation,
 		}),
 	})
 }

@@ -175,21 +175,21 @@ func (o options) restConfig(given *restclient.Config) (*restclient.Config, error
 	if given != nil {
 		return o.withRateLimits(given), nil
 	}
-	config, err := restclient.InClusterConfig()
+	restConfig, err := restclient.InClusterConfig()
 	if o.kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+		restConfig, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
 	}
-	return o.withRateLimits(config), nil
+	return o.withRateLimits(restConfig), nil
 }
 
-// withRateLimits returns a copy of config with the rate limits of the flags.
-func (o options) withRateLimits(config *restclient.Config) *restclient.Config {
-	config = restclient.CopyConfig(config)
-	config.QPS, config.Burst = o.qps, o.burst
-	return config
+// withRateLimits returns a copy of restConfig with the rate limits of the flags.
+func (o options) withRateLimits(restConfig *restclient.Config) *restclient.Config {
+	restConfig = restclient.CopyConfig(restConfig)
+	restConfig.QPS, restConfig.Burst = o.qps, o.burst
+	return restConfig
 }
 
 func (o options) managerOptions(scheme *runtime.Scheme, log logr.Logger, end *shutdown) ctrl.Options {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
@@ -105,7 +106,7 @@ func (env *testEnv) blueprint(hash string) *compile.Blueprint {
 		Name: "p", Generation: 7, Hash: hash, Chains: chains,
 		Queue: compile.QueueSettings{InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, FlushAfter: 5 * time.Minute},
 		// With explanations plugins would get more calls than an attempt makes.
-		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: decision.ExplainNone},
+		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: v1alpha1.ExplainNone},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -25,7 +26,7 @@ func (s *Scheduler) explains(blueprint *compile.Blueprint) bool {
 func (s *Scheduler) explainedAttempt(t *schedulingCycle, err error) explain.Attempt {
 	a := explain.Attempt{
 		Pod: t.Pod, Blueprint: t.generation.Blueprint(), Placement: t.placement, NodeCount: t.nodeCount,
-		Result: decision.Bound, NominatingInfo: t.nominatingInfo,
+		Result: v1alpha1.ResultBound, NominatingInfo: t.nominatingInfo,
 		InTree: t.generation.Framework.InTree, RequeueEvents: t.generation.RequeueEvents,
 	}
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Scheduler) explainInCycle(ctx context.Context, t *schedulingCycle, requ
 	a := s.explainedAttempt(t, err)
 	t.explanation = s.explainer.Failure(a, err)
 	if s.options.Explanations.WouldWrite(*t.explanation) {
-		if t.explanation.Status.Result != decision.ResultPreempting {
+		if t.explanation.Status.Result != v1alpha1.ResultPreempting {
 			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, fitErr, s.explainer.Redactor(a))
 		}
 		if framework.CheckAbandoned(t.state) != nil {
@@ -107,7 +108,7 @@ func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 	if s.options.Explanations == nil {
 		return
 	}
-	if t.generation.Blueprint().Decisions.Explain == decision.ExplainAll {
+	if t.generation.Blueprint().Decisions.Explain == v1alpha1.ExplainAll {
 		s.options.Explanations.Put(s.explainer.Bound(s.explainedAttempt(t, nil)))
 		if s.podGone(t) {
 			s.options.Explanations.PodDeleted(d.Namespace, d.Pod, d.UID)
@@ -131,7 +132,7 @@ func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
 	if !ok {
 		return
 	}
-	var events []decision.RequeueEvents
+	var events []v1alpha1.RequeueEvents
 	if generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName); ok {
 		events = explain.RequeueEvents(generation.RequeueEvents, gate)
 		generation.Release()

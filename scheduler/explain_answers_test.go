@@ -8,7 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
@@ -17,33 +16,33 @@ func TestEveryAnswerOfAPluginIsExplained(t *testing.T) {
 	for name, c := range map[string]struct {
 		point  string
 		answer probe.StatusFunc
-		want   *decision.Status
+		want   *v1alpha1.SchedulingDecisionStatus
 	}{
-		"a pod that waits on Permit": {"Permit", probe.Wait, &decision.Status{
+		"a pod that waits on Permit": {"Permit", probe.Wait, &v1alpha1.SchedulingDecisionStatus{
 			Result: "WaitingOnPermit", Message: "a node is chosen; the pod waits for A", BlockedBy: "A",
-			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("InFlight"),
+			Nodes: &v1alpha1.DecisionNodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("InFlight"),
 		}},
-		"a plugin that fails": {"Filter", probe.Fail(errPlugin), &decision.Status{
+		"a plugin that fails": {"Filter", probe.Fail(errPlugin), &v1alpha1.SchedulingDecisionStatus{
 			Result: "Error", Message: `running "A" filter plugin: broken`, Queue: queueAt("Backoff"),
 		}},
-		"a plugin that rejects the chosen node": {"Reserve", probe.Reject("no"), &decision.Status{
+		"a plugin that rejects the chosen node": {"Reserve", probe.Reject("no"), &v1alpha1.SchedulingDecisionStatus{
 			Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
-			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"},
-			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
-			Queue:      queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+			Nodes:      &v1alpha1.DecisionNodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"},
+			Rejections: []v1alpha1.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+			Queue:      queueAt("Unschedulable"), RequeueEvents: []v1alpha1.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
 		}},
-		"a plugin that rejects the pod in PreBind": {"PreBind", probe.Reject("no"), &decision.Status{
+		"a plugin that rejects the pod in PreBind": {"PreBind", probe.Reject("no"), &v1alpha1.SchedulingDecisionStatus{
 			Result: "Unschedulable", Message: "no", BlockedBy: "A",
-			Nodes: &decision.Nodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("Backoff"),
+			Nodes: &v1alpha1.DecisionNodes{Total: 2, Evaluated: 2, Feasible: 2, Summary: "2/2"}, Queue: queueAt("Backoff"),
 		}},
-		"an out-of-tree plugin rejects nodes": {"Filter", probe.Reject("no"), &decision.Status{
+		"an out-of-tree plugin rejects nodes": {"Filter", probe.Reject("no"), &v1alpha1.SchedulingDecisionStatus{
 			Result: "Unschedulable", Message: "0/2 nodes are available: 2 no.", BlockedBy: "A 2",
-			Nodes:      &decision.Nodes{Total: 2, Evaluated: 2, Summary: "0/2"},
-			Rejections: []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 2, ExampleNode: "n1"}},
-			ClosestNodes: []decision.ClosestNode{
-				{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}, {Node: "n2", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}},
+			Nodes:      &v1alpha1.DecisionNodes{Total: 2, Evaluated: 2, Summary: "0/2"},
+			Rejections: []v1alpha1.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 2, ExampleNode: "n1"}},
+			ClosestNodes: []v1alpha1.ClosestNode{
+				{Node: "n1", Missing: []v1alpha1.Missing{{Plugin: "A", Reason: "no"}}}, {Node: "n2", Missing: []v1alpha1.Missing{{Plugin: "A", Reason: "no"}}},
 			},
-			Queue: queueAt("Unschedulable"), RequeueEvents: []decision.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
+			Queue: queueAt("Unschedulable"), RequeueEvents: []v1alpha1.RequeueEvents{{Plugin: "A", Events: []string{"Node/Add", "Node/UpdateLabel"}}},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,22 +65,24 @@ func TestAPodWithoutNodesIsExplained(t *testing.T) {
 		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
 		defer env.startLeading()()
 		env.create(webPod("a"))
-		env.wantStatus("a", &decision.Status{
-			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &decision.Nodes{Summary: "0/0"}, Queue: queueAt("Backoff"),
+		env.wantStatus("a", &v1alpha1.SchedulingDecisionStatus{
+			Result: "Unschedulable", Message: "no nodes available to schedule pods", Nodes: &v1alpha1.DecisionNodes{Summary: "0/0"}, Queue: queueAt("Backoff"),
 		})
 	})
 }
 
 func TestTheProfileSelectsWhichPodsAreExplained(t *testing.T) {
-	refused := &decision.Status{
+	refused := &v1alpha1.SchedulingDecisionStatus{
 		Result: "Unschedulable", Message: "0/1 nodes are available: 1 no.", BlockedBy: "A 1",
-		Nodes:        &decision.Nodes{Total: 1, Evaluated: 1, Summary: "0/1"},
-		Rejections:   []decision.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
-		ClosestNodes: []decision.ClosestNode{{Node: "n1", Missing: []decision.Missing{{Plugin: "A", Reason: "no"}}}},
+		Nodes:        &v1alpha1.DecisionNodes{Total: 1, Evaluated: 1, Summary: "0/1"},
+		Rejections:   []v1alpha1.Rejection{{Plugin: "A", Code: "Unschedulable", Reason: "no", Nodes: 1, ExampleNode: "n1"}},
+		ClosestNodes: []v1alpha1.ClosestNode{{Node: "n1", Missing: []v1alpha1.Missing{{Plugin: "A", Reason: "no"}}}},
 		Queue:        queueAt("Unschedulable"),
 	}
-	bound := &decision.Status{Result: "Bound", Nodes: &decision.Nodes{Total: 1, Evaluated: 1, Feasible: 1, Summary: "1/1"}}
-	for explain, want := range map[v1alpha1.Explain]struct{ refused, bound *decision.Status }{
+	bound := &v1alpha1.SchedulingDecisionStatus{Result: "Bound", Nodes: &v1alpha1.DecisionNodes{Total: 1, Evaluated: 1, Feasible: 1, Summary: "1/1"}}
+	for explain, want := range map[v1alpha1.Explain]struct {
+		refused, bound *v1alpha1.SchedulingDecisionStatus
+	}{
 		v1alpha1.ExplainNone:     {nil, nil},
 		v1alpha1.ExplainRefusals: {refused, nil},
 		v1alpha1.ExplainAll:      {refused, bound},

@@ -58,7 +58,7 @@ func failOnce(b *testing.B, s *Scheduler, name string) {
 	t := &schedulingCycle{Attempt: s.queue.TryPop(), state: framework.NewCycleState(), nominatingInfo: clearNominatedNode}
 	t.generation, _ = s.profiles.Acquire("p")
 	err := s.selectNode(b.Context(), t, s.cache.UpdateSnapshot(), &s.cycle)
-	if d := s.newDecision(t, err); d.Result != decision.Unschedulable {
+	if d := s.newDecision(t, err); d.Result != v1alpha1.ResultUnschedulable {
 		b.Fatal(err)
 	}
 	s.explainFailure(t, err)

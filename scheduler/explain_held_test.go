@@ -20,25 +20,25 @@ func TestAPreemptionIsExplained(t *testing.T) {
 		pod     *fixture.PodBuilder
 		act     func(env *testEnv)
 		result  v1alpha1.DecisionResult
-		want    decision.PreemptionResult
+		want    v1alpha1.PreemptionResult
 		message string
 	}{
 		"victims and candidates are counted": {
 			pod: podWithCPUs("bank/big", 4, 9), result: "Preempting",
-			want:    decision.PreemptionResult{Candidates: 2, Victims: 2, Outcome: "VictimsChosen"},
+			want:    v1alpha1.PreemptionResult{Candidates: 2, Victims: 2, Outcome: "VictimsChosen"},
 			message: "found a potential placement for pod on node <node>, preempting 2 victims",
 		},
 		"victims are terminating": {
 			pod: podWithCPUs("bank/big", 4, 9), act: func(env *testEnv) { env.cluster.DeletePod(webPod("shop/a")) }, result: "Preempting",
-			want:    decision.PreemptionResult{Outcome: "UnderWay"},
+			want:    v1alpha1.PreemptionResult{Outcome: "UnderWay"},
 			message: "not eligible due to a terminating pod on the nominated node.",
 		},
 		"the pod's preemption policy is Never": {
 			pod:    podWithCPUs("bank/big", 4, 9).Mutate(func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptNever) }),
-			result: "Unschedulable", want: decision.PreemptionResult{Outcome: "NotEligible"}, message: "not eligible due to preemptionPolicy=Never.",
+			result: "Unschedulable", want: v1alpha1.PreemptionResult{Outcome: "NotEligible"}, message: "not eligible due to preemptionPolicy=Never.",
 		},
 		"no pod has a lower priority": {
-			pod: podWithCPUs("bank/big", 4, 1), result: "Unschedulable", want: decision.PreemptionResult{Outcome: "NoCandidates"},
+			pod: podWithCPUs("bank/big", 4, 1), result: "Unschedulable", want: v1alpha1.PreemptionResult{Outcome: "NoCandidates"},
 			message: "0/2 nodes are available: 2 No preemption victims found for incoming pod.",
 		},
 	} {
@@ -75,10 +75,10 @@ func TestAPodWhoseVictimsAreBeingEvictedIsNoGatedPod(t *testing.T) {
 		env.cluster.Inject(fakecluster.Fault{Verb: "delete"}, fakecluster.Fault{Verb: "delete", Before: func() { <-goOn }})
 		env.create(podWithCPUs("bank/big", 4, 9).Obj())
 		env.want("queue", env.counts(), "1 gated")
-		env.wantStatus("big", &decision.Status{
+		env.wantStatus("big", &v1alpha1.SchedulingDecisionStatus{
 			Result: "Preempting", Message: "plugin DefaultPreemption keeps the pod from being tried", BlockedBy: "DefaultPreemption",
-			Queue: &decision.Queue{Where: "Gated", Gate: "DefaultPreemption"}, RequeueEvents: []decision.RequeueEvents{resourceEvents},
-			Preemption: &decision.PreemptionResult{Outcome: "UnderWay"},
+			Queue: &v1alpha1.DecisionQueue{Where: "Gated", Gate: "DefaultPreemption"}, RequeueEvents: []v1alpha1.RequeueEvents{resourceEvents},
+			Preemption: &v1alpha1.PreemptionResult{Outcome: "UnderWay"},
 		})
 		close(goOn)
 		synctest.Wait()
@@ -93,10 +93,10 @@ func TestAGatedPodIsExplained(t *testing.T) {
 		env.create(gated)
 		env.wantStatus("a", nil) // a follower explains nothing
 		defer env.startLeading()()
-		env.wantStatus("a", &decision.Status{
+		env.wantStatus("a", &v1alpha1.SchedulingDecisionStatus{
 			Result: "Gated", Message: "plugin SchedulingGates keeps the pod from being tried", BlockedBy: "SchedulingGates",
-			Queue:         &decision.Queue{Where: "Gated", Gate: "SchedulingGates"},
-			RequeueEvents: []decision.RequeueEvents{{Plugin: "SchedulingGates", Events: []string{"TargetPod/UpdateSchedulingGatesEliminated"}}},
+			Queue:         &v1alpha1.DecisionQueue{Where: "Gated", Gate: "SchedulingGates"},
+			RequeueEvents: []v1alpha1.RequeueEvents{{Plugin: "SchedulingGates", Events: []string{"TargetPod/UpdateSchedulingGatesEliminated"}}},
 		})
 		env.create(podWithCPUs("shop/b", 1, 0).SchedulingGate("example.com/quota").Obj())
 		if why := env.status("b"); why == nil || why.Result != "Gated" {
@@ -123,7 +123,7 @@ func TestAHeldPodIsExplained(t *testing.T) {
 		env.create(podWithCPUs("shop/a", 8, 0).Obj())
 		env.profiles.SetPaused("p", true)
 		synctest.Wait()
-		env.wantStatus("a", &decision.Status{
+		env.wantStatus("a", &v1alpha1.SchedulingDecisionStatus{
 			Result: "Held", Message: "SchedulingProfile p is paused: the pod waits until its spec.state is Active",
 			BlockedBy: "ProfilePaused", Queue: queueAt("Held"),
 		})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -36,7 +35,7 @@ func (env *testEnv) writeAll() {
 }
 
 // status returns the explanation of a pod without times; nil when there is none.
-func (env *testEnv) status(pod string) *decision.Status {
+func (env *testEnv) status(pod string) *v1alpha1.SchedulingDecisionStatus {
 	env.writeAll()
 	e, ok := env.explanations[pod]
 	if !ok {
@@ -51,7 +50,7 @@ func (env *testEnv) status(pod string) *decision.Status {
 	return &e.Status
 }
 
-func (env *testEnv) wantStatus(pod string, want *decision.Status) {
+func (env *testEnv) wantStatus(pod string, want *v1alpha1.SchedulingDecisionStatus) {
 	env.t.Helper()
 	got := env.status(pod)
 	if got != nil && want != nil {
@@ -78,14 +77,14 @@ func (env *testEnv) run(b *compile.Blueprint) {
 	synctest.Wait()
 }
 
-func queueAt(where string) *decision.Queue { return &decision.Queue{Where: where} }
+func queueAt(where string) *v1alpha1.DecisionQueue { return &v1alpha1.DecisionQueue{Where: where} }
 
 var (
-	fitEvents = decision.RequeueEvents{Plugin: "NodeResourcesFit", Events: []string{
+	fitEvents = v1alpha1.RequeueEvents{Plugin: "NodeResourcesFit", Events: []string{
 		"AssignedPod/Delete", "AssignedPod/UpdateScaleDown", "Node/Add", "Node/UpdateAllocatable", "TargetPod/UpdateScaleDown",
 	}}
-	taintEvents    = decision.RequeueEvents{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateTaint", "TargetPod/UpdateToleration"}}
-	resourceEvents = decision.RequeueEvents{Plugin: "DefaultPreemption", Events: []string{"AssignedPod/Delete"}}
+	taintEvents    = v1alpha1.RequeueEvents{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateTaint", "TargetPod/UpdateToleration"}}
+	resourceEvents = v1alpha1.RequeueEvents{Plugin: "DefaultPreemption", Events: []string{"AssignedPod/Delete"}}
 )
 
 const insufficientCPU = "Insufficient cpu"
@@ -93,24 +92,24 @@ const insufficientCPU = "Insufficient cpu"
 func TestARefusalIsExplained(t *testing.T) {
 	runWithInTreePlugins(t, func(env *testEnv) {
 		env.create(podWithCPUs("shop/big", 8, 0).Obj())
-		env.wantStatus("big", &decision.Status{
+		env.wantStatus("big", &v1alpha1.SchedulingDecisionStatus{
 			Result: "Unschedulable",
 			Message: "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu. preemption: " +
 				"0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
 			BlockedBy: "NodeResourcesFit 3, TaintToleration 1",
-			Nodes:     &decision.Nodes{Total: 4, Evaluated: 4, Summary: "0/4"},
-			Rejections: []decision.Rejection{
+			Nodes:     &v1alpha1.DecisionNodes{Total: 4, Evaluated: 4, Summary: "0/4"},
+			Rejections: []v1alpha1.Rejection{
 				{Plugin: "NodeResourcesFit", Code: "UnschedulableAndUnresolvable", Reason: insufficientCPU, Nodes: 3, ExampleNode: "n1"},
 				{Plugin: "TaintToleration", Code: "UnschedulableAndUnresolvable", Reason: "node(s) had untolerated taint(s)", Nodes: 1, ExampleNode: "n4"},
 			},
-			ClosestNodes: []decision.ClosestNode{
-				{Node: "n3", Missing: []decision.Missing{{Resource: "cpu", Requested: "8", Free: "3500m"}}},
-				{Node: "n2", Missing: []decision.Missing{{Resource: "cpu", Requested: "8", Free: "3"}}},
-				{Node: "n1", Missing: []decision.Missing{{Resource: "cpu", Requested: "8", Free: "2"}}},
+			ClosestNodes: []v1alpha1.ClosestNode{
+				{Node: "n3", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "8", Free: "3500m"}}},
+				{Node: "n2", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "8", Free: "3"}}},
+				{Node: "n1", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "8", Free: "2"}}},
 			},
 			Queue:         queueAt("Unschedulable"),
-			RequeueEvents: []decision.RequeueEvents{fitEvents, taintEvents},
-			Preemption:    &decision.PreemptionResult{Outcome: "NoCandidates"},
+			RequeueEvents: []v1alpha1.RequeueEvents{fitEvents, taintEvents},
+			Preemption:    &v1alpha1.PreemptionResult{Outcome: "NoCandidates"},
 		})
 	}, nodeWithCPUs("n1", 2), nodeWithCPUs("n2", 3), fixture.Node("n3").Capacity("cpu", "3500m", "pods", "9").Obj(),
 		fixture.Node("n4").Capacity("cpu", "3", "pods", "9").Taint("key", "", v1.TaintEffectNoSchedule).Obj())
@@ -120,12 +119,12 @@ func TestEveryMissingResourceOfANodeIsExplained(t *testing.T) {
 	for name, c := range map[string]struct {
 		node *fixture.NodeBuilder
 		pod  *fixture.PodBuilder
-		want []decision.Missing
+		want []v1alpha1.Missing
 	}{
 		"a second plugin that rejects the node": {
 			fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi").Unschedulable().Taint("key", "", v1.TaintEffectNoExecute),
 			podWithCPUs("shop/a", 2, 0).Requests("memory", "1536Mi"),
-			[]decision.Missing{
+			[]v1alpha1.Missing{
 				{Plugin: "NodeUnschedulable", Reason: "node(s) were unschedulable"},
 				{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)"},
 				{Resource: "cpu", Requested: "2", Free: "1"},
@@ -134,21 +133,21 @@ func TestEveryMissingResourceOfANodeIsExplained(t *testing.T) {
 		},
 		"pods": {
 			fixture.Node("n1").Capacity("cpu", "4", "pods", "0"), podWithCPUs("shop/a", 1, 0),
-			[]decision.Missing{{Resource: "pods", Requested: "1", Free: "0"}},
+			[]v1alpha1.Missing{{Resource: "pods", Requested: "1", Free: "0"}},
 		},
 		"an extended resource": {
 			fixture.Node("n1").Capacity("cpu", "4", "vendor.example/gpu", "1"), podWithCPUs("shop/a", 1, 0).Requests("vendor.example/gpu", "3"),
-			[]decision.Missing{{Resource: "vendor.example/gpu", Requested: "3", Free: "1"}},
+			[]v1alpha1.Missing{{Resource: "vendor.example/gpu", Requested: "3", Free: "1"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runWithInTreePlugins(t, func(env *testEnv) {
 				env.create(c.pod.Obj())
-				var got []decision.ClosestNode
+				var got []v1alpha1.ClosestNode
 				if why := env.status("a"); why != nil {
 					got = why.ClosestNodes
 				}
-				if diff := gocmp.Diff([]decision.ClosestNode{{Node: "n1", Missing: c.want}}, got); diff != "" {
+				if diff := gocmp.Diff([]v1alpha1.ClosestNode{{Node: "n1", Missing: c.want}}, got); diff != "" {
 					t.Errorf("closest nodes (-want +got):\n%s", diff)
 				}
 			}, c.node.Obj())
@@ -173,9 +172,9 @@ func TestAPodThatPreFilterRejectsIsExplained(t *testing.T) {
 			t.Fatal("it is not explained")
 		}
 		env.want("rejections", why.BlockedBy, "NodeAffinity 2")
-		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 2, Summary: "0/2"}))
+		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(v1alpha1.DecisionNodes{Total: 2, Summary: "0/2"}))
 		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[]")
-		want := []decision.Rejection{{Plugin: "NodeAffinity", Code: "UnschedulableAndUnresolvable", Reason: "pod affinity terms conflict", Nodes: 2}}
+		want := []v1alpha1.Rejection{{Plugin: "NodeAffinity", Code: "UnschedulableAndUnresolvable", Reason: "pod affinity terms conflict", Nodes: 2}}
 		if diff := gocmp.Diff(want, why.Rejections); diff != "" {
 			t.Errorf("rejections (-want +got):\n%s", diff)
 		}
@@ -197,7 +196,7 @@ func TestAPodThatNamesItsNodeIsExplainedByIt(t *testing.T) {
 			t.Fatal("it is not explained")
 		}
 		env.want("rejections", why.BlockedBy, "NodeAffinity 2, NodeResourcesFit 1")
-		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(decision.Nodes{Total: 3, Evaluated: 1, Summary: "0/3"}))
+		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(v1alpha1.DecisionNodes{Total: 3, Evaluated: 1, Summary: "0/3"}))
 		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[{n1 [{cpu 8 4  }]}]")
 	}, nodeWithCPUs("n1", 4), nodeWithCPUs("n2", 9), nodeWithCPUs("n3", 9))
 }

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/journal"
 )
@@ -69,7 +69,7 @@ func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool
 
 // hasDecisionAnnotations reports whether any pod carries Berth's decision annotation.
 func (s *Scheduler) hasDecisionAnnotations() bool {
-	return slices.ContainsFunc(s.allPods(), func(pod *v1.Pod) bool { return pod.Annotations[decision.AnnotationKey] != "" })
+	return slices.ContainsFunc(s.allPods(), func(pod *v1.Pod) bool { return pod.Annotations[v1alpha1.AnnotationDecision] != "" })
 }
 
 // podsToFence returns the pods that a Binding of an earlier leader may still bind. The

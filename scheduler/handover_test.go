@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/leadership"
@@ -278,7 +278,7 @@ func refusedPod(name string) *v1.Pod {
 // decidedPod returns a pod that Berth bound.
 func decidedPod() *v1.Pod {
 	pod := fixture.Pod("decided").SchedulerName("p").On("n").Obj()
-	pod.Annotations = map[string]string{decision.AnnotationKey: "{}"}
+	pod.Annotations = map[string]string{v1alpha1.AnnotationDecision: "{}"}
 	return pod
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -228,8 +229,9 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 		return // the queue has the pod again
 	}
 	fitErr.Diagnosis.PostFilterMsg = status.Message()
-	if rejectors, err := t.state.Read(remainingRejectorsKey); err == nil {
-		t.SetFurtherRejectors(rejectors.(pluginNames).Set)
+	var noVictims *framework.FitError
+	if search := t.state.Preemption(); search != nil && errors.As(search.Err, &noVictims) {
+		t.SetFurtherRejectors(remainingRejectors(noVictims.Diagnosis))
 	}
 	if status.IsError() {
 		klog.FromContext(ctx).Error(status.AsError(), "PostFilter failed")
@@ -273,7 +275,7 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 // Binding can replace an annotation, but not remove it.
 func (s *Scheduler) decisionAnnotation(t *schedulingCycle) map[string]string {
 	blueprint := t.generation.Blueprint()
-	_, forged := t.Pod.Annotations[decision.AnnotationKey]
+	_, forged := t.Pod.Annotations[v1alpha1.AnnotationDecision]
 	if !blueprint.Decisions.Annotate && !forged {
 		return nil
 	}
@@ -281,5 +283,5 @@ func (s *Scheduler) decisionAnnotation(t *schedulingCycle) map[string]string {
 	if !blueprint.Decisions.Nodes {
 		d = d.WithoutNodes()
 	}
-	return map[string]string{decision.AnnotationKey: decision.Annotation(d)}
+	return map[string]string{v1alpha1.AnnotationDecision: decision.Annotation(d)}
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fakecluster"
@@ -37,7 +38,7 @@ func TestABoundPodHasADecision(t *testing.T) {
 		env.wantLines("events", env.events.take(), "a Normal Scheduled: Successfully assigned default/a to n2")
 		env.wantLines("calls", env.cluster.TakeCalls(), "bind a n2")
 		var record map[string]any
-		if err := json.Unmarshal([]byte(env.cluster.Pod(webPod("a")).Annotations[decision.AnnotationKey]), &record); err != nil {
+		if err := json.Unmarshal([]byte(env.cluster.Pod(webPod("a")).Annotations[v1alpha1.AnnotationDecision]), &record); err != nil {
 			t.Fatal(err)
 		}
 		for key, want := range map[string]any{"profile": "p", "hash": "one", "generation": 7.0, "epoch": 3.0, "node": "n2", "evaluated": 3.0, "feasible": 3.0, "attempts": 1.0} {
@@ -64,7 +65,7 @@ func TestUnderDetailReasonsTheAnnotationNamesThePodsOwnNodeAlone(t *testing.T) {
 		env.apply("one")
 		defer env.startLeading()()
 		env.create(webPod("a"))
-		text := env.cluster.Pod(webPod("a")).Annotations[decision.AnnotationKey]
+		text := env.cluster.Pod(webPod("a")).Annotations[v1alpha1.AnnotationDecision]
 		var record map[string]any
 		if err := json.Unmarshal([]byte(text), &record); err != nil {
 			t.Fatal(err)
@@ -447,7 +448,7 @@ func TestEventNotesAreTruncated(t *testing.T) {
 		"a cut in the middle of a character goes before it": {"x" + long, "x" + long[:1018] + " ..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := truncate(c.message, maxEventNote); got != c.want {
+			if got := decision.TruncateBytes(c.message, maxEventNote, " ..."); got != c.want {
 				t.Errorf("%d bytes, want %d", len(got), len(c.want))
 			}
 		})

@@ -16,9 +16,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
@@ -76,31 +76,22 @@ func latestPod(pods corelisters.PodLister, pod *v1.Pod) (*v1.Pod, error) {
 	return latest, nil
 }
 
-// Plan returns which victims would have to be evicted so that the pod fits. It stores
-// in the request's CycleState what the explanation and the queue need.
+// Plan returns which victims would have to be evicted so that the pod fits. The
+// explanation and the queue read the result from the attempt's CycleState.
 func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
 	preemption.RecordAttempt()
 	plan, err := p.planner.Plan(ctx, request)
-	var fitErr *framework.FitError
-	if errors.As(err, &fitErr) {
-		request.State.Write(remainingRejectorsKey, remainingRejectors(fitErr.Diagnosis))
+	if state, ok := request.State.(*framework.CycleState); ok {
+		state.SetPreemption(&framework.PreemptionSearch{Plan: plan, Err: err})
 	}
-	request.State.Write(preemptionResultKey, preemptionResultOf(plan, err))
 	return plan, err
 }
 
-// remainingRejectorsKey is the CycleState key of the plugins that would reject the pod
-// even without its potential victims. They did not reject it in Filter, but an event
-// that concerns them can make preemption possible.
-const remainingRejectorsKey fwk.StateKey = "berth.dev/RemainingRejectors"
-
-type pluginNames struct{ sets.Set[string] }
-
-// Clone returns n itself, which never changes.
-func (n pluginNames) Clone() fwk.StateData { return n }
-
-func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
-	names := pluginNames{sets.New[string]()}
+// remainingRejectors returns the plugins that would reject the pod even without its
+// potential victims. They did not reject it in Filter, but an event that concerns them can
+// make preemption possible.
+func remainingRejectors(diagnosis *framework.Diagnosis) sets.Set[string] {
+	names := sets.New[string]()
 	diagnosis.NodeToStatus.ForEachExplicitNode(func(_ string, status *fwk.Status) {
 		if status.Plugin() != "" {
 			names.Insert(status.Plugin())
@@ -109,42 +100,29 @@ func remainingRejectors(diagnosis *framework.Diagnosis) pluginNames {
 	return names
 }
 
-// preemptionResultKey is the CycleState key of the attempt's preemptionResult.
-const preemptionResultKey fwk.StateKey = "berth.dev/PreemptionResult"
-
-// preemptionResult is the outcome of the search for victims.
-type preemptionResult decision.PreemptionResult
-
-// Clone returns r itself, which never changes.
-func (r *preemptionResult) Clone() fwk.StateData { return r }
-
-// preemptionResultOf returns the outcome of a search that returned plan and err.
-func preemptionResultOf(plan *framework.PreemptionPlan, err error) *preemptionResult {
+// preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
+// tried it.
+func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionResult {
+	search := t.state.Preemption()
 	var fitErr *framework.FitError
 	var ineligible *framework.IneligibleError
 	switch {
-	case err == nil:
-		return &preemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: decision.PreemptionVictimsChosen}
-	case errors.As(err, &fitErr):
-		return &preemptionResult{Outcome: decision.PreemptionNoCandidates}
-	case errors.As(err, &ineligible) && ineligible.VictimsTerminating:
-		return &preemptionResult{Outcome: decision.PreemptionUnderWay}
-	case errors.As(err, &ineligible):
-		return &preemptionResult{Outcome: decision.PreemptionNotEligible}
+	case search == nil && s.binding.Evicting(t.Pod.UID):
+		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
+	case search == nil:
+		return nil
+	case search.Err == nil:
+		return &v1alpha1.PreemptionResult{
+			Candidates: int32(search.Plan.Candidates), Victims: int32(len(search.Plan.Victims)), Outcome: v1alpha1.PreemptionVictimsChosen,
+		}
+	case errors.As(search.Err, &fitErr):
+		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
+	case errors.As(search.Err, &ineligible) && ineligible.VictimsTerminating:
+		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
+	case ineligible != nil:
+		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNotEligible}
 	}
-	return &preemptionResult{Outcome: decision.PreemptionFailed}
-}
-
-// preemptionResult returns the outcome of preemption in the attempt; nil when no plugin
-// tried it.
-func (s *Scheduler) preemptionResult(t *schedulingCycle) *decision.PreemptionResult {
-	if result, err := t.state.Read(preemptionResultKey); err == nil {
-		return (*decision.PreemptionResult)(result.(*preemptionResult))
-	}
-	if s.binding.Evicting(t.Pod.UID) {
-		return &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
-	}
-	return nil
+	return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionFailed}
 }
 
 // Execute starts to evict the plan's victims. The eviction outlives the attempt of ctx

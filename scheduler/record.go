@@ -3,12 +3,12 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -68,12 +68,12 @@ func (s *Scheduler) handleSchedulingFailure(ctx context.Context, t *schedulingCy
 	s.options.Ledger.Record(d)
 	t.traceDecision(d, err)
 	reason, result := v1.PodReasonSchedulerError, "error"
-	if d.Result == decision.Unschedulable {
+	if d.Result == v1alpha1.ResultUnschedulable {
 		reason, result = v1.PodReasonUnschedulable, "unschedulable"
 	}
 	s.observeAttempt(result, t)
 	logger := klog.FromContext(ctx)
-	if d.Result == decision.Error {
+	if d.Result == v1alpha1.ResultError {
 		logger.Error(err, "The attempt failed; the pod is tried again", "hash", d.Hash, "attempt", d.Attempts)
 	} else {
 		logger.V(1).Info("Unschedulable", "hash", d.Hash, "attempt", d.Attempts, "message", d.Message)
@@ -118,7 +118,7 @@ func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reaso
 		s.cache.DeleteNominatedPodIfExists(pod)
 		return
 	}
-	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message, maxEventNote))
+	t.generation.Framework.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", decision.TruncateBytes(message, maxEventNote, " ..."))
 	var nodeName *string
 	if nominatingInfo.Mode() == fwk.ModeOverride {
 		nodeName = &nominatingInfo.NominatedNodeName
@@ -131,7 +131,7 @@ func (s *Scheduler) newDecision(t *schedulingCycle, err error) decision.Decision
 	blueprint := t.generation.Blueprint()
 	d := decision.Decision{
 		Time: s.options.Clock.Now(), Namespace: t.Pod.Namespace, Pod: t.Pod.Name, UID: t.Pod.UID,
-		Result: decision.Bound, Profile: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash,
+		Result: v1alpha1.ResultBound, Profile: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash,
 		Epoch: s.epoch, Attempts: t.Count, Walk: t.walk,
 	}
 	if p := t.placement; p != nil {
@@ -145,24 +145,11 @@ func (s *Scheduler) newDecision(t *schedulingCycle, err error) decision.Decision
 }
 
 // resultOf returns the result of an attempt that failed with err.
-func resultOf(err error) decision.Result {
+func resultOf(err error) v1alpha1.DecisionResult {
 	var fitErr *framework.FitError
 	var rejected *binding.BindRejectedError
 	if errors.As(err, &fitErr) || errors.As(err, &rejected) || errors.Is(err, cycle.ErrNoNodes) {
-		return decision.Unschedulable
+		return v1alpha1.ResultUnschedulable
 	}
-	return decision.Error
-}
-
-// truncate cuts a message to at most limit bytes, between two characters.
-func truncate(message string, limit int) string {
-	const cut = " ..."
-	if len(message) <= limit {
-		return message
-	}
-	end := limit - len(cut)
-	for !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end] + cut
+	return v1alpha1.ResultError
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/support/probe"
@@ -111,7 +111,7 @@ func (c *swapCase) wantBound(by []generationID, attempts int) {
 	}
 	if pod := c.cluster.Pod(webPod("a")); pod.Spec.NodeName == "" {
 		c.t.Errorf("not bound; queue: %s; condition: %q", c.counts(), c.podScheduled("a"))
-	} else if err := json.Unmarshal([]byte(pod.Annotations[decision.AnnotationKey]), &said); err != nil {
+	} else if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &said); err != nil {
 		c.t.Errorf("its annotation: %v", err)
 	} else if !slices.Contains(by, said.generationID) || said.Attempts != attempts {
 		c.t.Errorf("bound by %+v, want attempt %d of %v", said, attempts, by)
@@ -124,7 +124,7 @@ func (c *swapCase) wantBound(by []generationID, attempts int) {
 	}
 	history, _ := c.options.Ledger.History("p", 50)
 	for i, d := range history.Recent {
-		if d.Attempts != len(history.Recent)-i || (d.Result == decision.Bound) != (i == 0) || i == 0 && (generationID{d.Hash, d.Generation}) != said.generationID {
+		if d.Attempts != len(history.Recent)-i || (d.Result == v1alpha1.ResultBound) != (i == 0) || i == 0 && (generationID{d.Hash, d.Generation}) != said.generationID {
 			c.t.Errorf("%d decisions before the last: %+v", i, d)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -31,9 +32,9 @@ const (
 // Results of attempts for which no decision is recorded.
 const (
 	// resultGone: the pod was deleted, or another scheduler bound it.
-	resultGone decision.Result = "Gone"
+	resultGone = "Gone"
 	// resultHandedOver: this process lost the leadership; the next leader tries the pod.
-	resultHandedOver decision.Result = "HandedOver"
+	resultHandedOver = "HandedOver"
 )
 
 // startTrace starts the span of an attempt and returns a context with it. It returns
@@ -71,7 +72,7 @@ func (t *schedulingCycle) traceDecision(d decision.Decision, err error) {
 		t.span.SetAttributes(evaluatedKey.Int(unfit.Diagnosis.NodeToStatus.Len()), feasibleKey.Int(0))
 	}
 	switch message := framework.SpanText(d.Message); {
-	case d.Result == decision.Error:
+	case d.Result == v1alpha1.ResultError:
 		t.span.SetStatus(codes.Error, message)
 	case message != "":
 		t.span.SetAttributes(framework.MessageKey.String(message))
@@ -80,7 +81,7 @@ func (t *schedulingCycle) traceDecision(d decision.Decision, err error) {
 }
 
 // traceResult sets the span's result attribute.
-func (t *schedulingCycle) traceResult(result decision.Result) {
+func (t *schedulingCycle) traceResult(result v1alpha1.DecisionResult) {
 	if t.span != nil {
 		t.span.SetAttributes(resultKey.String(string(result)))
 	}

@@ -157,8 +157,8 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 }
 
 // waitFor returns after d, or when wake receives; false when ctx ended.
-func waitFor(ctx context.Context, clock clock.Clock, d time.Duration, wake <-chan struct{}) bool {
-	timer := clock.NewTimer(max(d, 0))
+func waitFor(ctx context.Context, c clock.Clock, d time.Duration, wake <-chan struct{}) bool {
+	timer := c.NewTimer(max(d, 0))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

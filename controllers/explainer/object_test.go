@@ -17,9 +17,9 @@ import (
 var startTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestDetailDecidesWhetherNodesAreNamed(t *testing.T) {
-	e := decision.Explanation{Status: decision.Status{
-		Rejections:   []decision.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
-		ClosestNodes: []decision.ClosestNode{{Node: "secret-node"}},
+	e := decision.Explanation{Status: v1alpha1.SchedulingDecisionStatus{
+		Rejections:   []v1alpha1.Rejection{{Plugin: "P", Reason: "r", ExampleNode: "secret-node"}},
+		ClosestNodes: []v1alpha1.ClosestNode{{Node: "secret-node"}},
 	}}
 	for name, nodes := range map[string]bool{"detail Reasons names no node": false, "detail Nodes names nodes": true} {
 		t.Run(name, func(t *testing.T) {
@@ -38,11 +38,11 @@ func TestDetailDecidesWhetherNodesAreNamed(t *testing.T) {
 }
 
 func TestClosestNodesThatReadAlikeAreOneEntry(t *testing.T) {
-	cpu, memory := decision.Missing{Resource: "cpu", Requested: "8", Free: "2"}, decision.Missing{Resource: "memory", Requested: "8Gi", Free: "2Gi"}
-	e := decision.Explanation{Status: decision.Status{ClosestNodes: []decision.ClosestNode{
-		{Node: "n1", Missing: []decision.Missing{cpu}}, {Node: "n2", Missing: []decision.Missing{cpu}}, {Node: "n3", Missing: []decision.Missing{cpu, memory}},
+	cpu, memory := v1alpha1.Missing{Resource: "cpu", Requested: "8", Free: "2"}, v1alpha1.Missing{Resource: "memory", Requested: "8Gi", Free: "2Gi"}
+	e := decision.Explanation{Status: v1alpha1.SchedulingDecisionStatus{ClosestNodes: []v1alpha1.ClosestNode{
+		{Node: "n1", Missing: []v1alpha1.Missing{cpu}}, {Node: "n2", Missing: []v1alpha1.Missing{cpu}}, {Node: "n3", Missing: []v1alpha1.Missing{cpu, memory}},
 	}}}
-	want := []decision.ClosestNode{{Missing: []decision.Missing{cpu}}, {Missing: []decision.Missing{cpu, memory}}}
+	want := []v1alpha1.ClosestNode{{Missing: []v1alpha1.Missing{cpu}}, {Missing: []v1alpha1.Missing{cpu, memory}}}
 	if diff := cmp.Diff(want, statusOf(&e, startTime).ClosestNodes); diff != "" {
 		t.Errorf("detail Reasons (-want +got):\n%s", diff)
 	}
@@ -55,12 +55,12 @@ func TestClosestNodesThatReadAlikeAreOneEntry(t *testing.T) {
 // The pod's condition has "0/500 nodes are available" when no node is feasible, as with
 // kube-scheduler, and no number when the pod is bound or waits at Permit.
 func TestDetailDecidesWhetherNodesAreCounted(t *testing.T) {
-	none := &decision.Nodes{Total: 500, Evaluated: 500, Summary: "0/500"}
-	some := &decision.Nodes{Total: 500, Evaluated: 500, Feasible: 412, Summary: "412/500"}
+	none := &v1alpha1.DecisionNodes{Total: 500, Evaluated: 500, Summary: "0/500"}
+	some := &v1alpha1.DecisionNodes{Total: 500, Evaluated: 500, Feasible: 412, Summary: "412/500"}
 	for name, c := range map[string]struct {
-		found *decision.Nodes
+		found *v1alpha1.DecisionNodes
 		nodes bool
-		want  *decision.Nodes
+		want  *v1alpha1.DecisionNodes
 	}{
 		"detail Reasons counts nodes when none is feasible":          {none, false, none},
 		"detail Reasons does not count nodes when some are feasible": {some, false, nil},
@@ -69,7 +69,7 @@ func TestDetailDecidesWhetherNodesAreCounted(t *testing.T) {
 		"a pod without an attempt has no counts":                     {nil, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := decision.Explanation{Nodes: c.nodes, Status: decision.Status{Nodes: c.found}}
+			e := decision.Explanation{Nodes: c.nodes, Status: v1alpha1.SchedulingDecisionStatus{Nodes: c.found}}
 			if diff := cmp.Diff(c.want, statusOf(&e, startTime).Nodes); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
@@ -79,15 +79,15 @@ func TestDetailDecidesWhetherNodesAreCounted(t *testing.T) {
 
 func TestAnExplanationFitsTheSchema(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
-	e := decision.Explanation{Nodes: true, Status: decision.Status{
-		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &decision.Queue{Gate: long},
+	e := decision.Explanation{Nodes: true, Status: v1alpha1.SchedulingDecisionStatus{
+		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &v1alpha1.DecisionQueue{Gate: long},
 	}}
 	for i := range v1alpha1.MaxReasons {
-		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
-		e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: long})
+		e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
+		e.Status.RequeueEvents = append(e.Status.RequeueEvents, v1alpha1.RequeueEvents{Plugin: long})
 	}
-	e.Status.ClosestNodes = []decision.ClosestNode{{Node: long}, {Node: long}}
-	e.Status.ClosestNodes[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
+	e.Status.ClosestNodes = []v1alpha1.ClosestNode{{Node: long}, {Node: long}}
+	e.Status.ClosestNodes[0].Missing = []v1alpha1.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 	s := statusOf(&e, startTime)
 	characters := utf8.RuneCountInString
 	got := map[string]int{
@@ -107,12 +107,12 @@ func TestAnExplanationFitsTheSchema(t *testing.T) {
 
 func TestAnExplanationFitsIntoEtcdsLimit(t *testing.T) {
 	long := strings.Repeat("<", 5000) // JSON escapes it as six bytes
-	e := decision.Explanation{Nodes: true, Status: decision.Status{Message: long}}
+	e := decision.Explanation{Nodes: true, Status: v1alpha1.SchedulingDecisionStatus{Message: long}}
 	for range v1alpha1.MaxReasons {
-		e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
+		e.Status.RequeueEvents = append(e.Status.RequeueEvents, v1alpha1.RequeueEvents{Plugin: "Fit", Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
 	}
-	e.Status.ClosestNodes = slices.Repeat([]decision.ClosestNode{{
-		Missing: slices.Repeat([]decision.Missing{{Resource: "cpu", Requested: "2", Free: "1", Reason: long}}, v1alpha1.MaxReasons),
+	e.Status.ClosestNodes = slices.Repeat([]v1alpha1.ClosestNode{{
+		Missing: slices.Repeat([]v1alpha1.Missing{{Resource: "cpu", Requested: "2", Free: "1", Reason: long}}, v1alpha1.MaxReasons),
 	}}, v1alpha1.MaxClosestNodes)
 	s := statusOf(&e, startTime)
 	text, err := json.Marshal(s)

@@ -103,7 +103,7 @@ func newBoundPod(name string, when time.Time) *corev1.Pod {
 
 // explain puts an explanation of a pod into the queue, and lets d pass.
 func (o *testEnv) explain(pod *corev1.Pod, message string, d time.Duration) {
-	o.queue.Put(decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: decision.Status{
+	o.queue.Put(decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: v1alpha1.SchedulingDecisionStatus{
 		Result: v1alpha1.ResultError, Message: message, Profile: v1alpha1.DecidedBy{Name: "batch"},
 	}})
 	advance(d)

@@ -19,7 +19,7 @@ import (
 // changed or deleted, until ctx ends. f must not block.
 func (e *Exporter) Watch(ctx context.Context, f func(profile string)) error {
 	selector := labelManagedBy + "=" + managedBy + "," + v1alpha1.LabelProfile
-	maps := &toolscache.ListWatch{
+	configMaps := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			return e.maps.List(ctx, o)
@@ -29,7 +29,7 @@ func (e *Exporter) Watch(ctx context.Context, f func(profile string)) error {
 			return e.maps.Watch(ctx, o)
 		},
 	}
-	informer := toolscache.NewSharedInformer(toolscache.ToListWatcherWithWatchListSemantics(maps, e.client), &corev1.ConfigMap{}, 0)
+	informer := toolscache.NewSharedInformer(toolscache.ToListWatcherWithWatchListSemantics(configMaps, e.client), &corev1.ConfigMap{}, 0)
 	handle := func(object any) {
 		if deleted, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 			object = deleted.Obj

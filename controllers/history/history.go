@@ -49,8 +49,6 @@ const (
 type Options struct {
 	// Revisions is the client for Berth's namespace; nil keeps the history in memory.
 	Revisions v1.ControllerRevisionInterface
-	// Namespace is Berth's namespace, for messages.
-	Namespace string
 	// Process identifies this process among all that ever ran, as Crash.Process does.
 	Process string
 	Clock   clock.Clock

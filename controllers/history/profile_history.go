@@ -22,8 +22,6 @@ type ProfileHistory struct {
 	Revisions []Revision
 	// NotStoredReason says why the history is not stored; empty when it is.
 	NotStoredReason string
-	// Namespace is the namespace of the stored history.
-	Namespace string
 
 	profile string
 	store   store
@@ -99,7 +97,7 @@ func (h *History) readMemory(ctx context.Context, profile, trouble string) *Prof
 
 func (h *History) newProfileHistory(on store, profile string, list []appsv1.ControllerRevision, trouble string) *ProfileHistory {
 	l := &ProfileHistory{
-		NotStoredReason: trouble, Namespace: h.options.Namespace, profile: profile, store: on,
+		NotStoredReason: trouble, profile: profile, store: on,
 		entries: map[string]*appsv1.ControllerRevision{}, modified: map[string]bool{}, proved: map[string]bool{},
 	}
 	for i := range list {

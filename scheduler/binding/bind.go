@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -79,7 +78,7 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case (live.ResourceVersion != version || fault.FormsCompared) && !sameForScheduling(pod, live) && !fault.ChangedPodBound:
+		case (live.ResourceVersion != version || fault.FormsCompared) && !framework.SameForScheduling(pod, live) && !fault.ChangedPodBound:
 			return errPodChanged // a Binding with the old version cannot take effect
 		}
 		openVersion = ""
@@ -177,19 +176,6 @@ func (b *Binding) getLivePod(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) 
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// sameForScheduling reports whether two versions of a pod are equal in what
-// scheduling reads: labels, owners and spec. Both must have the form that the
-// informer delivers: see Options.applyTransform. Annotations are ignored: many
-// plugins write them in PreBind, and such a pod must not lose its attempt because
-// the informer lags. kube-scheduler binds it as well.
-func sameForScheduling(a, b *v1.Pod) bool {
-	return a == b || a.UID == b.UID &&
-		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		(!fault.AnnotationEndsBinding || equality.Semantic.DeepEqual(a.Annotations, b.Annotations)) &&
-		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
-		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 // newerVersion returns the newer of two resource versions, and b when they cannot be

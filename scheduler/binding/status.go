@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // SetNotScheduled writes PodScheduled=False with reason and message into the pod's
@@ -97,7 +99,7 @@ func podStatusOf(pod *v1.Pod) podStatus {
 
 // sharePod drops a second copy of pod when both are equal for scheduling.
 func (v podStatus) sharePod(pod *v1.Pod) podStatus {
-	if v.pod != nil && sameForScheduling(pod, v.pod) {
+	if v.pod != nil && framework.SameForScheduling(pod, v.pod) {
 		v.pod = pod
 	}
 	return v

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/fault"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 const (
@@ -188,7 +189,7 @@ func (w *statusWriter) quiesce(pod *v1.Pod) podStatus {
 		_ = w.options.Wait(context.Background(), s.done)
 	}
 	known := w.latest(pod)
-	if !sameForScheduling(pod, known.pod) && !fault.ChangedPodBound {
+	if !framework.SameForScheduling(pod, known.pod) && !fault.ChangedPodBound {
 		return podStatusOf(pod)
 	}
 	return known

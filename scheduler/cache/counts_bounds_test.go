@@ -88,8 +88,8 @@ func TestLargeClustersRetainFewerCounts(t *testing.T) {
 	k := newSnapshot().incremental
 	for _, c := range []struct{ nodes, sets, topologies int }{{1000, 4096, 2048}, {100_000, 335, 103}, {10_000_000, 64, 64}} {
 		k.columns.Nodes = make([]*framework.NodeInfo, c.nodes)
-		if sets, topologies := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); sets != c.sets || topologies != c.topologies {
-			t.Errorf("%d nodes: %d sets and %d topologies, want %d and %d", c.nodes, sets, topologies, c.sets, c.topologies)
+		if podSets, topologies := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); podSets != c.sets || topologies != c.topologies {
+			t.Errorf("%d nodes: %d sets and %d topologies, want %d and %d", c.nodes, podSets, topologies, c.sets, c.topologies)
 		}
 	}
 }

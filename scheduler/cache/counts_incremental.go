@@ -50,9 +50,6 @@ func newIncrementalCounts(s *Snapshot) *incrementalCounts {
 	return k
 }
 
-// Columns returns the columns of the snapshot.
-func (k *incrementalCounts) Columns() *counts.Columns { return k.columns }
-
 // Pods answers each query with counts that follow the snapshot. They hold all
 // domains, also those that the query excludes.
 func (k *incrementalCounts) Pods(queries ...counts.PodQuery) []*counts.DomainSums {

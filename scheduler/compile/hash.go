@@ -39,7 +39,7 @@ func hashBlueprint(b *Blueprint, version string) string {
 		text := b.Namespaces.String()
 		namespaces = &text
 	}
-	return hash(hashInput{
+	return canonicalHash(hashInput{
 		Namespaces: namespaces,
 		Version:    version,
 		Chains:     b.Chains,
@@ -52,16 +52,16 @@ func hashBlueprint(b *Blueprint, version string) string {
 }
 
 func hashConfig(plugin string, args runtime.Object) string {
-	return hash(struct {
+	return canonicalHash(struct {
 		Plugin string
 		Args   runtime.Object
 	}{plugin, args})
 }
 
-// hash returns the first digits of SHA-256 over v's canonical JSON. Arguments come from
+// canonicalHash returns the first digits of SHA-256 over v's canonical JSON. Arguments come from
 // JSON, so they can be encoded. Should a type fail to encode, the error and the Go
 // value are hashed with it, so that two such values do not share a hash.
-func hash(v any) string {
+func canonicalHash(v any) string {
 	text, err := canonicalJSON(v)
 	if err != nil {
 		text = fmt.Appendf(text, "%v: %#v", err, v)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
 // The API server limits a condition's message to 32768 characters. Twenty errors of
@@ -76,21 +77,9 @@ func (r *Rejection) Message() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(truncate(f.Path, maxPathLength) + ": " + truncate(f.Detail, maxDetailLength))
+		b.WriteString(decision.Truncate(f.Path, maxPathLength) + ": " + decision.Truncate(f.Detail, maxDetailLength))
 	}
 	return b.String()
-}
-
-// truncate cuts s to at most limit characters, between two characters.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	characters := []rune(s)
-	if len(characters) <= limit {
-		return s
-	}
-	return string(characters[:limit-1]) + "…"
 }
 
 // fieldErrors collects the errors of a spec while it is compiled.

@@ -48,9 +48,6 @@ func (b *Budget) NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 // Bytes is about how much memory the caches use. It is safe for concurrent use.
 func (b *Budget) Bytes() int { return int(b.bytes.Load()) }
 
-// Limit is how much memory the caches may use, in bytes.
-func (b *Budget) Limit() int { return b.limit }
-
 var (
 	cacheBytes = prometheus.NewDesc("berth_equivalence_cache_bytes",
 		"[ALPHA] Approximate memory of the equivalence caches of all profiles.", []string{}, nil)

@@ -16,18 +16,18 @@ import (
 // runCached is Run by the equivalence cache. done is false if the pod has to be
 // scheduled by the reference; then nothing has changed, except that the state
 // holds the data of preFiltered if preFiltered is not nil.
-func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, preFiltered *preFilterResult, err error, done bool) {
+func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement, preFiltered *preFilterResult, done bool, err error) {
 	m := r.EquivalenceCache
 	state, ours := r.State.(*framework.CycleState)
 	if m == nil || !ours || r.Pod.Status.NominatedNodeName != "" {
-		return nil, nil, nil, false
+		return nil, nil, false, nil
 	}
 	if r.Framework.HasInterestedExtender(r.Pod) && !fault.ExtendersRemembered {
-		return nil, nil, nil, false
+		return nil, nil, false, nil
 	}
 	class := m.class(r.Pod)
 	if class == nil {
-		return nil, nil, nil, false
+		return nil, nil, false, nil
 	}
 	a := &m.attempt
 	*a = attempt{
@@ -50,16 +50,16 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 			}
 		}
 	}()
-	placement, err, done = c.runCachedAttempt(a, state)
-	return placement, nil, err, done
+	placement, done, err = c.runCachedAttempt(a, state)
+	return placement, nil, done, err
 }
 
 // runCachedAttempt is runCached after its preparation.
-func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (placement *Placement, err error, done bool) {
+func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (placement *Placement, done bool, err error) {
 	m := a.EquivalenceCache
 	begin := m.framework.Clock.Now()
 	if !a.class.update(m) || !a.prepare(state) {
-		return nil, nil, false
+		return nil, false, nil
 	}
 	if a.preFilterResult == nil { // otherwise RunPreFilterPlugins has recorded the duration
 		begin = m.framework.ObservePoint(a.ctx, state, "PreFilter", begin, fwk.Success)
@@ -67,7 +67,7 @@ func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (place
 		begin = m.framework.Clock.Now()
 	}
 	if !a.findFeasibleNodes(c.nextStartNodeIndex) {
-		return nil, nil, false
+		return nil, false, nil
 	}
 	begin = m.framework.ObservePoint(a.ctx, state, "Filter", begin, a.failure.Code())
 	evaluated := len(a.feasible) + len(a.rejected)
@@ -77,28 +77,28 @@ func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (place
 	m.stats.Cached++
 	m.stats.Visited += uint64(evaluated)
 	if a.failure != nil {
-		return nil, a.failure.AsError(), true
+		return nil, true, a.failure.AsError()
 	}
 	if len(a.feasible) == 0 {
-		err, done := a.fitError(state)
-		return nil, err, done
+		done, err := a.fitError(state)
+		return nil, done, err
 	}
 	placement = &Placement{Evaluated: evaluated, Feasible: len(a.feasible)}
 	if len(a.feasible) > 1 {
 		switch {
 		case !a.ranking.score(a):
-			return nil, nil, false
+			return nil, false, nil
 		case a.failure != nil:
-			return nil, a.failure.AsError(), true
+			return nil, true, a.failure.AsError()
 		}
 		placement.Winner, placement.scores = selectHost(a.ranking.totals), &a.ranking
 		m.framework.ObservePoint(a.ctx, state, "Score", begin, fwk.Success)
 	}
 	if !a.verifyWinner(placement.Winner) {
-		return nil, nil, false
+		return nil, false, nil
 	}
 	placement.Node = m.snapshot.Columns().Nodes[a.feasible[placement.Winner]].Node().Name
-	return placement, nil, true
+	return placement, true, nil
 }
 
 // prepare sets the attempt's state, and finds the nodes to which pods are
@@ -133,9 +133,9 @@ func (a *attempt) usePodState(state *framework.CycleState) bool {
 
 // fitError returns the FitError of the attempt. ok is false if PreFilter
 // rejects the pod itself.
-func (a *attempt) fitError(state *framework.CycleState) (err error, ok bool) {
+func (a *attempt) fitError(state *framework.CycleState) (ok bool, err error) {
 	if a.framework.HasPostFilterPlugins() && !a.usePodState(state) {
-		return nil, false
+		return false, nil
 	}
 	diagnosis := framework.NewDiagnosis()
 	diagnosis.NodeToStatus.Grow(len(a.rejected))
@@ -153,7 +153,7 @@ func (a *attempt) fitError(state *framework.CycleState) (err error, ok bool) {
 		}
 		diagnosis.NodeToStatus.Set(a.snapshot.Columns().Nodes[rejected.slot].Node().Name, status)
 	}
-	return &framework.FitError{NumAllNodes: a.snapshot.Len(), Diagnosis: diagnosis}, true
+	return true, &framework.FitError{NumAllNodes: a.snapshot.Len(), Diagnosis: diagnosis}
 }
 
 // status returns the status that a rejection stands for.

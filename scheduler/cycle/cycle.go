@@ -55,7 +55,7 @@ func (c *Cycle) Run(ctx context.Context, r Request) (*Placement, error) {
 	if r.Snapshot.Len() == 0 {
 		return nil, ErrNoNodes
 	}
-	placement, preFiltered, err, done := c.runCached(ctx, r)
+	placement, preFiltered, done, err := c.runCached(ctx, r)
 	if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
 		return nil, abandoned
 	}

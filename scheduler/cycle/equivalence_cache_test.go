@@ -31,13 +31,14 @@ type testEnv struct {
 	cache     *cache.Cache
 	informers informers.SharedInformerFactory
 	budget    *cycle.Budget
+	limit     int
 	profiles  []*framework.Framework
 	caches    []*cycle.EquivalenceCache
 	cycle     cycle.Cycle
 }
 
 func newTestEnv(t *testing.T, limit, profiles int, also ...string) *testEnv {
-	s := &testEnv{T: t, cache: cache.New(), budget: cycle.NewBudget(limit), informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+	s := &testEnv{T: t, cache: cache.New(), budget: cycle.NewBudget(limit), limit: limit, informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
 	for i := range 20 {
 		s.cache.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%3)).
 			Capacity("cpu", fmt.Sprint(1+i%7)).Capacity("memory", "8Gi").Capacity("pods", "110").Obj())
@@ -94,8 +95,8 @@ func (s *testEnv) check() {
 		_, bytes, _ := equivalenceCache.Size()
 		sum += bytes
 	}
-	if s.budget.Bytes() > s.budget.Limit() || s.budget.Bytes() != sum {
-		s.Fatalf("%d bytes are counted, the caches use %d; want the same, and at most %d", s.budget.Bytes(), sum, s.budget.Limit())
+	if s.budget.Bytes() > s.limit || s.budget.Bytes() != sum {
+		s.Fatalf("%d bytes are counted, the caches use %d; want the same, and at most %d", s.budget.Bytes(), sum, s.limit)
 	}
 }
 
@@ -108,8 +109,8 @@ func TestProfilesStayWithinOneBudget(t *testing.T) {
 			}
 		}
 	}
-	if used := s.budget.Bytes(); used < s.budget.Limit()/2 {
-		t.Errorf("%d of %d bytes are used by more classes than fit, want more", used, s.budget.Limit())
+	if used := s.budget.Bytes(); used < s.limit/2 {
+		t.Errorf("%d of %d bytes are used by more classes than fit, want more", used, s.limit)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -37,7 +38,7 @@ type closeNode struct {
 	// request.
 	numMissing      int
 	missingFraction float64
-	missing         []decision.Missing
+	missing         []v1alpha1.Missing
 }
 
 func compareCloseness(a, b closeNode) int {
@@ -56,7 +57,7 @@ func compareCloseness(a, b closeNode) int {
 // Only the shortlist is evaluated completely. What is reported as missing on a
 // node is everything missing there, but some other node may lack as much or
 // less.
-func ClosestNodes(ctx context.Context, r Request, fitErr *framework.FitError, redact func(plugin, reason string) string) (closest []decision.ClosestNode) {
+func ClosestNodes(ctx context.Context, r Request, fitErr *framework.FitError, redact func(plugin, reason string) string) (closest []v1alpha1.ClosestNode) {
 	defer func() {
 		if panicValue := recover(); panicValue != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("%v", panicValue), "A plugin panicked; no closest nodes are reported", "pod", klog.KObj(r.Pod))
@@ -85,14 +86,14 @@ func ClosestNodes(ctx context.Context, r Request, fitErr *framework.FitError, re
 		}
 		n.missing = distinct(n.missing)
 		n.numMissing = len(n.missing)
-		n.missing = decision.Summarize(n.missing, func(rest []decision.Missing) decision.Missing {
-			return decision.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
+		n.missing = decision.Summarize(n.missing, func(rest []v1alpha1.Missing) v1alpha1.Missing {
+			return v1alpha1.Missing{Reason: fmt.Sprintf("%d more things", len(rest))}
 		})
 		evaluated = append(evaluated, n)
 	}
 	slices.SortStableFunc(evaluated, compareCloseness)
 	for _, n := range evaluated[:min(len(evaluated), maxClosestNodes)] {
-		closest = append(closest, decision.ClosestNode{Node: n.node.Node().Name, Missing: n.missing})
+		closest = append(closest, v1alpha1.ClosestNode{Node: n.node.Node().Name, Missing: n.missing})
 	}
 	r.EquivalenceCache.cacheClosestNodes(r, closest)
 	return closest
@@ -143,9 +144,9 @@ func missingFraction(list []framework.InsufficientResource) (sum float64) {
 }
 
 // missingFrom converts a rejection to the API's form. Reasons pass through redact.
-func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) string) (all []decision.Missing) {
+func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) string) (all []v1alpha1.Missing) {
 	for _, s := range m.InsufficientResources {
-		all = append(all, decision.Missing{
+		all = append(all, v1alpha1.Missing{
 			Resource: string(s.Resource), Requested: formatQuantity(s.Resource, s.Requested), Free: formatQuantity(s.Resource, s.Free),
 		})
 	}
@@ -154,7 +155,7 @@ func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) s
 		for i := range reasons {
 			reasons[i] = redact(m.Plugin(), reasons[i])
 		}
-		all = append(all, decision.Missing{Plugin: m.Plugin(), Reason: strings.Join(distinct(reasons), ", ")})
+		all = append(all, v1alpha1.Missing{Plugin: m.Plugin(), Reason: strings.Join(distinct(reasons), ", ")})
 	}
 	return all
 }
@@ -185,7 +186,7 @@ func formatQuantity(name v1.ResourceName, amount int64) string {
 type cachedClosestNodes struct {
 	class   *podClass
 	changes uint64
-	nodes   []decision.ClosestNode
+	nodes   []v1alpha1.ClosestNode
 }
 
 // closestNodesClass returns the class of the pod if its closest nodes are those
@@ -203,7 +204,7 @@ func (m *EquivalenceCache) closestNodesClass(r Request) (*podClass, bool) {
 	return c, c != nil
 }
 
-func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]decision.ClosestNode, bool) {
+func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]v1alpha1.ClosestNode, bool) {
 	c, ok := m.closestNodesClass(r)
 	if !ok || m.closest.class != c || m.closest.changes != r.Snapshot.Changes() && !fault.NearestOutlivesSnapshot {
 		return nil, false
@@ -211,7 +212,7 @@ func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]decision.ClosestNode
 	return slices.Clone(m.closest.nodes), true
 }
 
-func (m *EquivalenceCache) cacheClosestNodes(r Request, closest []decision.ClosestNode) {
+func (m *EquivalenceCache) cacheClosestNodes(r Request, closest []v1alpha1.ClosestNode) {
 	if c, ok := m.closestNodesClass(r); ok {
 		m.closest = cachedClosestNodes{c, r.Snapshot.Changes(), slices.Clone(closest)}
 	}
@@ -222,7 +223,7 @@ func (m *EquivalenceCache) cacheClosestNodes(r Request, closest []decision.Close
 // plugin. Reasons pass through redact. Nodes that were not evaluated count
 // for the plugins that excluded them. If there are too many groups, the
 // smallest ones are summarized in one.
-func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) string) (rejections []decision.Rejection, blockedBy string) {
+func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) string) (rejections []v1alpha1.Rejection, blockedBy string) {
 	type key struct{ plugin, code, reason string }
 	indexes, nodesByPlugin := map[key]int{}, map[string]int32{}
 	for _, v := range fitErr.StatusCounts() {
@@ -241,12 +242,12 @@ func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) s
 			if !known {
 				at = len(rejections)
 				indexes[k] = at
-				rejections = append(rejections, decision.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.ExampleNode})
+				rejections = append(rejections, v1alpha1.Rejection{Plugin: plugin, Code: k.code, Reason: k.reason, ExampleNode: v.ExampleNode})
 			}
 			rejections[at].Nodes += int32(v.Nodes)
 		}
 	}
-	slices.SortFunc(rejections, func(a, b decision.Rejection) int {
+	slices.SortFunc(rejections, func(a, b v1alpha1.Rejection) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
 	return decision.Summarize(rejections, summarizeRest), formatBlockedBy(nodesByPlugin)
@@ -254,8 +255,8 @@ func Rejections(fitErr *framework.FitError, redact func(plugin, reason string) s
 
 // summarizeRest summarizes reasons, which are ordered by number of nodes. A
 // node may have several of them, so that the first number is a lower bound.
-func summarizeRest(rest []decision.Rejection) decision.Rejection {
-	return decision.Rejection{Code: rest[0].Code, Reason: fmt.Sprintf("%d more reasons", len(rest)), Nodes: rest[0].Nodes}
+func summarizeRest(rest []v1alpha1.Rejection) v1alpha1.Rejection {
+	return v1alpha1.Rejection{Code: rest[0].Code, Reason: fmt.Sprintf("%d more reasons", len(rest)), Nodes: rest[0].Nodes}
 }
 
 // formatBlockedBy lists the plugins by descending number of nodes.

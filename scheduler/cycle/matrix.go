@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 )
@@ -43,7 +44,7 @@ type PluginRejection struct {
 	Plugin string
 	// Code is the name of the status code.
 	Code    string
-	Missing []decision.Missing
+	Missing []v1alpha1.Missing
 }
 
 // EvaluateAllNodes runs every Filter plugin for every node, and every Score
@@ -94,7 +95,7 @@ func evaluateNode(ctx context.Context, r Request, preFiltered *preFilterResult, 
 	}
 	if row.Feasible() && !preFiltered.nodes.AllNodes() && !preFiltered.nodes.NodeNames.Has(row.Node) {
 		plugins := strings.Join(sets.List(preFiltered.plugins), " and ")
-		row.Rejections = []PluginRejection{{Plugin: plugins, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []decision.Missing{
+		row.Rejections = []PluginRejection{{Plugin: plugins, Code: fwk.UnschedulableAndUnresolvable.String(), Missing: []v1alpha1.Missing{
 			{Plugin: plugins, Reason: "is not among the nodes that PreFilter allows"},
 		}}}
 	}

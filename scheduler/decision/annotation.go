@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// AnnotationKey is the annotation of a Binding that records its decision. The API server
-// merges it into the pod in the same write, so that a pod has it exactly when it is bound.
-const AnnotationKey = "berth.dev/decision"
-
-// maxAnnotation bounds the annotation's value in bytes. The API server does not validate
+// maxAnnotation bounds the value of v1alpha1.AnnotationDecision in bytes. The API server does not validate
 // the size of annotations that come with a Binding, and a value that is too large would
 // make each later update of the pod fail.
 const maxAnnotation = 1024
@@ -31,7 +29,7 @@ type annotationRecord struct {
 	Top        []NodeScore `json:"top,omitempty"`
 }
 
-// Annotation returns the annotation's value for d, at most 1 KiB. To make a longer value
+// Annotation returns the value of v1alpha1.AnnotationDecision for d, at most 1 KiB. To make a longer value
 // fit it removes first the worst of the best nodes, then the scores by plugin, then the
 // last node.
 func Annotation(d Decision) string {
@@ -96,7 +94,7 @@ func ParseAnnotation(annotation string) (Decision, error) {
 		return Decision{}, fmt.Errorf("has version %d, 1 is known", r.Version)
 	}
 	return Decision{
-		Result: Bound, Profile: r.Profile, Generation: r.Generation, Hash: r.Hash, Epoch: r.Epoch,
+		Result: v1alpha1.ResultBound, Profile: r.Profile, Generation: r.Generation, Hash: r.Hash, Epoch: r.Epoch,
 		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Walk: r.Walk, Top: r.Top,
 	}, nil
 }

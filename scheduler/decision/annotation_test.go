@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // scoreOf returns an entry whose score is the node's index.
@@ -79,7 +81,7 @@ func TestTopNodesAreThePrefixOfAllSorted(t *testing.T) {
 
 func TestAnAnnotationCanBeParsed(t *testing.T) {
 	want := Decision{
-		Result: Bound, Profile: "batch", Generation: 7, Hash: "9f3c1a2b4d", Epoch: 3, Node: "n17", Evaluated: 500, Feasible: 412, Attempts: 2,
+		Result: v1alpha1.ResultBound, Profile: "batch", Generation: 7, Hash: "9f3c1a2b4d", Epoch: 3, Node: "n17", Evaluated: 500, Feasible: 412, Attempts: 2,
 		Walk: Walk{Seq: 812, Start: 57, Order: 4294967295, Nodes: 1234, Pods: 18446744073709551615},
 		Top:  []NodeScore{{Node: "n17", Score: 587, Plugins: map[string]int64{"NodeResourcesFit": 440}}, {Node: "n4", Score: 12}},
 	}

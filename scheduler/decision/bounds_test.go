@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 func TestTruncateCountsCharacters(t *testing.T) {
@@ -32,14 +34,14 @@ func TestSummarizeLeavesNothingOut(t *testing.T) {
 		}
 		return sum
 	}
-	for _, c := range []struct{ entries, last int }{{MaxReasons, 1}, {MaxReasons + 1, 2}, {1000, 1000 - MaxReasons + 1}} {
+	for _, c := range []struct{ entries, last int }{{v1alpha1.MaxReasons, 1}, {v1alpha1.MaxReasons + 1, 2}, {1000, 1000 - v1alpha1.MaxReasons + 1}} {
 		t.Run(fmt.Sprint(c.entries), func(t *testing.T) {
 			all := make([]int, c.entries)
 			for i := range all {
 				all[i] = 1
 			}
 			got := Summarize(all, total)
-			if diff := cmp.Diff([]int{MaxReasons, c.last, c.entries}, []int{len(got), got[len(got)-1], total(got)}); diff != "" {
+			if diff := cmp.Diff([]int{v1alpha1.MaxReasons, c.last, c.entries}, []int{len(got), got[len(got)-1], total(got)}); diff != "" {
 				t.Errorf("number of entries, last entry, sum (-want +got):\n%s", diff)
 			}
 			if total(all) != c.entries {

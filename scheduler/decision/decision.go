@@ -8,17 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/fault"
-)
-
-// Result is how an attempt ended, as in the API.
-type Result string
-
-// The results of attempts.
-const (
-	Bound         Result = "Bound"
-	Unschedulable Result = "Unschedulable"
-	Error         Result = "Error"
 )
 
 // Decision is the record of one attempt. It is a value: nobody changes it after it was
@@ -28,7 +19,7 @@ type Decision struct {
 	Namespace  string
 	Pod        string
 	UID        types.UID
-	Result     Result
+	Result     v1alpha1.DecisionResult // Bound, Unschedulable or Error
 	Node       string
 	Profile    string
 	Generation int64

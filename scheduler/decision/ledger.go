@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -128,11 +129,11 @@ func (l *Ledger) Record(d Decision) {
 		return
 	}
 	switch d.Result {
-	case Bound:
+	case v1alpha1.ResultBound:
 		p.totals.Bound++
-	case Unschedulable:
+	case v1alpha1.ResultUnschedulable:
 		p.totals.Refusals++
-	case Error:
+	case v1alpha1.ResultError:
 		p.totals.Errors++
 	}
 	p.ring[p.total%ledgerSize] = d

@@ -3,16 +3,18 @@ package decision
 import (
 	"testing"
 	"time"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // A bind, an eviction or the write of an explanation may end after its profile was
 // deleted.
 func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
 	for name, late := range map[string]func(*Ledger){
-		"a decision":                           func(l *Ledger) { l.Record(Decision{Profile: "p", Result: Bound}) },
+		"a decision":                           func(l *Ledger) { l.Record(Decision{Profile: "p", Result: v1alpha1.ResultBound}) },
 		"an eviction":                          func(l *Ledger) { l.Evicted("p", 1) },
 		"an explanation that was not written":  func(l *Ledger) { l.Dropped("p") },
-		"a decision of a profile never opened": func(l *Ledger) { l.Record(Decision{Profile: "q", Result: Bound}) },
+		"a decision of a profile never opened": func(l *Ledger) { l.Record(Decision{Profile: "q", Result: v1alpha1.ResultBound}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLedger(time.Now)
@@ -28,7 +30,7 @@ func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
 			default:
 			}
 			l.Open("p")
-			l.Record(Decision{Profile: "p", Result: Bound})
+			l.Record(Decision{Profile: "p", Result: v1alpha1.ResultBound})
 			if history, _ := l.History("p", 1); history.Totals.Bound != 1 || history.Totals.Victims != 0 || history.Totals.DecisionsDropped != 0 {
 				t.Errorf("the totals of a new profile of that name are %+v, want one bound pod only", history.Totals)
 			}

@@ -32,11 +32,11 @@ func (c *queueTest) Dropped(profile string) { c.dropped = append(c.dropped, prof
 
 // explanationOf returns an explanation with one reason of a pod whose UID is its name.
 func explanationOf(pod, reason string, edits ...func(*decision.Explanation)) decision.Explanation {
-	e := decision.Explanation{Namespace: "shop", Pod: pod, UID: types.UID(pod), Status: decision.Status{
+	e := decision.Explanation{Namespace: "shop", Pod: pod, UID: types.UID(pod), Status: v1alpha1.SchedulingDecisionStatus{
 		Result:     v1alpha1.ResultUnschedulable,
 		Profile:    v1alpha1.DecidedBy{Name: "batch", Hash: "9f3c1a2b4d"},
-		Rejections: []decision.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: reason, Nodes: 3}},
-		Queue:      &decision.Queue{Where: "Unschedulable"},
+		Rejections: []v1alpha1.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: reason, Nodes: 3}},
+		Queue:      &v1alpha1.DecisionQueue{Where: "Unschedulable"},
 	}}
 	for _, edit := range edits {
 		edit(&e)
@@ -154,28 +154,30 @@ func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 
 func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
 	base := explanationOf("web", "cpu", func(e *decision.Explanation) {
-		e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
-		e.Status.Preemption = &decision.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
+		e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
+		e.Status.Preemption = &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
 	})
 	for name, tc := range map[string]struct {
-		change func(*decision.Status)
+		change func(*v1alpha1.SchedulingDecisionStatus)
 		accept bool
 	}{
-		"the result":               {func(s *decision.Status) { s.Result = v1alpha1.ResultError }, true},
-		"the hash":                 {func(s *decision.Status) { s.Profile.Hash = "other" }, true},
-		"a plugin":                 {func(s *decision.Status) { s.Rejections[0].Plugin = "Other" }, true},
-		"a code":                   {func(s *decision.Status) { s.Rejections[0].Code = "Pending" }, true},
-		"a reason":                 {func(s *decision.Status) { s.Rejections[0].Reason = "memory" }, true},
-		"a missing rejection":      {func(s *decision.Status) { s.Rejections = s.Rejections[:1] }, true},
-		"the gate":                 {func(s *decision.Status) { s.Queue.Gate = "SchedulingGates" }, true},
-		"the place in the queue":   {func(s *decision.Status) { s.Queue.Where = "Backoff" }, true},
-		"the outcome":              {func(s *decision.Status) { s.Preemption.Outcome = v1alpha1.PreemptionUnderWay }, true},
-		"a count":                  {func(s *decision.Status) { s.Rejections[0].Nodes++; s.Message = "0/4" }, false},
-		"an example node":          {func(s *decision.Status) { s.Rejections[0].ExampleNode = "n7" }, false},
-		"their order":              {func(s *decision.Status) { s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0] }, false},
-		"since":                    {func(s *decision.Status) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
-		"closest nodes":            {func(s *decision.Status) { s.ClosestNodes = []decision.ClosestNode{{Node: "n1"}} }, false},
-		"the number of candidates": {func(s *decision.Status) { s.Preemption.Candidates++ }, false},
+		"the result":             {func(s *v1alpha1.SchedulingDecisionStatus) { s.Result = v1alpha1.ResultError }, true},
+		"the hash":               {func(s *v1alpha1.SchedulingDecisionStatus) { s.Profile.Hash = "other" }, true},
+		"a plugin":               {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections[0].Plugin = "Other" }, true},
+		"a code":                 {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections[0].Code = "Pending" }, true},
+		"a reason":               {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections[0].Reason = "memory" }, true},
+		"a missing rejection":    {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections = s.Rejections[:1] }, true},
+		"the gate":               {func(s *v1alpha1.SchedulingDecisionStatus) { s.Queue.Gate = "SchedulingGates" }, true},
+		"the place in the queue": {func(s *v1alpha1.SchedulingDecisionStatus) { s.Queue.Where = "Backoff" }, true},
+		"the outcome":            {func(s *v1alpha1.SchedulingDecisionStatus) { s.Preemption.Outcome = v1alpha1.PreemptionUnderWay }, true},
+		"a count":                {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections[0].Nodes++; s.Message = "0/4" }, false},
+		"an example node":        {func(s *v1alpha1.SchedulingDecisionStatus) { s.Rejections[0].ExampleNode = "n7" }, false},
+		"their order": {func(s *v1alpha1.SchedulingDecisionStatus) {
+			s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0]
+		}, false},
+		"since":                    {func(s *v1alpha1.SchedulingDecisionStatus) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
+		"closest nodes":            {func(s *v1alpha1.SchedulingDecisionStatus) { s.ClosestNodes = []v1alpha1.ClosestNode{{Node: "n1"}} }, false},
+		"the number of candidates": {func(s *v1alpha1.SchedulingDecisionStatus) { s.Preemption.Candidates++ }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newQueueTest(t)

@@ -12,6 +12,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -38,10 +39,10 @@ type Attempt struct {
 	Placement *cycle.Placement
 	NodeCount int
 	// Result is how the attempt ended.
-	Result decision.Result
+	Result v1alpha1.DecisionResult
 	// Preemption is its outcome; nil when no plugin tried it. NominatingInfo is what PostFilter
 	// returned; may be nil.
-	Preemption     *decision.PreemptionResult
+	Preemption     *v1alpha1.PreemptionResult
 	NominatingInfo *fwk.NominatingInfo
 	// InTree reports whether a plugin is in-tree.
 	InTree func(plugin string) bool
@@ -55,7 +56,7 @@ func (b *Builder) newExplanation(pod *v1.Pod, blueprint *compile.Blueprint) deci
 	e := decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID}
 	e.Status.Profile.Name, e.Status.LastChange = pod.Spec.SchedulerName, b.now()
 	if blueprint != nil {
-		e.Status.Profile = decision.DecidedBy{Name: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash}
+		e.Status.Profile = v1alpha1.DecidedBy{Name: blueprint.Name, Generation: blueprint.Generation, Hash: blueprint.Hash}
 		e.Nodes = blueprint.Decisions.Nodes
 	}
 	return e
@@ -64,17 +65,17 @@ func (b *Builder) newExplanation(pod *v1.Pod, blueprint *compile.Blueprint) deci
 func (b *Builder) now() metav1.Time { return metav1.NewTime(b.Now()) }
 
 // queuePlace returns the status field for a pod that waits in place from now on.
-func (b *Builder) queuePlace(place queue.Place) *decision.Queue {
-	return &decision.Queue{Where: string(place), Since: b.now()}
+func (b *Builder) queuePlace(place queue.Place) *v1alpha1.DecisionQueue {
+	return &v1alpha1.DecisionQueue{Where: string(place), Since: b.now()}
 }
 
 // Failure returns the explanation of an attempt that ended with err, with all fields that
 // distinguish its reasons from others; the rest is left to AddMessage.
 func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 	e := b.newExplanation(a.Pod, a.Blueprint)
-	e.Status.Result = decision.ResultError
-	if a.Result == decision.Unschedulable {
-		e.Status.Result = decision.ResultUnschedulable
+	e.Status.Result = v1alpha1.ResultError
+	if a.Result == v1alpha1.ResultUnschedulable {
+		e.Status.Result = v1alpha1.ResultUnschedulable
 	}
 	// An event that came during the attempt may activate the pod at once; then its next
 	// attempt replaces this explanation.
@@ -88,7 +89,7 @@ func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 			e.Status.Queue.Where = string(queue.Unschedulable)
 		}
 		if e.Status.Preemption = a.Preemption; a.isPreempting() {
-			e.Status.Result = decision.ResultPreempting
+			e.Status.Result = v1alpha1.ResultPreempting
 		}
 	case errors.As(err, &rejected):
 		e.Status.BlockedBy = rejected.Plugin
@@ -114,7 +115,7 @@ func (b *Builder) AddMessage(e *decision.Explanation, a Attempt, err error) {
 // WaitingOnPermit returns the explanation of a pod that waits on these Permit plugins.
 func (b *Builder) WaitingOnPermit(a Attempt, plugins []string) decision.Explanation {
 	e := b.newExplanation(a.Pod, a.Blueprint)
-	e.Status.Result, e.Status.Nodes, e.Status.Queue = decision.ResultWaitingOnPermit, a.nodeCounts(nil), b.queuePlace(queue.InFlight)
+	e.Status.Result, e.Status.Nodes, e.Status.Queue = v1alpha1.ResultWaitingOnPermit, a.nodeCounts(nil), b.queuePlace(queue.InFlight)
 	e.Status.BlockedBy = strings.Join(plugins, ", ")
 	e.Status.Message = "a node is chosen; the pod waits for " + e.Status.BlockedBy
 	return e
@@ -123,7 +124,7 @@ func (b *Builder) WaitingOnPermit(a Attempt, plugins []string) decision.Explanat
 // Bound returns the explanation of a bound pod.
 func (b *Builder) Bound(a Attempt) decision.Explanation {
 	e := b.newExplanation(a.Pod, a.Blueprint)
-	e.Status.Result, e.Status.Nodes = decision.ResultBound, a.nodeCounts(nil)
+	e.Status.Result, e.Status.Nodes = v1alpha1.ResultBound, a.nodeCounts(nil)
 	return e
 }
 
@@ -131,9 +132,9 @@ func (b *Builder) Bound(a Attempt) decision.Explanation {
 // blueprint is nil where no profile runs.
 func (b *Builder) Held(pod *v1.Pod, blueprint *compile.Blueprint, hold queue.Hold) decision.Explanation {
 	e := b.newExplanation(pod, blueprint)
-	e.Status.Result, e.Status.Queue = decision.ResultHeld, b.queuePlace(queue.Held)
+	e.Status.Result, e.Status.Queue = v1alpha1.ResultHeld, b.queuePlace(queue.Held)
 	if hold.Reason == queue.Quarantined {
-		e.Status.Result = decision.ResultQuarantined
+		e.Status.Result = v1alpha1.ResultQuarantined
 	}
 	e.Status.BlockedBy, e.Status.Message = hold.Reason, hold.Message
 	return e
@@ -141,35 +142,35 @@ func (b *Builder) Held(pod *v1.Pod, blueprint *compile.Blueprint, hold queue.Hol
 
 // Gated returns the explanation of a pod that the PreEnqueue plugin gate holds. evicting
 // says that victims are being evicted for the pod.
-func (b *Builder) Gated(pod *v1.Pod, blueprint *compile.Blueprint, gate string, evicting bool, events []decision.RequeueEvents) decision.Explanation {
+func (b *Builder) Gated(pod *v1.Pod, blueprint *compile.Blueprint, gate string, evicting bool, events []v1alpha1.RequeueEvents) decision.Explanation {
 	e := b.newExplanation(pod, blueprint)
-	e.Status.Result, e.Status.Queue = decision.ResultGated, b.queuePlace(queue.Gated)
+	e.Status.Result, e.Status.Queue = v1alpha1.ResultGated, b.queuePlace(queue.Gated)
 	e.Status.Queue.Gate, e.Status.BlockedBy = gate, gate
 	e.Status.Message = queue.GateMessage(gate)
 	if evicting {
-		e.Status.Result, e.Status.Preemption = decision.ResultPreempting, &decision.PreemptionResult{Outcome: decision.PreemptionUnderWay}
+		e.Status.Result, e.Status.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
 	}
 	e.Status.RequeueEvents = events
 	return e
 }
 
 // RequeueEvents returns the events that the plugins registered, by plugin.
-func RequeueEvents(registered func(plugin string) []string, plugins ...string) (all []decision.RequeueEvents) {
+func RequeueEvents(registered func(plugin string) []string, plugins ...string) (all []v1alpha1.RequeueEvents) {
 	for _, plugin := range plugins {
 		if events := registered(plugin); len(events) > 0 {
-			all = append(all, decision.RequeueEvents{Plugin: plugin, Events: decision.Summarize(events, func(rest []string) string {
+			all = append(all, v1alpha1.RequeueEvents{Plugin: plugin, Events: decision.Summarize(events, func(rest []string) string {
 				return fmt.Sprintf("%d more", len(rest))
 			})})
 		}
 	}
-	return decision.Summarize(all, func(rest []decision.RequeueEvents) decision.RequeueEvents {
-		return decision.RequeueEvents{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
+	return decision.Summarize(all, func(rest []v1alpha1.RequeueEvents) v1alpha1.RequeueEvents {
+		return v1alpha1.RequeueEvents{Plugin: fmt.Sprintf("%d more plugins", len(rest)), Events: []string{}}
 	})
 }
 
 // nodeCounts returns the node counts of an attempt that ended with err; nil when it
 // evaluated no node.
-func (a Attempt) nodeCounts(err error) *decision.Nodes {
+func (a Attempt) nodeCounts(err error) *v1alpha1.DecisionNodes {
 	var fitErr *framework.FitError
 	switch {
 	case a.Placement != nil:
@@ -182,8 +183,8 @@ func (a Attempt) nodeCounts(err error) *decision.Nodes {
 	return nil
 }
 
-func decisionNodes(total, evaluated, feasible int) *decision.Nodes {
-	return &decision.Nodes{
+func decisionNodes(total, evaluated, feasible int) *v1alpha1.DecisionNodes {
+	return &v1alpha1.DecisionNodes{
 		Total: int32(total), Evaluated: int32(evaluated), Feasible: int32(feasible), Summary: fmt.Sprintf("%d/%d", feasible, total),
 	}
 }
@@ -192,7 +193,7 @@ func decisionNodes(total, evaluated, feasible int) *decision.Nodes {
 // preemption or by a PostFilter plugin that nominated a node.
 func (a Attempt) isPreempting() bool {
 	if a.Preemption != nil {
-		return a.Preemption.Outcome == decision.PreemptionVictimsChosen || a.Preemption.Outcome == decision.PreemptionUnderWay
+		return a.Preemption.Outcome == v1alpha1.PreemptionVictimsChosen || a.Preemption.Outcome == v1alpha1.PreemptionUnderWay
 	}
 	return a.NominatingInfo != nil && a.NominatingInfo.NominatedNodeName != ""
 }

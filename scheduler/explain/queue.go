@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
@@ -178,7 +179,7 @@ func (q *Queue) countDropped(profile string) {
 // reasonsOf returns a hash of the parts of a status that justify another write: all but
 // counts, names of nodes and times. The message counts only where no plugin rejected the
 // pod. The hash is never zero.
-func reasonsOf(s *decision.Status) uint64 {
+func reasonsOf(s *v1alpha1.SchedulingDecisionStatus) uint64 {
 	parts := []string{string(s.Result), s.Profile.Name, s.Profile.Hash}
 	if len(s.Rejections) == 0 {
 		parts = append(parts, s.Message)

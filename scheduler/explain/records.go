@@ -141,7 +141,7 @@ type ExistingObject struct {
 	// WrittenAt is when it was last written. Status is its content, of which the queue keeps
 	// a hash of the reasons.
 	WrittenAt time.Time
-	Status    decision.Status
+	Status    v1alpha1.SchedulingDecisionStatus
 	// PodDeleted says that its pod was deleted.
 	PodDeleted bool
 	// BoundAt is when its pod was bound; zero while the pod is pending.

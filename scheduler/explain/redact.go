@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/fault"
 )
@@ -12,8 +13,8 @@ import (
 // not read, truncated to MaxExplanation characters. The text is truncated to twice that
 // first, which bounds the cost; a name that this cuts in two is cut off afterwards.
 func (b *Builder) redactedMessage(a Attempt, err error) string {
-	text := decision.Truncate(err.Error(), 2*decision.MaxExplanation)
-	return decision.Truncate(b.redact(a, text), decision.MaxExplanation)
+	text := decision.Truncate(err.Error(), 2*v1alpha1.MaxExplanation)
+	return decision.Truncate(b.redact(a, text), v1alpha1.MaxExplanation)
 }
 
 // Redactor returns a function that redacts the reasons of out-of-tree plugins.

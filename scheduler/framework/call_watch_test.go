@@ -31,7 +31,7 @@ func TestAnAbandonedAttemptCallsNoPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := &hangingFilter{unblocked: make(chan struct{})}
 		f := &Framework{
-			Host: Host{Clock: clock.RealClock{}}, outOfTree: sets.New("Odd"), filter: []countedFilter{{plugin, uncounted}},
+			Host: Host{Clock: clock.RealClock{}}, outOfTree: sets.New("Odd"), filter: []CountedFilter{{plugin, uncounted}},
 		}
 		watch, state := NewCallWatch(Runtime{f.Clock, Goroutine, Block}), NewCycleState()
 		state.SetCallWatch(watch)

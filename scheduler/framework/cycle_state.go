@@ -33,6 +33,9 @@ type CycleState struct {
 	// tracer makes a span for each extension point; nil without tracing. A
 	// clone has none.
 	tracer trace.Tracer
+	// preemption is the result of the attempt's search for victims; a clone has
+	// none.
+	preemption *PreemptionSearch
 }
 
 var _ fwk.CycleState = (*CycleState)(nil)
@@ -179,6 +182,13 @@ func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.rec
 
 // SetRecordPluginMetrics sets whether plugin calls of this attempt are timed.
 func (c *CycleState) SetRecordPluginMetrics(record bool) { c.recordPluginMetrics = record }
+
+// Preemption returns the result of the attempt's search for victims; nil without
+// one.
+func (c *CycleState) Preemption() *PreemptionSearch { return c.preemption }
+
+// SetPreemption sets the result of the attempt's search for victims.
+func (c *CycleState) SetPreemption(search *PreemptionSearch) { c.preemption = search }
 
 // Pods are scheduled one by one while the feature gate GenericWorkload is off, as
 // in 1.37.

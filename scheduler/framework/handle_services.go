@@ -13,7 +13,8 @@ import (
 // Preemptor evicts pods to make room for pods that do not fit. All Generations
 // share one, so that preemptions in progress survive a profile swap.
 type Preemptor interface {
-	// Plan finds the pods to evict so that the pod fits, and changes nothing.
+	// Plan finds the pods to evict so that the pod fits, and changes nothing
+	// but the Preemption of the request's State.
 	// The error is a *FitError if no victims would make room, an
 	// *IneligibleError if the pod may not preempt, or the error of a plugin or
 	// client.
@@ -39,7 +40,8 @@ type PreemptionRequest struct {
 	// Handle is the calling plugin's; the plan is evaluated with the plugins of
 	// its profile.
 	Handle fwk.Handle
-	// State is the attempt's state after PreFilter. It is cloned, not changed.
+	// State is the attempt's state after PreFilter. Its data is cloned, not
+	// changed.
 	State fwk.CycleState
 	Pod   *v1.Pod
 	// NodeToStatus says why the pod does not fit on each node.
@@ -64,6 +66,12 @@ type PreemptionPlan struct {
 	// Candidates is the number of plans from which this one was chosen, itself
 	// included.
 	Candidates int
+}
+
+// PreemptionSearch is what Preemptor.Plan returned in an attempt.
+type PreemptionSearch struct {
+	Plan *PreemptionPlan
+	Err  error
 }
 
 // IneligibleError says why a pod may not preempt others now.

@@ -7,8 +7,11 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // PodInfo is a pod with everything that a scheduling cycle derives from it. It
@@ -198,4 +201,16 @@ func eachPreferred(kind TermKind, terms []fwk.WeightedAffinityTerm, yield func(T
 		}
 	}
 	return true
+}
+
+// SameForScheduling reports whether two versions of a pod are equal in what scheduling
+// reads: labels, owners and spec. Both must have the form that the informer delivers.
+// Annotations are ignored: many plugins write them in PreBind, and such a pod must not
+// lose its attempt because the informer lags. kube-scheduler binds it as well.
+func SameForScheduling(a, b *v1.Pod) bool {
+	return a == b || a.UID == b.UID &&
+		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		(!fault.AnnotationEndsBinding || equality.Semantic.DeepEqual(a.Annotations, b.Annotations)) &&
+		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

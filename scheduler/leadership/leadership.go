@@ -49,11 +49,11 @@ type Tracker struct {
 // of the Lease by more than clocks drift in that time, as the renew deadline of the
 // election is. onLost, which may be nil, is called once for each leadership when
 // another process turns out to hold the Lease.
-func New(clock clock.PassiveClock, term time.Duration, lost func()) *Tracker {
+func New(c clock.PassiveClock, term time.Duration, lost func()) *Tracker {
 	if lost == nil {
 		lost = func() {}
 	}
-	return &Tracker{clock: clock, validity: term, onLost: lost}
+	return &Tracker{clock: c, validity: term, onLost: lost}
 }
 
 // DisableElection says that there is no leader election: this process may always

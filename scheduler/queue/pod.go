@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -93,7 +92,7 @@ type Pod struct {
 
 var _ fwk.QueuedEntityInfo = &Pod{}
 
-func newPod(pod *v1.Pod, now time.Time) *Pod {
+func newQueuedPod(pod *v1.Pod, now time.Time) *Pod {
 	return &Pod{
 		pod:       pod,
 		profile:   pod.Spec.SchedulerName,
@@ -109,7 +108,7 @@ func newPod(pod *v1.Pod, now time.Time) *Pod {
 // initial attempt timestamp without a check, because kube-scheduler sorts only pods
 // that have one.
 func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
-	p := newPod(pod, since)
+	p := newQueuedPod(pod, since)
 	if !fault.SortedUnattempted {
 		p.initialAttempt = &since
 	}
@@ -141,10 +140,6 @@ func (p *Pod) GetPodInfo() fwk.PodInfo {
 	p.info.Store(info)
 	return info
 }
-
-// UID returns the pod's UID; a pod that was re-created under the same name has
-// another.
-func (p *Pod) UID() types.UID { return p.pod.UID }
 
 // Type returns the type of a single pod: the queue does not queue groups.
 func (p *Pod) Type() fwk.EntityKeyType { return fwk.PodKeyType }

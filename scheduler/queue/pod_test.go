@@ -20,7 +20,7 @@ func TestNewQueuedEntityHasAnInitialAttemptTimestamp(t *testing.T) {
 
 func TestAQueuedPodHasGetPodInfo(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits"}, Spec: v1.PodSpec{Priority: new(int32(1))}}
-	entity := newPod(pod, time.Unix(1000, 0))
+	entity := newQueuedPod(pod, time.Unix(1000, 0))
 	info, ok := fwk.QueuedEntityInfo(entity).(interface{ GetPodInfo() fwk.PodInfo })
 	if !ok {
 		t.Fatal("the entity has no GetPodInfo, which kube-scheduler's entities have")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/fault"
@@ -128,7 +127,7 @@ func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
 // may be the fix: it ends the quarantine, and podChanged reports whether it did.
 // The caller holds q.mu.
 func (q *Queue) podChanged(p *Pod, pod *v1.Pod) bool {
-	if p.faults == nil || equalForPlugins(p.pod, pod) {
+	if p.faults == nil || framework.SameForScheduling(p.pod, pod) && maps.Equal(p.pod.Annotations, pod.Annotations) {
 		return false
 	}
 	p.faults.changedAttempt = p.attempts
@@ -153,11 +152,4 @@ func (q *Queue) endedQuarantines(now time.Time) (released []*Pod) {
 // requeueReleased requeues pods whose quarantine is over.
 func (q *Queue) requeueReleased(ctx context.Context, pods []*Pod) {
 	q.requeueAll(ctx, "QuarantineComplete", constantStrategy(queueImmediately), pods...)
-}
-
-// equalForPlugins reports whether two versions of a pod are alike in all that
-// plugins read. The status is not compared.
-func equalForPlugins(a, b *v1.Pod) bool {
-	return a == b || maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
-		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

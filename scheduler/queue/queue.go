@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -116,7 +115,7 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 		q.mu.Unlock()
 		return
 	}
-	p := newPod(pod, q.clock.Now())
+	p := newQueuedPod(pod, q.clock.Now())
 	p.rules = rules
 	q.pods[pod.UID] = p
 	q.podsByProfile.add(p)
@@ -258,5 +257,3 @@ func notify(changed chan<- struct{}) {
 	default:
 	}
 }
-
-func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

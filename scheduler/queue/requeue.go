@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/klog/v2"
+
 	"github.com/berthdev/berth/scheduler/fault"
 )
 
@@ -100,7 +102,7 @@ func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, 
 		q.mu.Unlock()
 
 		for _, e := range events {
-			strategy = max(strategy, rules.evaluateHints(logger(ctx), p, pod, e))
+			strategy = max(strategy, rules.evaluateHints(klog.FromContext(ctx), p, pod, e))
 		}
 		if strategy == queueSkip && !rules.mayUngate(lastGate, events) {
 			continue

@@ -121,13 +121,13 @@ func (r *Reporter) check(ctx context.Context) {
 	r.holdDeletedProfiles(ctx, pods, known)
 	unserved := findUnserved(pods, known, r.options.Clock.Now())
 	setGauge(unserved)
-	pending, events := sets.New[types.UID](), 0
+	pending, written := sets.New[types.UID](), 0
 	for _, pod := range unserved {
 		pending.Insert(pod.UID)
-		if r.reported.Has(pod.UID) || events == maxEventsPerCheck {
+		if r.reported.Has(pod.UID) || written == maxEventsPerCheck {
 			continue
 		}
-		events++
+		written++
 		r.reported.Insert(pod.UID)
 		r.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "NameNotServed", "Scheduling", "%s", r.note(pod.Spec.SchedulerName, served))
 	}

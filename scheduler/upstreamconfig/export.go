@@ -133,9 +133,9 @@ func (e *exporter) profile() configv1.KubeSchedulerProfile {
 // queue sets the backoff of the configuration.
 func (e *exporter) queue(config *configv1.KubeSchedulerConfiguration) {
 	queue := e.blueprint.Queue
-	config.PodInitialBackoffSeconds = seconds(queue.InitialBackoff, v1alpha1.DefaultInitialBackoffSeconds)
-	config.PodMaxBackoffSeconds = seconds(queue.MaxBackoff, v1alpha1.DefaultMaxBackoffSeconds)
-	if own := seconds(queue.FlushAfter, v1alpha1.DefaultFlushAfterSeconds); own != nil {
+	config.PodInitialBackoffSeconds = nonDefaultSeconds(queue.InitialBackoff, v1alpha1.DefaultInitialBackoffSeconds)
+	config.PodMaxBackoffSeconds = nonDefaultSeconds(queue.MaxBackoff, v1alpha1.DefaultMaxBackoffSeconds)
+	if own := nonDefaultSeconds(queue.FlushAfter, v1alpha1.DefaultFlushAfterSeconds); own != nil {
 		e.lost(field.NewPath("spec", "queue", "flushAfterSeconds"), "no field of a %s: it is kube-scheduler's deprecated flag --pod-max-in-unschedulable-pods-duration=%v", Kind, queue.FlushAfter)
 	}
 }

@@ -108,8 +108,8 @@ func pluginOf(entry framework.Entry) configv1.Plugin {
 	return p
 }
 
-// seconds returns a duration in seconds; nil where it equals the default.
-func seconds(d time.Duration, defaultSeconds int32) *int64 {
+// nonDefaultSeconds returns a duration in seconds; nil where it equals the default.
+func nonDefaultSeconds(d time.Duration, defaultSeconds int32) *int64 {
 	if s := int64(d / time.Second); s != int64(defaultSeconds) {
 		return &s
 	}

@@ -43,14 +43,14 @@ scheduler/extender:     scheduler/framework scheduler/fault
 scheduler/volumes:      scheduler/framework scheduler/fault
 
 # From a spec to what runs. Only compile reads the users' words.
-scheduler/compile:      api/... scheduler/framework scheduler/extender scheduler/fault
+scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender scheduler/fault
 # kube-scheduler's own configuration is read and written beside it.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
 scheduler/scopedinformers:        scheduler/framework scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox scheduler/fault
 
 # One attempt, and what follows from it.
-scheduler/cycle:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/fault
+scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
 scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes scheduler/fault
@@ -66,7 +66,7 @@ scheduler/debug:      scheduler/framework scheduler/cache scheduler/queue schedu
 
 # The loop and the reconcilers do not know each other: they meet in profile
 # and decision.
-scheduler:              scheduler/*
+scheduler:              api/... scheduler/*
 controllers/history:    api/... scheduler/compile scheduler/fault
 controllers/crashreport: scheduler/framework scheduler/fault
 controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
@@ -80,7 +80,7 @@ config/crd:
 # The kubectl plugin knows the users' words, the compiler that judges them, and
 # the annotation's reader; nothing of what runs. Its verbs do not know each other.
 cmd/kubectl-berth/cluster:   api/... scheduler/compile
-cmd/kubectl-berth/show:      scheduler/decision
+cmd/kubectl-berth/show:      api/... scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd

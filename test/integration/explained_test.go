@@ -65,13 +65,13 @@ var _ = Describe("A pod that is explained", func() {
 		e, long := why(pod, strings.Repeat("ü", 9000)), strings.Repeat("ü", 2000)
 		e.Nodes = true
 		e.Status.BlockedBy, e.Status.Profile.Name, e.Status.Profile.Hash = long, long, long
-		e.Status.Queue = &decision.Queue{Where: "Gated", Gate: long}
+		e.Status.Queue = &v1alpha1.DecisionQueue{Where: "Gated", Gate: long}
 		for range v1alpha1.MaxReasons {
-			e.Status.Rejections = append(e.Status.Rejections, decision.Rejection{Plugin: long, Code: long, Reason: long, ExampleNode: long})
-			e.Status.RequeueEvents = append(e.Status.RequeueEvents, decision.RequeueEvents{Plugin: long, Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
+			e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: long, Code: long, Reason: long, ExampleNode: long})
+			e.Status.RequeueEvents = append(e.Status.RequeueEvents, v1alpha1.RequeueEvents{Plugin: long, Events: slices.Repeat([]string{long}, v1alpha1.MaxReasons)})
 		}
-		e.Status.ClosestNodes = slices.Repeat([]decision.ClosestNode{{Node: long}}, v1alpha1.MaxClosestNodes)
-		e.Status.ClosestNodes[0].Missing = []decision.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
+		e.Status.ClosestNodes = slices.Repeat([]v1alpha1.ClosestNode{{Node: long}}, v1alpha1.MaxClosestNodes)
+		e.Status.ClosestNodes[0].Missing = []v1alpha1.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 		explain(e)
 		Expect(expectDecision(ctx, pod).Status.Rejections).To(HaveLen(v1alpha1.MaxReasons))
 	})
@@ -136,8 +136,8 @@ var _ = Describe("A pod that is explained", func() {
 		here, there := aYard(ctx), aYard(ctx)
 		tenant := viewerOf(ctx, here)
 		e := why(aPod(ctx, strangersPod(here, "web")), "why")
-		e.Status.Rejections = []decision.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 3, ExampleNode: "somebodys-node"}}
-		e.Status.ClosestNodes = []decision.ClosestNode{{Node: "somebodys-node", Missing: []decision.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}}
+		e.Status.Rejections = []v1alpha1.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient cpu", Nodes: 3, ExampleNode: "somebodys-node"}}
+		e.Status.ClosestNodes = []v1alpha1.ClosestNode{{Node: "somebodys-node", Missing: []v1alpha1.Missing{{Resource: "cpu", Requested: "4", Free: "3500m"}}}}
 		explain(e)
 		var list v1alpha1.SchedulingDecisionList
 		Eventually(func(g Gomega) {
@@ -160,11 +160,11 @@ func strangersPod(y yard, name string) *fixture.PodBuilder {
 
 // why is an explanation of pod.
 func why(pod *v1.Pod, message string) decision.Explanation {
-	return decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: decision.Status{
+	return decision.Explanation{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Status: v1alpha1.SchedulingDecisionStatus{
 		Result: v1alpha1.ResultUnschedulable, Message: message, BlockedBy: "NodeResourcesFit 3",
 		Profile: v1alpha1.DecidedBy{Name: "batch", Generation: 1, Hash: "9f3c1a2b4d"},
-		Nodes:   &decision.Nodes{Total: 3, Evaluated: 3, Summary: "0/3"},
-		Queue:   &decision.Queue{Where: "Unschedulable"},
+		Nodes:   &v1alpha1.DecisionNodes{Total: 3, Evaluated: 3, Summary: "0/3"},
+		Queue:   &v1alpha1.DecisionQueue{Where: "Unschedulable"},
 	}}
 }
 

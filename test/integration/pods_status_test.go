@@ -36,11 +36,11 @@ var _ = Describe("A profile's status", func() {
 		Expect(p.Status.Totals.Since.Time).To(BeTemporally("<=", p.Status.LastDecisionTime.Time))
 		var bound []any
 		for i := range 3 {
-			bound = append(bound, SatisfyAll(ofPod(y, fmt.Sprint("web-", 4-i), v1alpha1.DecisionResult(decision.Bound)),
+			bound = append(bound, SatisfyAll(ofPod(y, fmt.Sprint("web-", 4-i), v1alpha1.ResultBound),
 				HaveField("Node", last.Node), HaveField("Hash", last.Hash), HaveField("Generation", last.Generation)))
 		}
 		Expect(p.Status.RecentDecisions).To(HaveExactElements(append([]any{
-			SatisfyAll(ofPod(y, "unfit", v1alpha1.DecisionResult(decision.Unschedulable)),
+			SatisfyAll(ofPod(y, "unfit", v1alpha1.ResultUnschedulable),
 				HaveField("Message", HavePrefix("0/1 nodes are available: 1 Insufficient cpu.")), HaveField("Node", ""))}, bound...)...))
 		Expect(p.Status.OmittedDecisions).To(BeEquivalentTo(2), "6 were made, 4 are shown")
 		Expect(p.Status.LastDecisionTime.Time).To(BeTemporally("==", p.Status.RecentDecisions[0].Time.Time))

@@ -19,11 +19,11 @@ var _ = Describe("What was decided", func() {
 		expectReady(ctx, p)
 		Eventually(published(ctx, p)).ShouldNot(BeNil(), "zeroes, before anything was decided")
 		berth.Ledger().Record(decision.Decision{
-			Time: time.Now(), Namespace: "shop", Pod: "web-1", Result: decision.Bound, Node: "n1",
+			Time: time.Now(), Namespace: "shop", Pod: "web-1", Result: v1alpha1.ResultBound, Node: "n1",
 			Profile: p.Name, Generation: 1, Hash: p.Status.Programmed.Hash, Evaluated: 5, Feasible: 5,
 		})
 		berth.Ledger().Record(decision.Decision{
-			Time: time.Now(), Namespace: "shop", Pod: "web-2", Result: decision.Unschedulable,
+			Time: time.Now(), Namespace: "shop", Pod: "web-2", Result: v1alpha1.ResultUnschedulable,
 			Profile: p.Name, Generation: 1, Hash: p.Status.Programmed.Hash, Message: "0/5 nodes are available: 5 Insufficient cpu.",
 		})
 		Eventually(published(ctx, p)).Should(SatisfyAll(HaveField("Bound", int64(1)), HaveField("Refusals", int64(1))))
@@ -47,7 +47,7 @@ var _ = Describe("What was decided", func() {
 		// probation: what wakes a reconcile by itself does so each time.
 		Eventually(func(g Gomega) {
 			visits, bound := reconciles("schedulingprofile"), p.Status.Totals.Bound
-			berth.Ledger().Record(decision.Decision{Time: time.Now(), Pod: "web", Result: decision.Bound, Profile: p.Name})
+			berth.Ledger().Record(decision.Decision{Time: time.Now(), Pod: "web", Result: v1alpha1.ResultBound, Profile: p.Name})
 			Eventually(published(ctx, p)).Should(HaveField("Bound", bound+1))
 			g.Expect(reconciles("schedulingprofile")).To(Equal(visits))
 		}).WithTimeout(patience).Should(Succeed())
@@ -56,7 +56,7 @@ var _ = Describe("What was decided", func() {
 	It("shows in the columns of kubectl get", minute, func(ctx SpecContext) {
 		p := aProfile(ctx, publishingEvery(1))
 		expectReady(ctx, p)
-		berth.Ledger().Record(decision.Decision{Time: time.Now(), Pod: "web", Result: decision.Bound, Profile: p.Name})
+		berth.Ledger().Record(decision.Decision{Time: time.Now(), Pod: "web", Result: v1alpha1.ResultBound, Profile: p.Name})
 		Eventually(func() (string, error) { return kubectl(ctx, "get", "sprof", p.Name) }).Should(SatisfyAll(
 			MatchRegexp(`STATE +READY +GEN +RUNS +PENDING +BOUND +LAST +AGE`),
 			MatchRegexp(p.Name+` +Active +True +1 +1 +0 +1 +\S+ +\S+`)))

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // checkBind holds each Binding that the server commits to what must be true
@@ -69,7 +69,7 @@ func (w *world) checkRecord(pod *v1.Pod, d decided) {
 	var record struct {
 		Profile, Hash, Node string
 	}
-	if err := json.Unmarshal([]byte(pod.Annotations[decision.AnnotationKey]), &record); err != nil {
+	if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &record); err != nil {
 		w.fail("%s carries no record: %v", describe(pod), err)
 		return
 	}

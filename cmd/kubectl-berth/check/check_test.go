@@ -129,8 +129,8 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := kubectltest.New(t, append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready.DeepCopy())...)
-			env.Fail = func(verb string, object any) error {
-				if verb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
+			env.Fail = func(apiVerb string, object any) error {
+				if apiVerb != c.verb || reflect.TypeOf(object) != reflect.TypeOf(c.object) {
 					return nil
 				}
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "it", errors.New("you are a tenant"))

@@ -16,14 +16,14 @@ func (o *options) checkPermissions(ctx context.Context, r *report) {
 	for _, v := range o.verbs {
 		var missing []string
 		for _, permission := range v.Permissions {
-			for _, verb := range permission.Verbs {
-				allowed, err := o.isAllowed(ctx, known, resourceAttributes(permission, verb, o.namespaceOf(permission)))
+			for _, apiVerb := range permission.Verbs {
+				allowed, err := o.isAllowed(ctx, known, resourceAttributes(permission, apiVerb, o.namespaceOf(permission)))
 				if err != nil {
 					r.failed("permissions", "%v", err)
 					return
 				}
 				if !allowed {
-					missing = append(missing, describePermission(permission, verb, o.namespaceOf(permission)))
+					missing = append(missing, describePermission(permission, apiVerb, o.namespaceOf(permission)))
 				}
 			}
 		}
@@ -48,8 +48,8 @@ func (o *options) namespaceOf(permission verb.Permission) string {
 	return ""
 }
 
-func resourceAttributes(permission verb.Permission, verb, namespace string) authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{Verb: verb, Group: permission.Group, Resource: permission.Resource, Namespace: namespace}
+func resourceAttributes(permission verb.Permission, apiVerb, namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: apiVerb, Group: permission.Group, Resource: permission.Resource, Namespace: namespace}
 }
 
 func (o *options) isAllowed(ctx context.Context, known map[authorizationv1.ResourceAttributes]bool, what authorizationv1.ResourceAttributes) (bool, error) {
@@ -64,8 +64,8 @@ func (o *options) isAllowed(ctx context.Context, known map[authorizationv1.Resou
 	return review.Status.Allowed, nil
 }
 
-func describePermission(permission verb.Permission, verb, namespace string) string {
-	text := fmt.Sprintf("%s %s", verb, permission.Name())
+func describePermission(permission verb.Permission, apiVerb, namespace string) string {
+	text := fmt.Sprintf("%s %s", apiVerb, permission.Name())
 	if namespace != "" {
 		text += " in namespace " + namespace
 	}

@@ -42,8 +42,6 @@ type Revision struct {
 	// PluginConfigs maps plugins to the PluginConfigs that their inline arguments are copied
 	// from.
 	PluginConfigs map[string]string
-	// Stored is the ControllerRevision.
-	Stored *appsv1.ControllerRevision
 }
 
 // HasServed reports whether it ran for at least a minute, or until its probation ended, and
@@ -102,7 +100,7 @@ func revisionOf(entry *appsv1.ControllerRevision, profile string) (Revision, boo
 		Generation: p.Generation, UID: types.UID(annotations[v1alpha1.AnnotationProfileUID]), Created: entry.CreationTimestamp,
 		Probation: probation, Served: annotations[v1alpha1.AnnotationServed] != "",
 		BuildUnfinished: annotations[v1alpha1.AnnotationBuildBegun] != "", BlamedFor: blamedFor(annotations), OnTrial: annotations[v1alpha1.AnnotationOnTrial] != "",
-		Profile: p, Data: entry.Data.Raw, PluginConfigs: pluginConfigsOf(annotations), Stored: entry,
+		Profile: p, Data: entry.Data.Raw, PluginConfigs: pluginConfigsOf(annotations),
 	}, true
 }
 

@@ -62,9 +62,9 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.cluster, err = o.Open(); err != nil {
 		return err
 	}
-	print := o.printer()
+	printEntries := o.printer()
 	if o.watch {
-		return o.watchDecisions(ctx, print)
+		return o.watchDecisions(ctx, printEntries)
 	}
 	profiles, err := o.cluster.Profiles(ctx, o.profiles...)
 	if err != nil {
@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context) (err error) {
 		all = append(all, o.entries(&profiles[i])...)
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return b.Time.Compare(a.Time.Time) })
-	if err := print(all...); err != nil || o.output == "json" || o.output == "yaml" {
+	if err := printEntries(all...); err != nil || o.output == "json" || o.output == "yaml" {
 		return err
 	}
 	if len(all) == 0 {

@@ -88,7 +88,7 @@ func decisionKey(e v1alpha1.RecentDecision) string {
 }
 
 // watchDecisions prints the known decisions, and then new ones until ctx ends.
-func (o *options) watchDecisions(ctx context.Context, print func(...entry) error) error {
+func (o *options) watchDecisions(ctx context.Context, printEntries func(...entry) error) error {
 	known := map[string]seenDecisions{}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
 		var all []entry
@@ -99,7 +99,7 @@ func (o *options) watchDecisions(ctx context.Context, print func(...entry) error
 		// The decisions of a profile are newest first. The sort is stable.
 		slices.Reverse(all)
 		slices.SortStableFunc(all, func(a, b entry) int { return a.Time.Compare(b.Time.Time) })
-		return print(all...)
+		return printEntries(all...)
 	}
 	return o.cluster.WatchProfiles(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, deleted bool) error {
 		if deleted {
@@ -123,7 +123,7 @@ func (o *options) watchDecisions(ctx context.Context, print func(...entry) error
 		if missed := totalDecisions(p) - before.total - fresh; len(added) > 0 && before.keys != nil && missed > 0 {
 			added[0].missed = missed
 		}
-		return print(added...)
+		return printEntries(added...)
 	})
 }
 

@@ -116,10 +116,7 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 	if err != nil {
 		return false, err
 	}
-	run, err := o.running(ctx, wanted.Name, there)
-	if err != nil {
-		return false, err
-	}
+	run := o.running(ctx, wanted.Name, there)
 	if run.partial {
 		want = want.unordered()
 	}

@@ -19,12 +19,12 @@ type runningProfile struct {
 	note    string
 }
 
-func (o *options) running(ctx context.Context, name string, there *v1alpha1.SchedulingProfile) (runningProfile, error) {
+func (o *options) running(ctx context.Context, name string, there *v1alpha1.SchedulingProfile) runningProfile {
 	switch {
 	case there == nil:
-		return runningProfile{title: "not in the cluster", effect: effect{}}, nil
+		return runningProfile{title: "not in the cluster", effect: effect{}}
 	case there.Status.Programmed == nil:
-		return runningProfile{title: "not running", effect: effect{}}, nil
+		return runningProfile{title: "not running", effect: effect{}}
 	}
 	runs := there.Status.Programmed
 	title := fmt.Sprintf("running generation %d, hash %s", runs.Generation, runs.Hash)
@@ -33,9 +33,9 @@ func (o *options) running(ctx context.Context, name string, there *v1alpha1.Sche
 		return runningProfile{
 			title: title, effect: effectOfStatus(runs), partial: true,
 			note: fmt.Sprintf("%s: compared with its status, which has plugins and weights but not their order, arguments or settings: %v", name, err),
-		}, nil
+		}
 	}
-	return runningProfile{title: title + ", revision " + runs.Revision, effect: e}, nil
+	return runningProfile{title: title + ", revision " + runs.Revision, effect: e}
 }
 
 // effectOfRevision returns the effect of the revision that is running.

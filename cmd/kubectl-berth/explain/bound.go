@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/scheduler/decision"
 )
@@ -14,7 +15,7 @@ import (
 // explainBound returns why a pod is on its node.
 func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 	title := fmt.Sprintf("%s/%s: bound to node %s\n", pod.Namespace, pod.Name, pod.Spec.NodeName)
-	_, annotated := pod.Annotations[decision.AnnotationKey]
+	_, annotated := pod.Annotations[v1alpha1.AnnotationDecision]
 	switch {
 	case w.known && w.profile == nil && !annotated:
 		return title + show.Wrap(otherSchedulerMessage(pod, w.names), "", "") + "\n", nil
@@ -56,13 +57,13 @@ func (e *forgedError) Error() string { return e.message }
 // readAnnotation returns the decision in the annotation of a bound pod, which must have one.
 // The error is a *forgedError if the annotation does not match the pod.
 func readAnnotation(pod *corev1.Pod) (decision.Decision, error) {
-	d, err := decision.ParseAnnotation(pod.Annotations[decision.AnnotationKey])
+	d, err := decision.ParseAnnotation(pod.Annotations[v1alpha1.AnnotationDecision])
 	if err != nil {
-		return d, fmt.Errorf("annotation %s %w", decision.AnnotationKey, err)
+		return d, fmt.Errorf("annotation %s %w", v1alpha1.AnnotationDecision, err)
 	}
 	if d.Profile != pod.Spec.SchedulerName || d.Node != pod.Spec.NodeName {
 		return d, &forgedError{fmt.Sprintf("The annotation %s is ignored: it is about profile %s and node %s, the pod has profile %s and node %s. Berth did not write it when it bound the pod.",
-			decision.AnnotationKey, d.Profile, d.Node, pod.Spec.SchedulerName, pod.Spec.NodeName)}
+			v1alpha1.AnnotationDecision, d.Profile, d.Node, pod.Spec.SchedulerName, pod.Spec.NodeName)}
 	}
 	return d, nil
 }

@@ -26,7 +26,7 @@ func runningBatch() (*v1alpha1.SchedulingProfile, string) {
 // boundPod is a pod on n17 with the decision in its annotation.
 func boundPod(d decision.Decision) *corev1.Pod {
 	pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", "n17"), corev1.ConditionTrue, "", "")
-	pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(d)}
+	pod.Annotations = map[string]string{v1alpha1.AnnotationDecision: decision.Annotation(d)}
 	return pod
 }
 

@@ -37,7 +37,7 @@ func explanationOf(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisio
 		running := w.profile.Status.Programmed
 		e.Programmed = &v1alpha1.DecidedBy{Name: w.profile.Name, Generation: running.Generation, Hash: running.Hash}
 	}
-	_, annotated := pod.Annotations[decision.AnnotationKey]
+	_, annotated := pod.Annotations[v1alpha1.AnnotationDecision]
 	switch {
 	case w.known && w.profile == nil && !profileDeleted(pod):
 		e.Notes = append(e.Notes, otherSchedulerMessage(pod, w.names))

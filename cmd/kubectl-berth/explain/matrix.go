@@ -22,7 +22,7 @@ const minSampledNodes = 100
 
 // explainMatrix runs every plugin on every node and prints the results.
 func (o *options) explainMatrix(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
-	reader := state.Reader{Cluster: c, In: o.In, Note: o.note}
+	reader := state.Reader{Cluster: c, Note: o.note}
 	profile, err := reader.Running(ctx, pod.Spec.SchedulerName, "spec.schedulerName")
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // Matrix is what every plugin says about every node now.
@@ -49,7 +49,7 @@ type Node struct {
 type Rejection struct {
 	Plugin  string             `json:"plugin"`
 	Code    string             `json:"code"`
-	Missing []decision.Missing `json:"missing"`
+	Missing []v1alpha1.Missing `json:"missing"`
 }
 
 // compareNodes orders nodes: feasible ones first, the best at the head; then those that the
@@ -81,7 +81,7 @@ func (m *Matrix) bestNodes() (names []string) {
 }
 
 // missing returns why a plugin rejects the node; nil if it does not.
-func (n *Node) missing(plugin string) []decision.Missing {
+func (n *Node) missing(plugin string) []v1alpha1.Missing {
 	at := slices.IndexFunc(n.Rejections, func(r Rejection) bool { return r.Plugin == plugin })
 	if at < 0 {
 		return nil

@@ -77,9 +77,7 @@ func (o *options) explainWorkload(ctx context.Context, c *cluster.Cluster, k *ki
 	}
 	w := Workload{Kind: k.name, Namespace: c.Namespace, Name: name, Desired: desiredPods(object), NotCreated: owners.createFailures()}
 	w.countNodes(pods)
-	if err := o.groupPending(ctx, c, &w, pods); err != nil {
-		return err
-	}
+	o.groupPending(ctx, c, &w, pods)
 	if o.output.Structured() {
 		return o.output.Print(o.Out, w)
 	}
@@ -210,7 +208,7 @@ func reasonKey(pod *corev1.Pod) string {
 }
 
 // groupPending groups the pending pods by reason, and explains the oldest of each group.
-func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) error {
+func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) {
 	at := map[string]int{}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
@@ -226,7 +224,7 @@ func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workl
 		w.Pending[i].Pods = append(w.Pending[i].Pods, pod.Name)
 	}
 	if len(w.Pending) == 0 {
-		return nil
+		return
 	}
 	slices.SortStableFunc(w.Pending, func(a, b Group) int { return cmp.Compare(len(b.Pods), len(a.Pods)) })
 	profiles := o.readProfiles(ctx, c)
@@ -235,5 +233,4 @@ func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workl
 		g.info = profiles.find(g.firstPod)
 		g.First = explanationOf(g.firstPod, g.info, o.schedulingDecision(ctx, c, g.firstPod))
 	}
-	return nil
 }

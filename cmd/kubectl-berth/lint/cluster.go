@@ -19,7 +19,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
-	"github.com/berthdev/berth/scheduler/decision"
 )
 
 const (
@@ -202,7 +201,7 @@ func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there 
 	switch {
 	case bound != "":
 		texts = append(texts, fmt.Sprintf("another scheduler binds pods with spec.schedulerName %s: %s without Berth's annotation %s, such as %s",
-			p.Name, show.Count(n, "bound pod"), decision.AnnotationKey, bound))
+			p.Name, show.Count(n, "bound pod"), v1alpha1.AnnotationDecision, bound))
 	case handled != "":
 		texts = append(texts, fmt.Sprintf("another scheduler handles pods with spec.schedulerName %s: no SchedulingProfile has that name, and pod %s", p.Name, handled))
 	}
@@ -213,7 +212,7 @@ func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there 
 // annotation of Berth, is not a static pod, which no scheduler binds, and was bound after
 // the profile was created.
 func boundByOther(pod *corev1.Pod, there *v1alpha1.SchedulingProfile) bool {
-	_, annotated := pod.Annotations[decision.AnnotationKey]
+	_, annotated := pod.Annotations[v1alpha1.AnnotationDecision]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return !annotated && !static && boundAfterCreation(podScheduled(pod), there)
 }

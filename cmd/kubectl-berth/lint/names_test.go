@@ -86,7 +86,7 @@ func kubeSchedulerLease(ago time.Duration) *coordinationv1.Lease {
 func boundPod(name string, annotated bool) *corev1.Pod {
 	pod := kubectltest.WithPodScheduled(kubectltest.Pod(name, "batch", "n1"), corev1.ConditionTrue, "", "")
 	if annotated {
-		pod.Annotations = map[string]string{decision.AnnotationKey: decision.Annotation(decision.Decision{Profile: "batch", Node: "n1"})}
+		pod.Annotations = map[string]string{v1alpha1.AnnotationDecision: decision.Annotation(decision.Decision{Profile: "batch", Node: "n1"})}
 	}
 	return pod
 }

@@ -54,7 +54,7 @@ func New(env verb.Env) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, names []string) error {
-	print, err := o.output.Printer()
+	printObject, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
@@ -69,12 +69,12 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if print == nil {
+	if printObject == nil {
 		return o.printTable(profiles)
 	}
 	if len(names) == 1 || o.output.Name() {
 		for i := range profiles {
-			if err := print(withKind(&profiles[i]), o.Out); err != nil {
+			if err := printObject(withKind(&profiles[i]), o.Out); err != nil {
 				return err
 			}
 		}
@@ -85,7 +85,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 	for i := range list.Items {
 		withKind(&list.Items[i])
 	}
-	return print(list, o.Out)
+	return printObject(list, o.Out)
 }
 
 // withKind sets apiVersion and kind, which clients leave empty.
@@ -96,15 +96,15 @@ func withKind(p *v1alpha1.SchedulingProfile) *v1alpha1.SchedulingProfile {
 
 // watchProfiles prints the profiles, and each again when a printed field of it changes.
 func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names []string) error {
-	print, err := o.output.Printer()
+	printObject, err := o.output.Printer()
 	if err != nil {
 		return err
 	}
 	table := show.NewTable(o.Out, o.output.Wide(), columns)
 	last := map[string]string{}
 	change := func(p *v1alpha1.SchedulingProfile, deleted bool) error {
-		if print != nil {
-			return print(withKind(p), o.Out)
+		if printObject != nil {
+			return printObject(withKind(p), o.Out)
 		}
 		row := o.row(p)
 		if deleted {
@@ -118,7 +118,7 @@ func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names [
 		return table.Print(row)
 	}
 	begin := func(profiles []v1alpha1.SchedulingProfile) error {
-		if print == nil {
+		if printObject == nil {
 			var rows [][]any
 			for i := range profiles {
 				row := o.row(&profiles[i])

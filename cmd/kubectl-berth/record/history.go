@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/decision"
 )
@@ -95,7 +96,7 @@ func (h *history) addChange(object state.Object, deleted bool) (isDecision bool)
 
 // addDecision reads the decision from a pod that was bound by this change.
 func (h *history) addDecision(before, after *v1.Pod) (isDecision bool) {
-	d, err := decision.ParseAnnotation(after.Annotations[decision.AnnotationKey])
+	d, err := decision.ParseAnnotation(after.Annotations[v1alpha1.AnnotationDecision])
 	if err != nil || d.Walk.Seq == 0 || d.Profile != after.Spec.SchedulerName || d.Node != after.Spec.NodeName {
 		return false // of another scheduler
 	}

@@ -35,7 +35,7 @@ func boundPod(version int, name, on string, w decision.Walk, edits ...func(*deci
 	for _, edit := range edits {
 		edit(&d)
 	}
-	pod := fixture.Pod("default/"+name).SchedulerName(d.Profile).On(on).Annotation(decision.AnnotationKey, decision.Annotation(d)).Obj()
+	pod := fixture.Pod("default/"+name).SchedulerName(d.Profile).On(on).Annotation(v1alpha1.AnnotationDecision, decision.Annotation(d)).Obj()
 	return withVersion(version, pod)
 }
 

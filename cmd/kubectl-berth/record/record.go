@@ -123,7 +123,7 @@ func (o *options) selectProfile(ctx context.Context) (*state.Profile, error) {
 		}
 		o.profile = all[0].Name
 	}
-	return state.Reader{Cluster: o.cluster, In: o.In, Note: o.note}.Running(ctx, o.profile, "--profile")
+	return state.Reader{Cluster: o.cluster, Note: o.note}.Running(ctx, o.profile, "--profile")
 }
 
 func (o *options) note(format string, args ...any) {
@@ -175,12 +175,13 @@ func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error)
 		go s.watchAll(watching, events)
 	}
 	fmt.Fprintf(o.ErrOut, "Recording profile %s: %s, %s.\n", p.Name, show.Count(len(h.nodes), "node"), show.Count(len(h.pods), "pod"))
-	return h, o.collect(ctx, h, events)
+	o.collect(ctx, h, events)
+	return h, nil
 }
 
 // collect takes changes until the recording ends, and then those that earlier decisions had
 // observed.
-func (o *options) collect(ctx context.Context, h *history, events <-chan watchEvent) error {
+func (o *options) collect(ctx context.Context, h *history, events <-chan watchEvent) {
 	var end <-chan time.Time
 	if o.duration > 0 {
 		end = time.After(o.duration)
@@ -189,7 +190,8 @@ func (o *options) collect(ctx context.Context, h *history, events <-chan watchEv
 		select {
 		case e := <-events:
 			if e.err != nil {
-				return o.endEarly(e.err)
+				o.endEarly(e.err)
+				return
 			}
 			if h.addChange(e.object, e.deleted) {
 				decisions++
@@ -205,26 +207,25 @@ func (o *options) collect(ctx context.Context, h *history, events <-chan watchEv
 		select {
 		case e := <-events:
 			if e.err != nil {
-				return o.endEarly(e.err)
+				o.endEarly(e.err)
+				return
 			}
 			h.addChange(e.object, e.deleted)
 		case <-minimum:
 			drained = true
 		case <-maximum:
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // endEarly ends the recording after the error of a watch.
-func (o *options) endEarly(err error) error {
+func (o *options) endEarly(err error) {
 	if errors.Is(err, context.Canceled) {
-		return nil
+		return
 	}
 	o.gaps = append(o.gaps, "watch")
 	o.note("the recording ended early: %v", err)
-	return nil
 }
 
 // Verb describes the verb.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // Width is the most characters that a line of output should have.
@@ -104,7 +104,7 @@ func (t *Table) truncateLast(row []any) []any {
 const unresolvable = "UnschedulableAndUnresolvable"
 
 // Rejections prints a table of the plugins that reject nodes: how many, and why.
-func Rejections(out io.Writer, rejections []decision.Rejection, wide bool) error {
+func Rejections(out io.Writer, rejections []v1alpha1.Rejection, wide bool) error {
 	var rows [][]any
 	for _, r := range rejections {
 		reason := r.Reason

@@ -6,7 +6,6 @@ package state
 import (
 	"context"
 	"fmt"
-	"io"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -46,8 +45,6 @@ type State struct {
 // Reader reads a cluster and finds the running profile.
 type Reader struct {
 	Cluster *cluster.Cluster
-	// In is read for files named "-".
-	In io.Reader
 	// Preempts: the result includes preemption.
 	Preempts bool
 	// Note receives notes on the result: sentences without a full stop.

@@ -8,10 +8,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/sandbox"
@@ -65,7 +65,7 @@ func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile,
 	}
 	if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
 		one.Message = status.Message()
-		one.Rejections = []decision.Rejection{{Plugin: plugin, Reason: status.Message()}}
+		one.Rejections = []v1alpha1.Rejection{{Plugin: plugin, Reason: status.Message()}}
 		return one, nil
 	}
 	outcome := scheduler.Attempt(ctx, pod)

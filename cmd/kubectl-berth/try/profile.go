@@ -15,7 +15,7 @@ import (
 
 // reader returns the reader of the cluster.
 func (o *options) reader() state.Reader {
-	return state.Reader{Cluster: o.cluster, In: o.In, Preempts: true, Note: o.note}
+	return state.Reader{Cluster: o.cluster, Preempts: true, Note: o.note}
 }
 
 // selectProfile returns the profile that the pods are tried with.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
@@ -37,7 +38,7 @@ type Pod struct {
 	Message string               `json:"message,omitempty"`
 	// Rejections name no node if a PreEnqueue plugin rejects the pod, since no node is evaluated
 	// then.
-	Rejections []decision.Rejection `json:"rejections,omitempty"`
+	Rejections []v1alpha1.Rejection `json:"rejections,omitempty"`
 	// Preemption is set if preemption would make a node feasible.
 	Preemption *Preemption `json:"preemption,omitempty"`
 }

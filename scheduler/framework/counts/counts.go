@@ -40,8 +40,6 @@ type Incremental interface {
 	// ByNode counts pods by the slot of their node. Slots beyond the end of the
 	// result have no pods.
 	ByNode(pods *PodSet) *NodeCounts
-	// Columns are the columns to which domains and slots of the answers belong.
-	Columns() *Columns
 }
 
 // NodeCounts are numbers by slot that are updated with the snapshot.

@@ -68,9 +68,6 @@ func (n *DomainValues) Get(name string) int64 {
 	return 0
 }
 
-// TotalListings is the sum of how many items list each domain.
-func (n *DomainValues) TotalListings() int { return n.totalListings }
-
 // ListedDomains is the number of listed domains.
 func (n *DomainValues) ListedDomains() int { return n.listedDomains }
 

@@ -135,11 +135,11 @@ func namedNodes(terms []v1.NodeSelectorTerm) sets.Set[string] {
 	var all sets.Set[string]
 	for _, term := range terms {
 		var names sets.Set[string]
-		for _, field := range term.MatchFields {
-			if field.Key != metav1.ObjectNameField || field.Operator != v1.NodeSelectorOpIn {
+		for _, requirement := range term.MatchFields {
+			if requirement.Key != metav1.ObjectNameField || requirement.Operator != v1.NodeSelectorOpIn {
 				continue
 			}
-			listed := sets.New(field.Values...)
+			listed := sets.New(requirement.Values...)
 			if names == nil {
 				names = listed
 			} else {

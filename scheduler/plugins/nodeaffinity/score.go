@@ -23,7 +23,7 @@ func (p *preScoreState) Clone() fwk.StateData { return p }
 // PreScore parses the pod's preferred terms. It skips Score when neither the pod nor
 // the profile prefers anything.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	terms, err := preferredTerms(pod)
+	terms, err := preferredTermsOf(pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -34,9 +34,9 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// preferredTerms returns nil when the pod has no list of preferred terms. For an empty
+// preferredTermsOf returns nil when the pod has no list of preferred terms. For an empty
 // list it does not return nil, so that PreScore does not skip Score then, as upstream.
-func preferredTerms(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
+func preferredTermsOf(pod *v1.Pod) (*nodeaffinity.PreferredSchedulingTerms, error) {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
 		affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
@@ -76,7 +76,7 @@ func preScoreTerms(state fwk.CycleState, pod *v1.Pod) (*nodeaffinity.PreferredSc
 			return p.terms, nil
 		}
 	}
-	return preferredTerms(pod)
+	return preferredTermsOf(pod)
 }
 
 // ScoreExtensions returns the plugin, which normalizes the scores.

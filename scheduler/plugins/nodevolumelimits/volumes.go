@@ -207,11 +207,11 @@ func (p *Plugin) attachedVolumes(node string) (driverByVolume, error) {
 		if spec.Attacher == "" || spec.Source.PersistentVolumeName == nil {
 			continue
 		}
-		volume, err := p.volumes.Get(*spec.Source.PersistentVolumeName)
-		if err != nil || volume.Spec.CSI == nil {
+		pv, err := p.volumes.Get(*spec.Source.PersistentVolumeName)
+		if err != nil || pv.Spec.CSI == nil {
 			continue
 		}
-		found.add(spec.Attacher, volume.Spec.CSI.VolumeHandle)
+		found.add(spec.Attacher, pv.Spec.CSI.VolumeHandle)
 	}
 	return found, nil
 }

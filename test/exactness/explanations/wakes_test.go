@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/replay/run"
 )
@@ -22,7 +22,7 @@ type sleeper struct {
 // proveWoken gives a node what it misses while the pod sleeps, and then has pods
 // leave it instead: what happens there is among what is said to wake the pod, and
 // wakes it.
-func proveWoken(t *testing.T, s sleeper, miss decision.ClosestNode, total *counts) {
+func proveWoken(t *testing.T, s sleeper, miss v1alpha1.ClosestNode, total *counts) {
 	t.Helper()
 	before := s.Node(miss.Node)
 	after, room := before.DeepCopy(), true
@@ -64,7 +64,7 @@ func proveWoken(t *testing.T, s sleeper, miss decision.ClosestNode, total *count
 }
 
 // expectWoken has the change happen after all was as it was.
-func (s sleeper) expectWoken(t *testing.T, miss decision.ClosestNode, event string, change, undo func() error) {
+func (s sleeper) expectWoken(t *testing.T, miss v1alpha1.ClosestNode, event string, change, undo func() error) {
 	t.Helper()
 	if !s.names(s.unfit, event, "Node/Update") {
 		t.Errorf("pod %s, which misses %+v on %s, is not said to be woken by %s", s.pod.Name, miss.Missing, miss.Node, event)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/replay/generate"
 	"github.com/berthdev/berth/test/replay/run"
@@ -107,7 +107,7 @@ func history(t *testing.T, seed uint64, total *counts) {
 }
 
 // prove gives a node what it misses, and all but one of it.
-func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss decision.ClosestNode, total *counts) {
+func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss v1alpha1.ClosestNode, total *counts) {
 	t.Helper()
 	before := b.Node(miss.Node)
 	if len(miss.Missing) > 1 {
@@ -138,13 +138,13 @@ func prove(t *testing.T, b *run.Berth, pod *v1.Pod, miss decision.ClosestNode, t
 
 // mended says whether the plugin of what was not given is left out for the sake
 // of something else that it says.
-func mended(missing []decision.Missing, skip int, but []string) bool {
+func mended(missing []v1alpha1.Missing, skip int, but []string) bool {
 	return missing[skip].Plugin != "" && slices.Contains(but, missing[skip].Plugin)
 }
 
 // give changes a node so that it misses m no more. Where that takes more than
 // the node, it returns the plugin that is to be left out instead.
-func give(node *v1.Node, pod *v1.Pod, m decision.Missing, first bool, total *counts) (leftOut string) {
+func give(node *v1.Node, pod *v1.Pod, m v1alpha1.Missing, first bool, total *counts) (leftOut string) {
 	count := func(n *int) {
 		if first {
 			*n++

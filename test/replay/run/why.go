@@ -9,15 +9,15 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Nearest returns the nodes that least kept the pod of the last Attempt, which
 // ended in unfit.
-func (b *Berth) Nearest(unfit *framework.FitError) []decision.ClosestNode {
+func (b *Berth) Nearest(unfit *framework.FitError) []v1alpha1.ClosestNode {
 	return cycle.ClosestNodes(context.Background(), b.LastRequest(), unfit, func(_, reason string) string { return reason })
 }
 

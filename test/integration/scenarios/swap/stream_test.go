@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 const (
@@ -132,7 +132,7 @@ type word struct {
 // wordOf reads it. It must say where the pod is, and by which profile.
 func (c *cell) wordOf(pod *v1.Pod) word {
 	var said word
-	text := pod.Annotations[decision.AnnotationKey]
+	text := pod.Annotations[v1alpha1.AnnotationDecision]
 	c.Expect(json.Unmarshal([]byte(text), &said)).To(Succeed(), "the annotation of %s: %q", pod.Name, text)
 	c.Expect([]string{said.Profile, said.Node}).To(Equal([]string{c.name, pod.Spec.NodeName}), pod.Name)
 	return said

@@ -23,14 +23,14 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// evaluator is kube-scheduler's preemption with two things taken out: chance,
-// so that the search goes from the first node to the last and budgets have an
-// order, and the evictions themselves. What it finds on its way is written down.
+// evaluator is kube-scheduler's preemption without randomness and without evictions: it
+// searches from the first node to the last, and sorts PodDisruptionBudgets. It records what it
+// finds.
 type evaluator struct {
 	*defaultpreemption.DefaultPreemption
 	evaluator *preemption.Evaluator
-	// candidates are those of the last preemption, by node; until there are
-	// two to choose from, all nodes that would do.
+	// candidates are those of the last preemption, by node; until there are two to choose
+	// from, all nodes on which victims were found.
 	candidates map[string]*extenderv1.Victims
 	several    bool
 }
@@ -42,8 +42,8 @@ func newEvaluator(ctx context.Context, profile *internal.KubeSchedulerProfile, f
 	if !f.HasPostFilterPlugins() {
 		return nil, nil
 	}
-	// Groups are off, as in kube-scheduler by default; victims told at once or
-	// beside the loop are the same victims.
+	// Groups are off, as in kube-scheduler by default; asynchronous preemption finds the same
+	// victims.
 	var features feature.Features
 	for _, given := range profile.PluginConfig {
 		args, ok := given.Args.(*internal.DefaultPreemptionArgs)
@@ -60,19 +60,19 @@ func newEvaluator(ctx context.Context, profile *internal.KubeSchedulerProfile, f
 			return false, nil
 		}
 		e.evaluator = preemption.NewEvaluator(defaultpreemption.Name, f, e, executor)
-		e.evaluator.PdbLister = byName{e.evaluator.PdbLister}
+		e.evaluator.PdbLister = sortedBudgets{e.evaluator.PdbLister}
 		return e, nil
 	}
 	return nil, errors.New("the profile has no DefaultPreemptionArgs")
 }
 
-// GetOffsetAndNumCandidates is upstream's, from the first node on.
+// GetOffsetAndNumCandidates is upstream's, with offset 0.
 func (e *evaluator) GetOffsetAndNumCandidates(nodes int32) (offset, candidates int32) {
 	_, candidates = e.DefaultPreemption.GetOffsetAndNumCandidates(nodes)
 	return 0, candidates
 }
 
-// SelectVictimsOnNode is upstream's, written down.
+// SelectVictimsOnNode is upstream's; it records the victims.
 func (e *evaluator) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, preemptor *v1.Pod, node fwk.NodeInfo,
 	possible []*preemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget) ([]*v1.Pod, int, *fwk.Status) {
 	victims, violations, status := e.DefaultPreemption.SelectVictimsOnNode(ctx, state, preemptor, node, possible, budgets)
@@ -82,8 +82,8 @@ func (e *evaluator) SelectVictimsOnNode(ctx context.Context, state fwk.CycleStat
 	return victims, violations, status
 }
 
-// CandidatesToVictimsMap is upstream's, written down: not every node that would
-// do is a candidate, since enough is enough.
+// CandidatesToVictimsMap is upstream's; it records the candidates, which need not be all nodes
+// with victims, since the search ends when it has enough.
 func (e *evaluator) CandidatesToVictimsMap(candidates []preemption.Candidate) map[string]*extenderv1.Victims {
 	victims := e.DefaultPreemption.CandidatesToVictimsMap(candidates)
 	if !e.several {
@@ -92,24 +92,23 @@ func (e *evaluator) CandidatesToVictimsMap(candidates []preemption.Candidate) ma
 	return victims
 }
 
-// byName lists budgets in the order of their names, where upstream has that of
-// a map: of two that select a pod, the second is charged only where the first
-// one lets the pod go.
-type byName struct {
+// sortedBudgets lists PodDisruptionBudgets by name, where upstream has the order of a map: of
+// two that select a pod, the second is charged only where the first one allows the disruption.
+type sortedBudgets struct {
 	policylisters.PodDisruptionBudgetLister
 }
 
-func (l byName) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
+func (l sortedBudgets) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
 	budgets, err := l.PodDisruptionBudgetLister.List(selector)
 	slices.SortFunc(budgets, func(a, b *policyv1.PodDisruptionBudget) int { return cmp.Compare(a.Name, b.Name) })
 	return budgets, err
 }
 
-// inOrder tries nodes in the order in which they are listed, where upstream has
-// that of a map: which of them are enough is left to chance there.
-type inOrder struct{ fwk.NodeToStatusReader }
+// sortedStatuses returns nodes in the order of the list, where upstream has the order of a
+// map, which would decide which nodes are searched first.
+type sortedStatuses struct{ fwk.NodeToStatusReader }
 
-func (o inOrder) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
+func (o sortedStatuses) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
 	all, err := lister.List()
 	if err != nil {
 		return nil, err
@@ -123,28 +122,28 @@ func (o inOrder) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([
 	return found, nil
 }
 
-// Prefer says which node a preemption is to choose where kube-scheduler's
-// criteria leave it open: there, the order of a map decides.
+// Prefer sets the node that a preemption chooses where kube-scheduler's criteria leave a
+// choice, which the order of a map decides there.
 func (s *Scheduler) Prefer(node string) { s.prefer = node }
 
-// Tied is how many nodes were left for chance to choose from when the last
-// preemption chose one: 1 when it had no say.
+// Tied returns the number of nodes between which the criteria left a choice in the last
+// preemption.
 func (s *Scheduler) Tied() int { return s.tied }
 
-// makeRoom does what kube-scheduler does when nothing fits: it runs PostFilter
-// and keeps the nomination.
-func (s *Scheduler) makeRoom(state fwk.CycleState, outcome *run.Outcome) {
+// runPostFilter does what kube-scheduler does when no node is feasible: it runs PostFilter and
+// keeps the nomination.
+func (s *Scheduler) runPostFilter(state fwk.CycleState, outcome *run.Outcome) {
 	var unfit *framework.FitError
 	if s.evaluator == nil || !errors.As(outcome.Err, &unfit) {
 		return
 	}
-	if outcome.Err = s.list(outcome.Pod); outcome.Err != nil {
+	if outcome.Err = s.addToStore(outcome.Pod); outcome.Err != nil {
 		return
 	}
 	outcome.Err = unfit
 	e := s.evaluator
 	e.candidates, e.several = map[string]*extenderv1.Victims{}, false
-	result, status := e.evaluator.Preempt(s.ctx, state, outcome.Pod, inOrder{unfit.Diagnosis.NodeToStatus})
+	result, status := e.evaluator.Preempt(s.ctx, state, outcome.Pod, sortedStatuses{unfit.Diagnosis.NodeToStatus})
 	message := status.Message()
 	if status.IsSuccess() {
 		if only := result.NominatedNodeName; !e.several {
@@ -160,20 +159,20 @@ func (s *Scheduler) makeRoom(state fwk.CycleState, outcome *run.Outcome) {
 		}
 	}
 	unfit.Diagnosis.PostFilterMsg = "preemption: " + message
-	var promise *fwk.NominatingInfo
+	var nomination *fwk.NominatingInfo
 	if result != nil {
-		promise = result.NominatingInfo
+		nomination = result.NominatingInfo
 	}
-	s.scheduler.SchedulingQueue.AddNominatedPod(s.log, s.attempted, promise)
-	if promise.Mode() == fwk.ModeOverride {
-		outcome.Nominated = promise.NominatedNodeName
+	s.scheduler.SchedulingQueue.AddNominatedPod(s.log, s.attempted, nomination)
+	if nomination.Mode() == fwk.ModeOverride {
+		outcome.Nominated = nomination.NominatedNodeName
 	}
 }
 
-// list makes the pod one that exists and waits: the evaluator and the nominator
-// ask for it by name.
-func (s *Scheduler) list(pod *v1.Pod) error {
-	known, listed, err := s.listed.Get(pod)
+// addToStore adds the pod to the store and the queue: the evaluator and the nominator get it
+// by name.
+func (s *Scheduler) addToStore(pod *v1.Pod) error {
+	known, listed, err := s.podStore.Get(pod)
 	if err != nil {
 		return err
 	}
@@ -181,15 +180,15 @@ func (s *Scheduler) list(pod *v1.Pod) error {
 	if listed {
 		before = known.(*v1.Pod)
 	}
-	return s.waits(before, pod)
+	return s.addPending(before, pod)
 }
 
-// choices is how often kube-scheduler is asked to choose between two nodes,
-// until it is believed never to take one of them.
-const choices = 64
+// maxChoices is how often kube-scheduler chooses between two nodes until one of them is taken
+// to be impossible.
+const maxChoices = 64
 
-// choose returns the preferred node where kube-scheduler might have chosen it
-// as well as the one that it chose, and counts all that it might have.
+// choose returns the preferred node where kube-scheduler might have chosen it instead of
+// chosen, and counts all that it might have chosen.
 func (s *Scheduler) choose(chosen string) string {
 	s.tied = 0
 	node := chosen
@@ -205,12 +204,12 @@ func (s *Scheduler) choose(chosen string) string {
 	return node
 }
 
-// mightChoose says whether kube-scheduler takes a rather than b sometimes.
-// Criteria are asked in turn, so that a tie of two is a tie among all.
+// mightChoose says whether kube-scheduler ever chooses a instead of b. The criteria apply one
+// after the other, so a tie of two is a tie among all.
 func (s *Scheduler) mightChoose(a, b string) bool {
 	e := s.evaluator
 	pair := []preemption.Candidate{candidate{a, e.candidates[a]}, candidate{b, e.candidates[b]}}
-	for range choices {
+	for range maxChoices {
 		if e.evaluator.SelectCandidate(s.ctx, pair).Name() == a {
 			return true
 		}
@@ -218,7 +217,7 @@ func (s *Scheduler) mightChoose(a, b string) bool {
 	return false
 }
 
-// candidate is a node and who would have to leave it.
+// candidate is a node with its victims.
 type candidate struct {
 	name    string
 	victims *extenderv1.Victims

@@ -1,9 +1,58 @@
 package generate
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"math/rand/v2"
 
-// The words that nodes and pods share. They are few, so that what pods ask for
-// is often there, and often not.
+	v1 "k8s.io/api/core/v1"
+)
+
+// random is a seeded source.
+type random struct{ *rand.Rand }
+
+func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 0x6265727468))} }
+
+// chance is true with the given probability in percent.
+func (d random) chance(percent int) bool { return d.IntN(100) < percent }
+
+// between returns a number from low to high, both included.
+func (d random) between(low, high int) int { return low + d.IntN(high-low+1) }
+
+// pick returns one item of list.
+func pick[T any](d random, list []T) T { return list[d.IntN(len(list))] }
+
+// some returns up to most items of list, in any order, each once.
+func some[T any](d random, list []T, most int) []T {
+	order := d.Perm(len(list))[:d.IntN(min(most, len(list))+1)]
+	chosen := make([]T, 0, len(order))
+	for _, i := range order {
+		chosen = append(chosen, list[i])
+	}
+	return chosen
+}
+
+// weighted is a value with its relative probability.
+type weighted[T any] struct {
+	share int
+	value T
+}
+
+// draw returns one value of list, by its share.
+func draw[T any](d random, list []weighted[T]) T {
+	sum := 0
+	for _, w := range list {
+		sum += w.share
+	}
+	at := d.IntN(sum)
+	for _, w := range list {
+		if at -= w.share; at < 0 {
+			return w.value
+		}
+	}
+	return list[len(list)-1].value
+}
+
+// The values that nodes and pods use. They are few, so that what a pod asks for often exists,
+// and often does not.
 var (
 	zones      = []string{"a", "b", "c"}
 	regions    = []string{"east", "west"}
@@ -11,7 +60,7 @@ var (
 	namespaces = []string{"default", "shop", "batch"}
 	priorities = []int32{-10, 0, 1, 100, 100000}
 
-	// What pods are labelled with, and namespaces.
+	// Labels of pods and namespaces.
 	apps  = []string{"web", "db", "cache"}
 	tiers = []string{"front", "back"}
 	teams = []string{"red", "blue"}
@@ -28,7 +77,7 @@ var (
 	taintValues = []string{"", "web", "batch", "3"}
 	effects     = []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}
 
-	// extended are resources that come in whole numbers.
+	// extended are resources of whole numbers.
 	extended = []v1.ResourceName{"example.com/gpu", "example.com/fpga", "other.org/lane", "hugepages-2Mi"}
 
 	images = []string{

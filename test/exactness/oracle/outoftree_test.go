@@ -21,50 +21,49 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// The plugins that test/integration/outoftree runs under Berth are kube-scheduler's as they are.
+// kube-scheduler accepts the plugins of test/integration/outoftree without changes.
 var _ = frameworkruntime.Registry{
 	balance.Name:      balance.New,
 	clearance.Name:    clearance.New,
 	coscheduling.Name: coscheduling.New,
 }
 
-// foreignHistories is how many histories a foreign plugin is part of.
-const foreignHistories = 20
+// outOfTreeHistories is the number of histories with an out-of-tree plugin.
+const outOfTreeHistories = 20
 
-// A plugin of somebody else leads to the same decisions in kube-scheduler's own
-// framework and in Berth's: what it refuses, in its words, what its scores come
-// to, and who wins.
-func TestAForeignPluginDecidesTheSame(t *testing.T) {
+// An out-of-tree plugin leads to the same decisions in kube-scheduler's framework and in
+// Berth's: its refusals, messages and scores, and the chosen node.
+func TestAnOutOfTreePluginDecidesTheSame(t *testing.T) {
 	var refused, scored int
-	for seed := *firstSeed; seed < *firstSeed+foreignHistories; seed++ {
+	for seed := *firstSeed; seed < *firstSeed+outOfTreeHistories; seed++ {
 		g := generate.New(seed, perHistory)
-		config := run.Config{Profile: run.DefaultProfile(), Plain: seed%*plainly == 0}
-		config.Foreign = []framework.Registration{plugins.Register(balance.Name, balance.New, (*balance.Plugin)(nil), nil)}
+		config := run.Config{Profile: run.DefaultProfile(), Reference: seed%*referenceEvery == 0}
+		config.OutOfTree = []framework.Registration{plugins.Register(balance.Name, balance.New, (*balance.Plugin)(nil), nil)}
 		weight := int32(1 + seed%7)
 		config.Profile.Spec.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{
 			Enabled: []v1alpha1.EnabledPlugin{{Name: balance.Name, Weight: &weight}},
 		}}
-		difference, err := compare.Run(config, &throng{source: source{g}, refused: &refused, scored: &scored}, nil)
+		difference, err := compare.Run(config, &maxPodsSource{source: source{g}, refused: &refused, scored: &scored}, nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if difference != nil {
-			t.Fatalf("seed %d, plainly %v:\n%v", seed, config.Plain, difference)
+			t.Fatalf("seed %d, reference %v:\n%v", seed, config.Reference, difference)
 		}
 	}
-	t.Logf("of %d attempts the plugin had its say in %d that failed, and scored nodes in %d", foreignHistories*perHistory, refused, scored)
-	if least := foreignHistories * perHistory / 20; refused < least || scored < least {
-		t.Errorf("the histories prove too little: want %d of each", least)
+	t.Logf("of %d attempts, the plugin refused nodes in %d that failed, and scored nodes in %d", outOfTreeHistories*perHistory, refused, scored)
+	if least := outOfTreeHistories * perHistory / 20; refused < least || scored < least {
+		t.Errorf("the histories test too little: want %d of each", least)
 	}
 }
 
-// throng is a history in which nodes say how many pods they may have.
-type throng struct {
+// maxPodsSource is a history in which nodes have the label of balance.
+type maxPodsSource struct {
 	source
 	refused, scored *int
 }
 
-func (c *throng) Next() (log.Op, error) {
+func (c *maxPodsSource) Next() (log.Op, error) {
 	op, err := c.source.Next()
 	if node, is := op.Object.(*v1.Node); is && err == nil {
 		most := fnv.New32a()
@@ -79,8 +78,8 @@ func (c *throng) Next() (log.Op, error) {
 	return op, err
 }
 
-func (c *throng) Tell(o *run.Outcome) {
-	c.source.Tell(o)
+func (c *maxPodsSource) Observe(o *run.Outcome) {
+	c.source.Observe(o)
 	if o.Err != nil && strings.Contains(o.Err.Error(), "had as many pods as they may") {
 		*c.refused++
 	}

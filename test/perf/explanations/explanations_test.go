@@ -1,3 +1,5 @@
+// Package explanations creates many pending pods at once on a real API server, and counts in
+// its audit log the writes that explain them.
 package explanations
 
 import (
@@ -24,22 +26,21 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-var pods = flag.Int("pods", 300, "how many pods wait at once")
+var pods = flag.Int("pods", 300, "number of pending pods")
 
 const (
-	namespace, profile = "crowd", "crowd"
-	// perSecond is how many writes a second all explanations have.
+	namespace, profile = "pending", "pending"
+	// perSecond is the limit of writes a second for all explanations.
 	perSecond = 20
-	// window is how long they are counted together. What leaves Berth in time may
-	// be late at an API server that has much to do: a tenth of a window's writes is
-	// let pass for that.
-	window = 5 * time.Second
-	most5  = perSecond * 5 * 11 / 10
+	// window is the time over which writes are counted. Writes that Berth sends in time may be
+	// late at a busy API server, so that a window may have a tenth more.
+	window       = 5 * time.Second
+	maxPerWindow = perSecond * 5 * 11 / 10
 )
 
-// However many pods wait, explaining them is at most twenty writes a second, each
-// pod is written about once, and all of them are explained in the end.
-func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
+// However many pods are pending, at most twenty writes a second explain them, each pod has one
+// write, and all of them are explained in the end.
+func TestPendingPodsAreExplainedWithinTheBudget(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(*pods)*time.Second/5)
 	defer cancel()
@@ -48,7 +49,7 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	cp, err := operator.Cluster(ctx, args...)
 	noError(t, err)
 	defer cp.Stop()
-	admin, berth := open(ctx, t, cp)
+	admin, berth := startBerth(ctx, t, cp)
 	defer func() { noError(t, berth.Stop()) }()
 
 	began := time.Now()
@@ -66,8 +67,8 @@ func TestACrowdIsExplainedWithinTheBudget(t *testing.T) {
 	all, err := log.Entries()
 	noError(t, err)
 	t.Logf("writes by verb: %v; at most %d in a second, %d in %v, of all", countBy(all), audit.Most(all, time.Second), audit.Most(all, window), window)
-	if got := audit.Most(all, window); got > most5 {
-		t.Errorf("%d writes in %v, want at most %d", got, window, most5)
+	if got := audit.Most(all, window); got > maxPerWindow {
+		t.Errorf("%d writes in %v, want at most %d", got, window, maxPerWindow)
 	}
 	if len(all) != *pods {
 		t.Errorf("%d writes explain %d pods", len(all), *pods)
@@ -85,8 +86,8 @@ func countBy(writes []audit.Entry) map[string]int {
 	return byVerb
 }
 
-// open lets a Berth run there, with a profile, and one node that is too small.
-func open(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (client.Client, *operator.InProcess) {
+// startBerth runs Berth with a profile, and one node that is too small.
+func startBerth(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (client.Client, *operator.InProcess) {
 	t.Helper()
 	config := cp.Config()
 	config.QPS, config.Burst = 500, 500
@@ -109,8 +110,7 @@ func open(ctx context.Context, t *testing.T, cp *controlplane.ControlPlane) (cli
 	return admin, berth
 }
 
-// expectExplained looks whether each pod has a SchedulingDecision of its own that
-// says why it waits.
+// expectExplained checks that each pod has a SchedulingDecision that says why it is pending.
 func expectExplained(ctx context.Context, t *testing.T, admin client.Client) {
 	t.Helper()
 	var waiting v1.PodList
@@ -131,7 +131,7 @@ func expectExplained(ctx context.Context, t *testing.T, admin client.Client) {
 		}
 	}
 	if len(waiting.Items) != *pods || unexplained > 0 {
-		t.Errorf("of %d pods that wait %d are not explained", len(waiting.Items), unexplained)
+		t.Errorf("of %d pending pods %d are not explained", len(waiting.Items), unexplained)
 	}
 }
 

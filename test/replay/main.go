@@ -3,7 +3,7 @@
 //
 //	go run ./test/replay [--profile FILE.yaml] [--bench] [--explain] [--preempt]
 //
-// LOG.jsonl
+// # LOG.jsonl
 //
 // The log has the format of scheduler/sandbox/log; kubectl berth record writes one of a live
 // cluster. --help describes the flags.

@@ -31,10 +31,10 @@ type costs struct {
 type cost struct {
 	// Allocs is the number of allocations, from the decoded pod to assumed.
 	Allocs float64 `json:"allocs"`
-	// Judged is the number of verdicts that plugins computed; all others came from the
+	// Evaluated is the number of verdicts that plugins computed; all others came from the
 	// equivalence cache.
 	Evaluated float64 `json:"evaluated"`
-	// Plain is the number of pods in a thousand without the equivalence cache.
+	// Uncached is the number of pods in a thousand without the equivalence cache.
 	Uncached float64 `json:"uncachedPerThousand"`
 }
 

@@ -75,7 +75,7 @@ type group struct {
 	Comparison *comparison       `json:"comparison,omitempty"`
 	// Unfit is the number of pods that fit no node and exist as well.
 	Unfit int `json:"unfit,omitempty"`
-	// Standings are the criteria for Berth.
+	// Criteria are the criteria for Berth.
 	Criteria []criterionResult `json:"criteria,omitempty"`
 }
 

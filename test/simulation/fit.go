@@ -129,11 +129,11 @@ func overcommitted(node *v1.Node, pods []*v1.Pod) string {
 	for _, pod := range pods {
 		cpu += cpuOf(pod).MilliValue()
 	}
-	if room := node.Status.Allocatable.Cpu().MilliValue(); cpu > room {
-		return fmt.Sprintf("%dm cpu of %dm are taken", cpu, room)
+	if capacity := node.Status.Allocatable.Cpu().MilliValue(); cpu > capacity {
+		return fmt.Sprintf("%dm cpu of %dm are requested", cpu, capacity)
 	}
-	if room := node.Status.Allocatable.Pods().Value(); int64(len(pods)) > room {
-		return fmt.Sprintf("%d pods of %d are there", len(pods), room)
+	if capacity := node.Status.Allocatable.Pods().Value(); int64(len(pods)) > capacity {
+		return fmt.Sprintf("it has %d pods of %d", len(pods), capacity)
 	}
 	return ""
 }
@@ -160,7 +160,7 @@ func ports(pod *v1.Pod) map[int32]bool {
 	return found
 }
 
-// on lists the pods that the server holds as running on a node.
+// podsOn returns the pods on a node, as the server has them.
 func (sim *simulation) podsOn(node string) []*v1.Pod {
 	var found []*v1.Pod
 	for _, key := range slices.Sorted(maps.Keys(sim.server.pods)) {

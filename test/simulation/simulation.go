@@ -56,7 +56,7 @@ type simulation struct {
 	requests   []*request
 	lateWrites []*request // whose sender has given up, and which may still take effect
 
-	// life numbers the processes: a crash starts the next.
+	// process numbers the processes: a crash starts the next.
 	process         int
 	sched           *scheduler.Scheduler
 	informers       []*informer // pods, nodes

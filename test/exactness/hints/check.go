@@ -26,10 +26,10 @@ type verdict struct {
 
 // counts show whether the changes tested the hints at all.
 type counts struct {
-	// Changes happened while at least one refused pod was pending. Flips of them made the
-	// first node feasible for a pod, Openings one more.
+	// Changes happened while at least one refused pod was pending. BecameFeasible of them made the
+	// first node feasible for a pod, NewNodes one more.
 	Changes, BecameFeasible, NewNodes int
-	// Woken are pods that a change requeued, Vain those of them for which no node became
+	// Requeued are pods that a change requeued, InVain those of them for which no node became
 	// feasible.
 	Requeued, InVain int
 }

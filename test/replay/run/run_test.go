@@ -17,8 +17,8 @@ const (
 	n2 = `{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2"},"status":{"allocatable":{"cpu":"2","memory":"8Gi","pods":"9"}}}}`
 )
 
-// pod is the line of an op on a pod that requests cpus; more continues its spec and object.
-func knownPod(op, name, cpus, more string) string {
+// podOp is the line of an op on a pod that requests cpus; more continues its spec and object.
+func podOp(op, name, cpus, more string) string {
 	return `{"op":"` + op + `","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name +
 		`"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpus + `"}}}]` + more + `}}}`
 }
@@ -49,34 +49,34 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 		want  []string
 	}{
 		"a cluster without nodes refuses every pod": {
-			lines: []string{knownPod("schedule", "p", "1", "")},
+			lines: []string{podOp("schedule", "p", "1", "")},
 			want:  []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"no nodes available to schedule pods"}`},
 		},
 		"an assumed pod uses resources": {
-			lines: []string{n1, knownPod("schedule", "p", "3", ""), knownPod("schedule", "q", "3", "")},
+			lines: []string{n1, podOp("schedule", "p", "3", ""), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
 				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
 			},
 		},
 		"a deleted pod frees its resources, assumed or bound": {
-			lines: []string{n1, knownPod("schedule", "p", "3", ""), knownPod("delete", "p", "3", ""), knownPod("apply", "r", "3", `,"nodeName":"n1"`),
-				knownPod("delete", "r", "3", ""), knownPod("schedule", "q", "3", "")},
+			lines: []string{n1, podOp("schedule", "p", "3", ""), podOp("delete", "p", "3", ""), podOp("apply", "r", "3", `,"nodeName":"n1"`),
+				podOp("delete", "r", "3", ""), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
 				`{"pod":"default/q","node":"n1","evaluated":1,"feasible":1}`,
 			},
 		},
 		"a nominated pod reserves resources until it is bound": {
-			lines: []string{n1, knownPod("apply", "p", "3", `},"status":{"nominatedNodeName":"n1"`), knownPod("schedule", "q", "3", ""), n2,
-				knownPod("apply", "p", "3", `,"nodeName":"n2"`), knownPod("schedule", "q", "3", "")},
+			lines: []string{n1, podOp("apply", "p", "3", `},"status":{"nominatedNodeName":"n1"`), podOp("schedule", "q", "3", ""), n2,
+				podOp("apply", "p", "3", `,"nodeName":"n2"`), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
 				`{"pod":"default/q","node":"n1","evaluated":2,"feasible":1}`,
 			},
 		},
 		"a field that no plugin supports is refused by its name": {
-			lines: []string{n1, knownPod("schedule", "p", "1", `,"schedulingGroup":{}`)},
+			lines: []string{n1, podOp("schedule", "p", "1", `,"schedulingGroup":{}`)},
 			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
 				`this version of Berth does not support it yet; the pod is held so that it is not bound incorrectly"}`},
 		},
@@ -91,7 +91,7 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 		},
 		"objects that only plugins read are accepted": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`,
-				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`, n1, knownPod("schedule", "p", "1", "")},
+				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`, n1, podOp("schedule", "p", "1", "")},
 			want: []string{`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`},
 		},
 	}
@@ -111,18 +111,18 @@ func TestAnImpossibleLogIsRefused(t *testing.T) {
 		want  string
 	}{
 		"a pod is scheduled twice": {
-			lines: []string{n1, knownPod("schedule", "p", "1", ""), knownPod("schedule", "p", "1", "")},
+			lines: []string{n1, podOp("schedule", "p", "1", ""), podOp("schedule", "p", "1", "")},
 			want:  `line 3: object.metadata.uid: must be new, is "default/p": that pod is on node n1 already`,
 		},
 		"a bound pod changes its node": {
-			lines: []string{n1, n2, knownPod("apply", "p", "1", `,"nodeName":"n1"`), knownPod("apply", "p", "1", `,"nodeName":"n2"`)},
+			lines: []string{n1, n2, podOp("apply", "p", "1", `,"nodeName":"n1"`), podOp("apply", "p", "1", `,"nodeName":"n2"`)},
 			want:  `line 4: object.spec.nodeName: must be "n1", where the pod is, is "n2": a pod does not move`,
 		},
 		"the log is empty": {
 			want: "the log is empty",
 		},
 		"no op schedules a pod": {
-			lines: []string{n1, knownPod("apply", "p", "1", `,"nodeName":"n1"`)},
+			lines: []string{n1, podOp("apply", "p", "1", `,"nodeName":"n1"`)},
 			want:  "the log schedules nothing: it has 2 lines, and none with the op schedule",
 		},
 		"a kind that no scheduler reads": {
@@ -141,7 +141,7 @@ func TestAnImpossibleLogIsRefused(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	lines := []string{n1, n2, knownPod("schedule", "p", "1", "")}
+	lines := []string{n1, n2, podOp("schedule", "p", "1", "")}
 	profile := filepath.Join(t.TempDir(), "profile.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
@@ -176,9 +176,9 @@ func TestAPreemptionNamesItsVictimsAndNominatesThePod(t *testing.T) {
 	kept := `{"op":"apply","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"kept","labels":{"app":"a"}},"spec":{"nodeName":"n2",` +
 		`"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}}`
 	lines := []string{n1, n2, budget, kept,
-		knownPod("apply", "low", "3", `,"nodeName":"n1"`), knownPod("apply", "mid", "1", `,"nodeName":"n1","priority":5`),
-		knownPod("schedule", "big", "2", `,"priority":9`), knownPod("schedule", "same", "3", ""), knownPod("schedule", "never", "2", `,"priority":9,"preemptionPolicy":"Never"`),
-		knownPod("delete", "low", "3", ""), knownPod("schedule", "small", "2", ""), knownPod("schedule", "big", "2", `,"priority":9`)}
+		podOp("apply", "low", "3", `,"nodeName":"n1"`), podOp("apply", "mid", "1", `,"nodeName":"n1","priority":5`),
+		podOp("schedule", "big", "2", `,"priority":9`), podOp("schedule", "same", "3", ""), podOp("schedule", "never", "2", `,"priority":9,"preemptionPolicy":"Never"`),
+		podOp("delete", "low", "3", ""), podOp("schedule", "small", "2", ""), podOp("schedule", "big", "2", `,"priority":9`)}
 	const helpless = ` preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.`
 	want := []string{
 		`{"pod":"default/big","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu. ` +
@@ -201,7 +201,7 @@ func TestAPreemptionNamesItsVictimsAndNominatesThePod(t *testing.T) {
 }
 
 func TestABenchHashesTheDecisions(t *testing.T) {
-	lines := []string{n1, n2, knownPod("schedule", "p", "1", ""), knownPod("schedule", "q", "5", ""), knownPod("delete", "p", "1", "")}
+	lines := []string{n1, n2, podOp("schedule", "p", "1", ""), podOp("schedule", "q", "5", ""), podOp("delete", "p", "1", "")}
 	first, stderr := replay(t, lines, "--bench")
 	for _, part := range []string{`"pods":2`, `"us_per_pod":`, `"allocs_per_pod":`, `"bytes_per_pod":`, `"sha256":"`} {
 		if strings.Count(first, part) != 1 || strings.Count(first, "\n") != 1 {

@@ -23,9 +23,9 @@ import (
 type Coverage struct {
 	// Attempts is the number of equal decisions, Refused of those without a node.
 	Attempts, Refused int
-	// Remembered is the number of decisions from the equivalence cache.
+	// Cached is the number of decisions from the equivalence cache.
 	Cached int
-	// Room counts how preemptions ended.
+	// Preemptions counts how preemptions ended.
 	Preemptions Preemptions
 	plugins     map[string]*share
 	// features is parallel to the list of that name.
@@ -165,21 +165,21 @@ func (c *Coverage) String() string {
 // MissingPlugins names the plugins that filtered or changed the chosen node in less than least
 // attempts. Plugins that kube-scheduler does not have any more are left out.
 func (c *Coverage) MissingPlugins(least int) []string {
-	var short []string
+	var missing []string
 	for name, registration := range plugins.InTree() {
 		if !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		s := c.of(name)
 		if registration.Implements(framework.Filter) && s.attempts < least {
-			short = append(short, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))
+			missing = append(missing, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))
 		}
 		if registration.Implements(framework.Score) && s.changed < least {
-			short = append(short, fmt.Sprintf("%s changed the chosen node of %d attempts, want %d", name, s.changed, least))
+			missing = append(missing, fmt.Sprintf("%s changed the chosen node of %d attempts, want %d", name, s.changed, least))
 		}
 	}
-	slices.Sort(short)
-	return short
+	slices.Sort(missing)
+	return missing
 }
 
 // churn counts the ops between attempts by what was done to which kind: "apply Node".
@@ -210,27 +210,27 @@ func (c churn) String() string {
 
 // MissingChanges names the ops that happened less than least times.
 func (c *Coverage) MissingChanges(least int) []string {
-	var still []string
+	var missing []string
 	for _, kind := range requiredKinds {
 		for _, done := range []log.Kind{log.Apply, log.Delete} {
 			if what := string(done) + " " + kind; c.churn[what] < least {
-				still = append(still, fmt.Sprintf("%s happened %d times, want %d", what, c.churn[what], least))
+				missing = append(missing, fmt.Sprintf("%s happened %d times, want %d", what, c.churn[what], least))
 			}
 		}
 	}
-	return still
+	return missing
 }
 
 // Preemptions counts how the preemptions of attempts without a feasible node ended.
 type Preemptions struct {
-	// Tried is the number of preemptions. Hopeless found no victims that would help, Barred
-	// were not eligible, Failed ended with an error.
+	// Tried is the number of preemptions. NoVictims found none that would
+	// help, NotEligible were not eligible, Failed ended with an error.
 	Tried, NoVictims, NotEligible, Failed int
 	// Found had a candidate, Several had more, Tied had some that are equal in all criteria;
-	// Promised preemptors had been nominated before.
+	// Nominated preemptors had been nominated before.
 	Found, Several, Tied, Nominated int
-	// Violating had a candidate that violates a PodDisruptionBudget, Violated chose one; Many
-	// had more than one victim.
+	// Violating had a candidate that violates a PodDisruptionBudget, ChoseViolating chose one;
+	// SeveralVictims had more than one victim.
 	Violating, ChoseViolating, SeveralVictims int
 }
 
@@ -245,10 +245,10 @@ func (r *Preemptions) add(o *run.Outcome, tied int) {
 		}
 	}
 	r.Tried++
-	hopeless, barred := strings.Contains(text, "preemption: 0/"), strings.Contains(text, "preemption: not eligible")
-	count(&r.NoVictims, hopeless)
-	count(&r.NotEligible, barred)
-	count(&r.Failed, len(o.Candidates) == 0 && !hopeless && !barred)
+	noVictims, notEligible := strings.Contains(text, "preemption: 0/"), strings.Contains(text, "preemption: not eligible")
+	count(&r.NoVictims, noVictims)
+	count(&r.NotEligible, notEligible)
+	count(&r.Failed, len(o.Candidates) == 0 && !noVictims && !notEligible)
 	if len(o.Candidates) == 0 {
 		return
 	}
@@ -297,11 +297,11 @@ func (r Preemptions) String() string {
 
 // Short names what happened less than least times.
 func (r Preemptions) Short(least int) []string {
-	var short []string
+	var missing []string
 	for _, f := range r.fields() {
 		if f.name != "failed" && *f.n < least {
-			short = append(short, fmt.Sprintf("%d times: %s, want %d", *f.n, f.name, least))
+			missing = append(missing, fmt.Sprintf("%d times: %s, want %d", *f.n, f.name, least))
 		}
 	}
-	return short
+	return missing
 }

@@ -92,11 +92,11 @@ func (c *Coverage) writeFeatures(w io.Writer) {
 // MissingFeatures names the features by which their plugin decided something in less than
 // least attempts.
 func (c *Coverage) MissingFeatures(least int) []string {
-	var unused []string
+	var missing []string
 	for i, f := range features {
 		if c.features[i].decided < least {
-			unused = append(unused, fmt.Sprintf("%s decided something in %d attempts with %s, want %d", f.plugin, c.features[i].decided, f.name, least))
+			missing = append(missing, fmt.Sprintf("%s decided something in %d attempts with %s, want %d", f.plugin, c.features[i].decided, f.name, least))
 		}
 	}
-	return unused
+	return missing
 }

@@ -81,7 +81,7 @@ test: controlplane ## Unit and integration tests of every module.
 	@tools/test.sh unit integration
 
 .PHONY: test-long
-test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, crowds explained, the commands that measure.
+test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, many pending pods explained, the commands that measure.
 	@tools/test.sh long
 
 .PHONY: test-unit

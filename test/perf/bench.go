@@ -155,10 +155,10 @@ func (b *bench) processes(ctx context.Context) error {
 // rounds runs all sides under one load. After a run that fails the others go on: they may have
 // taken an hour so far.
 func (b *bench) rounds(ctx context.Context, s shape, how string) error {
-	sides, settled := b.sidesFor(s, how), s.withOverrides(b.options)
+	sides, numbers := b.sidesFor(s, how), s.withOverrides(b.options)
 	group := &group{
-		Shape: s.name, Description: s.description, Load: how, Nodes: settled.nodes, Zones: settled.zones,
-		Existing: settled.existing, Pods: s.pods(b.options, how), Sides: map[string]string{},
+		Shape: s.name, Description: s.description, Load: how, Nodes: numbers.nodes, Zones: numbers.zones,
+		Existing: numbers.existing, Pods: s.pods(b.options, how), Sides: map[string]string{},
 	}
 	switch how {
 	case "open":

@@ -155,8 +155,8 @@ func (sim *simulation) arrive(r *request) {
 	r.arrived = true
 	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
 		f := outcomes[sim.random.IntN(len(outcomes))]
-		if often, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
-			f = often
+		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
+			f = frequent
 		}
 		sim.count(r.verb + " " + f.name)
 		sim.logf("server: %q %s", r.description, f.name)

@@ -34,8 +34,8 @@ func (c *virtualClock) Now() time.Time                  { c.tasks.noteClockRead(
 func (c *virtualClock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
 // add adds a waiter behind those of the same time.
-func (c *virtualClock) add(at time.Time, sound func()) *waiter {
-	a := &waiter{at: at, call: sound}
+func (c *virtualClock) add(at time.Time, call func()) *waiter {
+	a := &waiter{at: at, call: call}
 	i, _ := slices.BinarySearchFunc(c.waiters, at, func(other *waiter, at time.Time) int {
 		return cmp.Or(other.at.Compare(at), -1)
 	})
@@ -74,8 +74,8 @@ func (c *virtualClock) onlyPeriodic() bool {
 }
 
 // waitUntil lets the running task wait until the given time.
-func (c *virtualClock) waitUntil(at time.Time, ticks bool) <-chan time.Time {
-	c.add(at, nil).periodic = ticks
+func (c *virtualClock) waitUntil(at time.Time, periodic bool) <-chan time.Time {
+	c.add(at, nil).periodic = periodic
 	c.tasks.yield(func() bool { return !c.now.Before(at) })
 	reached := make(chan time.Time, 1)
 	reached <- c.now
@@ -116,8 +116,8 @@ func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
 }
 
 func (c *virtualClock) NewTimer(d time.Duration) clock.Timer {
-	rang := make(chan time.Time, 1)
-	t := &timer{clock: c, fired: rang, fire: func() { rang <- c.now }}
+	fired := make(chan time.Time, 1)
+	t := &timer{clock: c, fired: fired, fire: func() { fired <- c.now }}
 	t.waiter = c.add(c.now.Add(d), t.fire)
 	return t
 }

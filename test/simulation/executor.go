@@ -123,8 +123,8 @@ func (e *executor) wait(ctx context.Context, until <-chan struct{}) error {
 			return false
 		}
 	}
-	patient := e.current.ignoreDeadlines
-	e.yield(func() bool { return over() || ctx.Err() != nil && !patient })
+	ignoreDeadlines := e.current.ignoreDeadlines
+	e.yield(func() bool { return over() || ctx.Err() != nil && !ignoreDeadlines })
 	if over() {
 		return nil
 	}

@@ -36,8 +36,8 @@ type notification struct {
 	unknownState bool
 }
 
-func (sim *simulation) newInformer(name string, sees func(object) bool) *informer {
-	return &informer{sim: sim, name: name, selects: sees, store: map[string]object{}, handled: map[string]object{}}
+func (sim *simulation) newInformer(name string, selects func(object) bool) *informer {
+	return &informer{sim: sim, name: name, selects: selects, store: map[string]object{}, handled: map[string]object{}}
 }
 
 func isNode(o object) bool {

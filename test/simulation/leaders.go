@@ -118,7 +118,7 @@ func (sim *simulation) handover() scheduler.Handover {
 	}
 	sim.epoch++
 	sim.placedBefore = sim.placementCount
-	epoch, life := sim.epoch, sim.process
+	epoch, process := sim.epoch, sim.process
 	return scheduler.Handover{
 		List: sim.list,
 		Profiles: func(context.Context) (names []string, err error) {
@@ -136,7 +136,7 @@ func (sim *simulation) handover() scheduler.Handover {
 			return journal.Leadership{Elected: true, Epoch: epoch, First: epoch == 0}, nil
 		},
 		Journal: journal.New(journal.Options{
-			Client: &configMaps{sim: sim, process: life}, Holder: fmt.Sprint("life ", life), Clock: sim.clock, Log: logr.Discard(),
+			Client: &configMaps{sim: sim, process: process}, Holder: fmt.Sprint("process ", process), Clock: sim.clock, Log: logr.Discard(),
 			Go: func(work func()) { sim.tasks.start("work", work).known = sim.known() }, Wait: sim.tasks.wait,
 		}),
 	}
@@ -182,14 +182,14 @@ func (sim *simulation) faultChance(verb string) float64 {
 
 // bindCommit returns what the Binding of a process does when it arrives, and the kind of that
 // write.
-func (sim *simulation) bindCommit(life int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
+func (sim *simulation) bindCommit(process int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
 	kind = freshPodWrite
 	if pod := sim.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.HasPodScheduledFalse(pod) {
 		kind = refusedPodWrite
 	}
 	return func() (*v1.Pod, error) {
 		err := sim.server.bind(b)
-		if sim.elected && life < sim.process && sim.placementCount > sim.placedBefore {
+		if sim.elected && process < sim.process && sim.placementCount > sim.placedBefore {
 			sim.checkLateBinding(b, kind, err)
 		}
 		return nil, err

@@ -44,8 +44,8 @@ type simulation struct {
 	seed     uint64
 	random   *rand.Rand
 	settings settings
-	// plan are the actions in order; done counts those that have happened, and skip has those
-	// that are left out.
+	// plan are the actions in order; actionsDone counts those that have happened, and skipped
+	// has those that are left out.
 	plan        []action
 	actionsDone int
 	skipped     map[int]bool

@@ -91,7 +91,7 @@ func (env *testEnv) deliver(ctx context.Context, op log.Op) error {
 // check compares the queue with the plugin's verdicts on the pending pods.
 func (env *testEnv) check(ctx context.Context, op log.Op, before map[types.UID]verdict) error {
 	places := env.queue.Places()
-	var flipped bool
+	var becameFeasible bool
 	for _, uid := range slices.Sorted(maps.Keys(before)) {
 		place, queued := places[uid]
 		if !queued {
@@ -105,26 +105,26 @@ func (env *testEnv) check(ctx context.Context, op log.Op, before map[types.UID]v
 			return err
 		}
 		env.waiting[uid] = now
-		opened := now.nodes.Difference(was.nodes)
+		feasible := now.nodes.Difference(was.nodes)
 		waits := place == queue.Unschedulable || place == queue.Gated
 		switch {
-		case waits && len(opened) > 0:
-			return &missedRequeue{pod, sets.List(opened)}
-		case !waits && len(opened) == 0:
+		case waits && len(feasible) > 0:
+			return &missedRequeue{pod, sets.List(feasible)}
+		case !waits && len(feasible) == 0:
 			env.counts.InVain++
 		}
-		if !queued {
+		if !waits {
 			env.counts.Requeued++
 		}
-		if len(opened) > 0 {
+		if len(feasible) > 0 {
 			env.counts.NewNodes++
-			flipped = flipped || len(was.nodes) == 0
+			becameFeasible = becameFeasible || len(was.nodes) == 0
 		}
 	}
 	if len(before) > 0 {
 		env.counts.Changes++
 	}
-	if flipped {
+	if becameFeasible {
 		env.counts.BecameFeasible++
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestALoadThatExceedsTheCapacityIsRefused(t *testing.T) {
 		"a shape may override the number of nodes":      {shape: "large"},
 		"a shape that preempts needs no free resources": {shape: "preempt"},
 		"more pods than nodes may have":                 {"basic", []string{"--nodes=1", "--existing=100", "--pods=50"}, "--nodes: 1 nodes take 110 pods, not 50 and 100 existing ones"},
-		"more CPU than the nodes have":                  {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "want 100% of what 1 nodes have of cpu; at most 90%"},
+		"more CPU than the nodes have":                  {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "request 100% of what 1 nodes have of cpu; at most 90%"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o, err := parse(append([]string{"--shapes=" + c.shape, "--loads=drain"}, c.args...))

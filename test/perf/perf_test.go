@@ -40,7 +40,7 @@ func TestTheBenchPrintsItsTables(t *testing.T) {
 			t.Errorf("a run is incomplete: %+v", run)
 		}
 	}
-	for _, want := range []string{"p99 ms", "null+watch+events", "skipped: process, basic, open, null: it does not see pods that come later"} {
+	for _, want := range []string{"p99 ms", "null+watch+events", "skipped: process, basic, open, null: it does not see pods that are created later"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}

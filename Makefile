@@ -81,7 +81,7 @@ test: controlplane ## Unit and integration tests of every module.
 	@tools/test.sh unit integration
 
 .PHONY: test-long
-test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, crowds explained, the commands that measure.
+test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, many pending pods explained, the commands that measure.
 	@tools/test.sh long
 
 .PHONY: test-unit
@@ -94,7 +94,7 @@ test-integration: controlplane ## The tests on a real kube-apiserver and etcd.
 
 .PHONY: oracle
 oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 more in clusters so full that pods preempt, 1,000 configurations converted there and back, and what they covered; half an hour.
-	cd test/exactness/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -crowded 200000 -played 1000
+	cd test/exactness/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -preemptions 200000 -histories 1000
 
 .PHONY: sim
 sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on (200000, 1).
@@ -158,11 +158,11 @@ bench-page: controlplane ## Measure what docs/performance.md shows, and put it t
 	$(ALGORITHM) --rounds=$(ROUNDS) --pods=2000 \
 		--shapes=spread,affinity,anti-affinity,preferred-affinity,default-spread,mixed $(call results,3)
 	$(ALGORITHM) --rounds=2 --shapes=preempt,million $(call results,4)
-	$(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=house,house+slow $(call results,5)
+	$(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods $(call results,5)
 	$(PROCESS) --rounds=1 --shapes=basic --loads=open --rates=100,200 --seconds=20 --sides=berth,kube-scheduler,null+watch $(call results,6)
 	$(PROCESS) --rounds=1 --shapes=deployments,spread,anti-affinity,thousand,mixed --loads=drain --sides=berth,null+watch,null+watch+events $(call results,7)
-	$(PROCESS) --rounds=1 --shapes=basic --loads=burst,crowd --sides=berth $(call results,8)
-	$(EXPLAINING) --loads=turns --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained $(call results,9)
+	$(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth $(call results,8)
+	$(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained $(call results,9)
 	$(MAKE) page
 
 .PHONY: page

@@ -27,7 +27,7 @@ func fitErrorOf(t *testing.T, pod *v1.Pod, nodes ...*v1.Node) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay := run.NewWorld(scheduler)
+	replay := run.NewCluster(scheduler)
 	for _, node := range nodes {
 		if _, err := replay.Do(log.Op{Kind: log.Apply, Object: node}); err != nil {
 			t.Fatal(err)

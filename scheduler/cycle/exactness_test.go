@@ -26,7 +26,7 @@ var opaquePlugins = []string{"NodePorts", "TaintToleration", "PodTopologySpread"
 // scheduler is a scheduler with its own cluster.
 type scheduler struct {
 	*run.Berth
-	replay *run.World
+	replay *run.Cluster
 }
 
 func newScheduler(t *testing.T, config run.Config) *scheduler {
@@ -35,7 +35,7 @@ func newScheduler(t *testing.T, config run.Config) *scheduler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scheduler{berth, run.NewWorld(berth)}
+	return &scheduler{berth, run.NewCluster(berth)}
 }
 
 // do applies one operation, and returns the output line of an attempt.
@@ -64,14 +64,14 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 	for seed := range uint64(histories) {
 		g := generate.New(seed, attempts)
 		if seed%4 == 3 {
-			g = generate.NewCrowded(seed, attempts)
+			g = generate.NewPreempting(seed, attempts)
 		}
 		config := g.Config()
 		if seed%3 == 1 {
 			config.Opaque = opaquePlugins
 		}
 		cached := newScheduler(t, config)
-		config.Plain, config.Opaque = true, nil
+		config.Reference, config.Opaque = true, nil
 		reference := newScheduler(t, config)
 		for n := 1; ; n++ {
 			op, more := g.Next()
@@ -84,7 +84,7 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 				t.Fatalf("seed %d, op %d (-reference, +cache):\n%s", seed, n, diff)
 			}
 			if outcome != nil {
-				g.Tell(outcome)
+				g.Observe(outcome)
 			}
 		}
 		cachedAttempts += cached.EquivalenceCache().Stats().Cached
@@ -114,7 +114,7 @@ func FuzzClassKeys(f *testing.F) {
 		config.Profile = config.Profile.DeepCopy()
 		config.Profile.Spec.PercentageOfNodesToScore = 100
 		cached := newScheduler(t, config)
-		config.Plain = true
+		config.Reference = true
 		reference := newScheduler(t, config)
 		if !reference.Framework().HasScorePlugins() {
 			return // the search ends at the first feasible node
@@ -163,7 +163,7 @@ func runHistory(t *testing.T, g *generate.Generator, schedulers ...*scheduler) (
 		for i, scheduler := range schedulers {
 			outcome, _ := scheduler.do(t, op)
 			if outcome != nil && i == len(schedulers)-1 {
-				g.Tell(outcome)
+				g.Observe(outcome)
 			}
 		}
 		if pod, is := op.Object.(*v1.Pod); is && op.Kind == log.Schedule {

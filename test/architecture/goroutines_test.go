@@ -15,13 +15,13 @@ import (
 )
 
 // mayStartGoroutines are the functions of scheduler/ that may start goroutines.
-// All other code of scheduler/ starts work with the function that it is given, so
-// that a simulation decides what runs when.
+// All other code of scheduler/ calls an injected function, so that a simulation decides what
+// runs when.
 var mayStartGoroutines = []string{
 	"framework/call_watch.go: Goroutine",
 }
 
-func TestNothingInTheSchedulerStartsAGoroutineItself(t *testing.T) {
+func TestTheSchedulerStartsGoroutinesThroughTheInjectedFunction(t *testing.T) {
 	var found []string
 	folder := filepath.Join(root, "scheduler")
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -42,11 +42,11 @@ func TestNothingInTheSchedulerStartsAGoroutineItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(found, mayStartGoroutines[0]) {
-		t.Errorf("%s starts no goroutine: does this test look where the code is?", mayStartGoroutines[0])
+		t.Errorf("%s starts no goroutine: does this test read the right folder?", mayStartGoroutines[0])
 	}
 	for _, function := range found {
 		if !slices.Contains(mayStartGoroutines, function) {
-			t.Errorf("%s starts a goroutine, instead of calling the function that it is given for that", function)
+			t.Errorf("%s starts a goroutine, instead of calling the injected function", function)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func TestGoroutineStarts(t *testing.T) {
 		"a timer of the package time":         {"func f() { time.AfterFunc(0, g) }", []string{"f"}},
 		"a function to call when ctx ends":    {"func f() { context.AfterFunc(nil, g) }", []string{"f"}},
 		"two in one function are listed once": {"func f() { go g(); go g() }", []string{"f"}},
-		"the function that is given for it":   {"func (t *T) f() { t.options.Go(g) }", nil},
-		"a timer of the clock that is given":  {"func (t *T) f() { t.clock.AfterFunc(0, g) }", nil},
+		"the injected function":               {"func (t *T) f() { t.options.Go(g) }", nil},
+		"a timer of the injected clock":       {"func (t *T) f() { t.clock.AfterFunc(0, g) }", nil},
 		"a WaitGroup that only counts":        {"func f() { var w sync.WaitGroup; w.Add(1); w.Done() }", nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -123,7 +123,7 @@ func startsGoroutine(call *ast.CallExpr, groups map[string]bool) bool {
 	return false
 }
 
-// topLevel returns what is declared, by name.
+// topLevel returns declarations by name.
 func topLevel(declared ast.Decl) map[string]ast.Node {
 	all := map[string]ast.Node{}
 	switch d := declared.(type) {

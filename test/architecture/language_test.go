@@ -2,8 +2,14 @@ package architecture
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,27 +20,26 @@ const modulePath = "github.com/berthdev/berth"
 
 // policy is a parsed text: one rule a line, # begins a comment.
 //
-//	ROOM: ROOM…                what code in the left room may import of the house
-//	ROOM… never PACKAGE…       what code in these rooms may not import
-//	ROOM… nowhere PACKAGE…     what not even their tests may import
+//	FOLDER: FOLDER…              which packages of the module the code of a folder may import
+//	FOLDER… never PACKAGE…       what the code in these folders must not import
+//	FOLDER… nowhere PACKAGE…     what their tests must not import, either
 //
-// A room is a folder of the module, "." its root; a package is an import path.
-// In both, "x/*" is each folder right below x, "x/..." is x and all below it,
-// and "..." is all there is. Only direct imports count: what a room reaches
-// through another is the other's affair.
+// A folder is relative to the module, "." its root; a package is an import path. In both,
+// "x/*" is each folder right below x, "x/..." is x and all below it, and "..." is all. Only
+// direct imports count.
 type policy struct {
-	may   []mayRule
+	allow []allowRule
 	never []neverRule
 }
 
-type mayRule struct {
-	room string
-	may  []string
+type allowRule struct {
+	folder  string
+	allowed []string
 }
 
 type neverRule struct {
-	rooms, never []string
-	tests        bool // holds for tests too
+	folders, never []string
+	tests          bool // applies to tests, too
 }
 
 func parsePolicy(text string) (policy, error) {
@@ -47,18 +52,18 @@ func parsePolicy(text string) (policy, error) {
 		}
 		n := slices.IndexFunc(words, func(w string) bool { return w == "never" || w == "nowhere" })
 		if n > 0 && n < len(words)-1 && !strings.HasSuffix(words[n-1], ":") {
-			p.never = append(p.never, neverRule{rooms: words[:n], never: words[n+1:], tests: words[n] == "nowhere"})
-		} else if room, ok := strings.CutSuffix(words[0], ":"); ok && room != "" && n < 0 {
-			p.may = append(p.may, mayRule{room: room, may: words[1:]})
+			p.never = append(p.never, neverRule{folders: words[:n], never: words[n+1:], tests: words[n] == "nowhere"})
+		} else if folder, ok := strings.CutSuffix(words[0], ":"); ok && folder != "" && n < 0 {
+			p.allow = append(p.allow, allowRule{folder: folder, allowed: words[1:]})
 		} else {
-			return policy{}, fmt.Errorf(`line %d: %q is neither "ROOM: ROOM…" nor "ROOM… never PACKAGE…", nor that with nowhere`, i+1, line)
+			return policy{}, fmt.Errorf(`line %d: %q must be "FOLDER: FOLDER…", "FOLDER… never PACKAGE…" or "FOLDER… nowhere PACKAGE…"`, i+1, line)
 		}
 	}
 	return p, nil
 }
 
-// fits reports whether name is what pattern speaks of.
-func fits(pattern, name string) bool {
+// matches says whether pattern matches name.
+func matches(pattern, name string) bool {
 	if pattern == "..." {
 		return true
 	}
@@ -71,33 +76,33 @@ func fits(pattern, name string) bool {
 	return name == pattern
 }
 
-func fitsAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// pkg is what the policy sees of a package.
+// pkg has the imports of a package.
 type pkg struct {
-	room        string
+	folder      string
 	imports     []string // of its code
 	testImports []string // of its tests
 }
 
-// check returns one sentence for each breach.
+// check returns a message for each violation.
 func (p policy) check(packages []pkg) []string {
-	var faults []string
+	var violations []string
 	for _, pkg := range packages {
-		i := slices.IndexFunc(p.may, func(r mayRule) bool { return fits(r.room, pkg.room) })
+		i := slices.IndexFunc(p.allow, func(r allowRule) bool { return matches(r.folder, pkg.folder) })
 		if i < 0 && len(pkg.imports) > 0 {
-			faults = append(faults, fmt.Sprintf("room %s has no line: say in the policy what it may import", pkg.room))
+			violations = append(violations, fmt.Sprintf("%s: the policy has no rule for this folder: add what it may import", pkg.folder))
 			continue
 		}
 		for _, imported := range pkg.imports {
-			if room, ours := roomOf(imported); ours && !fitsAny(p.may[i].may, room) {
-				faults = append(faults, fmt.Sprintf("%s imports %s, and the policy has no such door", pkg.room, room))
+			if folder, ours := folderOf(imported); ours && !matchesAny(p.allow[i].allowed, folder) {
+				violations = append(violations, fmt.Sprintf("%s imports %s, which its rule does not allow", pkg.folder, folder))
 			}
 		}
 		for _, rule := range p.never {
-			if !fitsAny(rule.rooms, pkg.room) {
+			if !matchesAny(rule.folders, pkg.folder) {
 				continue
 			}
 			imports := pkg.imports
@@ -105,61 +110,61 @@ func (p policy) check(packages []pkg) []string {
 				imports = slices.Concat(pkg.imports, pkg.testImports)
 			}
 			for _, imported := range imports {
-				if fitsAny(rule.never, imported) {
-					faults = append(faults, fmt.Sprintf("%s imports %s, which it never may", pkg.room, imported))
+				if matchesAny(rule.never, imported) {
+					violations = append(violations, fmt.Sprintf("%s imports %s, which is forbidden", pkg.folder, imported))
 				}
 			}
 		}
 	}
-	return faults
+	return violations
 }
 
-// roomOf returns the folder of an import path of this module.
-func roomOf(importPath string) (string, bool) {
+// folderOf returns the folder of an import path of this module.
+func folderOf(importPath string) (string, bool) {
 	if importPath == modulePath {
 		return ".", true
 	}
 	return strings.CutPrefix(importPath, modulePath+"/")
 }
 
-func TestThePolicyLanguageFindsEachBreach(t *testing.T) {
+func TestThePolicyFindsEachViolation(t *testing.T) {
 	const text = `
-		low:          # knows nobody
+		low:          # imports none
 		high:         low
 		plugins/*:    low
 		all:          high plugins/...
 		low never net/...
 		... nowhere k8s.io/kubernetes/...`
-	ours := func(room string) string { return modulePath + "/" + room }
+	ours := func(folder string) string { return modulePath + "/" + folder }
 	cases := map[string]struct {
 		pkg  pkg
 		want []string
 	}{
-		"a room may import what its line says, and libraries": {
-			pkg: pkg{room: "high", imports: []string{ours("low"), "net/http", "k8s.io/api/core/v1"}},
+		"a package may import what its rule allows, and libraries": {
+			pkg: pkg{folder: "high", imports: []string{ours("low"), "net/http", "k8s.io/api/core/v1"}},
 		},
-		"a room may not import another way": {
-			pkg:  pkg{room: "low", imports: []string{ours("high")}},
-			want: []string{"low imports high, and the policy has no such door"},
+		"a package must not import the other way": {
+			pkg:  pkg{folder: "low", imports: []string{ours("high")}},
+			want: []string{"low imports high, which its rule does not allow"},
 		},
 		"plugins do not import each other": {
-			pkg:  pkg{room: "plugins/a", imports: []string{ours("low"), ours("plugins/b")}},
-			want: []string{"plugins/a imports plugins/b, and the policy has no such door"},
+			pkg:  pkg{folder: "plugins/a", imports: []string{ours("low"), ours("plugins/b")}},
+			want: []string{"plugins/a imports plugins/b, which its rule does not allow"},
 		},
-		"dots open a whole floor": {
-			pkg: pkg{room: "all", imports: []string{ours("plugins/b"), ours("plugins/b/c"), ours("plugins")}},
+		"dots allow a folder and all below it": {
+			pkg: pkg{folder: "all", imports: []string{ours("plugins/b"), ours("plugins/b/c"), ours("plugins")}},
 		},
-		"never holds for a folder and all below it": {
-			pkg:  pkg{room: "low", imports: []string{"net/http/httptest", "network"}},
-			want: []string{"low imports net/http/httptest, which it never may"},
+		"never applies to a folder and all below it": {
+			pkg:  pkg{folder: "low", imports: []string{"net/http/httptest", "network"}},
+			want: []string{"low imports net/http/httptest, which is forbidden"},
 		},
-		"of all rules, nowhere alone holds for tests": {
-			pkg:  pkg{room: "low", testImports: []string{ours("high"), "net/http", "k8s.io/kubernetes/pkg/scheduler"}},
-			want: []string{"low imports k8s.io/kubernetes/pkg/scheduler, which it never may"},
+		"only nowhere applies to tests": {
+			pkg:  pkg{folder: "low", testImports: []string{ours("high"), "net/http", "k8s.io/kubernetes/pkg/scheduler"}},
+			want: []string{"low imports k8s.io/kubernetes/pkg/scheduler, which is forbidden"},
 		},
-		"a room nobody thought of is a fault": {
-			pkg:  pkg{room: "util", imports: []string{"fmt"}},
-			want: []string{"room util has no line: say in the policy what it may import"},
+		"a folder without a rule is a violation": {
+			pkg:  pkg{folder: "util", imports: []string{"fmt"}},
+			want: []string{"util: the policy has no rule for this folder: add what it may import"},
 		},
 	}
 	policy, err := parsePolicy(text)
@@ -169,16 +174,82 @@ func TestThePolicyLanguageFindsEachBreach(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, policy.check([]pkg{tc.pkg})); diff != "" {
-				t.Errorf("faults (-want,+got):\n%s", diff)
+				t.Errorf("violations (-want,+got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAPolicyThatCannotBeReadSaysWhere(t *testing.T) {
+func TestTheErrorOfAnInvalidPolicyNamesTheLine(t *testing.T) {
 	for _, text := range []string{"a b", "a never", "never b", ": a", "a: never b", "a nowhere"} {
 		if _, err := parsePolicy("\n" + text); err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
 			t.Errorf("%q: got %v, want an error about line 2", text, err)
 		}
 	}
+}
+
+// readModule reads the imports of every package of the module at root, for all systems and
+// build tags. Nested modules are left out.
+func readModule(root string) ([]pkg, error) {
+	packages := map[string]*pkg{} // folder → package
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skip(root, file)
+		}
+		if filepath.Ext(file) != ".go" {
+			return nil
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		folder = filepath.ToSlash(folder)
+		if packages[folder] == nil {
+			packages[folder] = &pkg{folder: folder}
+		}
+		return packages[folder].read(file)
+	})
+	var all []pkg
+	for _, p := range packages {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b pkg) int { return strings.Compare(a.folder, b.folder) })
+	return all, err
+}
+
+func skip(root, dir string) error {
+	if dir == root {
+		return nil
+	}
+	if name := filepath.Base(dir); strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" {
+		return fs.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+func (p *pkg) read(file string) error {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	to := &p.imports
+	if strings.HasSuffix(file, "_test.go") {
+		to = &p.testImports
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if !slices.Contains(*to, imported) {
+			*to = append(*to, imported)
+		}
+	}
+	return nil
 }

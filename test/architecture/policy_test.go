@@ -1,4 +1,5 @@
-// Package architecture holds the walls of the house: which room may import which.
+// Package architecture checks rules about the source: imports, goroutines, words, and what a
+// release is made of.
 package architecture
 
 import (
@@ -9,16 +10,15 @@ import (
 	"testing"
 )
 
-// root is the module's folder, as seen from this one, where go test runs.
+// root is the module's folder, relative to this one.
 const root = "../.."
 
-// walls is the import policy, in the language of parsePolicy. The first line
-// whose left side fits a package is its line; a package without one is a
-// fault. It speaks of code: tests may import what they like, but for what is
-// to be had nowhere.
-const walls = `
-# The lowest rooms know nobody, but for the faults that the mutants plant: in a
-# normal build those are constants.
+// importPolicy is a text for parsePolicy. The first rule whose left side matches a package
+// applies to it; a package without a rule is a violation. Tests may import all but what is
+// forbidden everywhere.
+const importPolicy = `
+# The lowest packages import no others but the mutations, which are constants in a
+# normal build.
 api/...:                api/...
 scheduler/fault:
 scheduler/framework:    scheduler/fault
@@ -27,29 +27,29 @@ scheduler/framework:    scheduler/fault
 scheduler/framework/counts:   scheduler/framework scheduler/fault
 scheduler/framework/podclass: scheduler/framework scheduler/framework/counts scheduler/fault
 
-# What was decided is written in the users' words.
+# Decisions use the types of the API.
 scheduler/decision:     api/... scheduler/fault
 
-# Each plugin stands alone: what two share is a value of framework. The
-# registry is the one place that knows them all.
+# Plugins do not import each other: what two share is in framework. Only the
+# registry imports all of them.
 scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
 scheduler/plugins:      scheduler/framework scheduler/plugins/*
 
-# What is where, and who waits.
+# Cluster state and pending pods.
 scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
 scheduler/queue:        scheduler/framework scheduler/decision scheduler/fault
 scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
 scheduler/extender:     scheduler/framework scheduler/fault
 scheduler/volumes:      scheduler/framework scheduler/fault
 
-# From a spec to what runs. Only compile reads the users' words.
+# From a spec to a Generation. Only compile reads the API types.
 scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender scheduler/fault
-# kube-scheduler's own configuration is read and written beside it.
+# kube-scheduler's own configuration.
 scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
 scheduler/scopedinformers:        scheduler/framework scheduler/fault
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox scheduler/fault
 
-# One attempt, and what follows from it.
+# One attempt, and its results.
 scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/fault
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
 scheduler/preemption:   scheduler/framework scheduler/fault
@@ -61,10 +61,10 @@ scheduler/leadership:       scheduler/fault
 scheduler/journal:      scheduler/leadership scheduler/fault
 scheduler/binding:      scheduler/journal scheduler/leadership scheduler/framework scheduler/cache scheduler/fault
 
-# Who looks in from outside.
+# Debugging.
 scheduler/debug:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
 
-# The loop and the reconcilers do not know each other: they meet in profile
+# The loop and the reconcilers do not import each other: they share profile
 # and decision.
 scheduler:              api/... scheduler/*
 controllers/history:    api/... scheduler/compile scheduler/fault
@@ -73,44 +73,44 @@ controllers/export:     api/... scheduler/framework scheduler/compile scheduler/
 controllers/explainer:  api/... scheduler/decision scheduler/explain scheduler/fault
 controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/explain scheduler/fault
 
-# What is installed can be read without a cluster, and for which clusters it is.
+# Manifests and CRDs, and the versions of Kubernetes that they are for.
 config:
 config/crd:
 
-# The kubectl plugin knows the users' words, the compiler that judges them, and
-# the annotation's reader; nothing of what runs. Its verbs do not know each other.
+# The kubectl plugin imports the API types, the compiler that validates them, and
+# the reader of the annotation; nothing that runs. Its verbs do not import each other.
 cmd/kubectl-berth/cluster:   api/... scheduler/compile
 cmd/kubectl-berth/show:      api/... scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd
-# What-if asks the scheduler itself, offline, about a copy of the live state.
+# What-if runs the scheduler in a sandbox with a copy of the live state.
 cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/cache scheduler/eventhandlers scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
-# Whether Berth bound a pod, lint reads in its annotation.
+# lint reads in a pod's annotation whether Berth bound it.
 cmd/kubectl-berth/lint:      api/... scheduler/compile scheduler/decision scheduler/plugins scheduler/upstreamconfig cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
-# Who waits for nobody, check finds by the manager's own rule.
+# check finds pods without a scheduler as the manager does.
 cmd/kubectl-berth/check:     api/... config scheduler/compile scheduler/unserved cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/*:         api/... config scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/plugins cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 
-# The doors of the house.
+# The commands.
 .:                      operator
 operator:               api/... config controllers/... scheduler scheduler/*
 cmd/kubectl-berth:      cmd/kubectl-berth/*
 demo:                   test/support/controlplane
 
-# What is written from the code reads it as text.
+# Generators.
 tools/flags:            operator
 tools/chart:            config
 tools/metrics:
 tools/plugins:          api/... scheduler/compile scheduler/framework scheduler/sandbox scheduler/plugins scheduler/profile scheduler/queue
 
-# Proof may look everywhere.
+# Tests may import everything.
 test/...:               ...
 
-# Compute a value, then act on it: these rooms do no I/O.
+# Compute a value, then act on it: these packages do no I/O.
 scheduler/compile scheduler/upstreamconfig scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption never os/... net/... k8s.io/client-go/kubernetes/... k8s.io/client-go/rest/... k8s.io/client-go/dynamic/... k8s.io/client-go/tools/clientcmd/... sigs.k8s.io/controller-runtime/...
 
 # The sandbox has a client that refuses requests, and nothing else that could do any.
@@ -119,15 +119,15 @@ scheduler/sandbox/... never os/... k8s.io/client-go/dynamic/... k8s.io/client-go
 # The scheduler can be read, and imported, without the operator's library.
 scheduler/framework/... scheduler/plugins/... never sigs.k8s.io/controller-runtime/...
 
-# What is shipped plays no API server.
+# What ships has no fake API server.
 . operator api/... scheduler/... controllers/... cmd/... never k8s.io/client-go/kubernetes/fake/... sigs.k8s.io/controller-runtime/pkg/client/fake/...
 
-# kube-scheduler itself is the oracle, and stays in modules of its own.
+# kube-scheduler is imported by modules of their own only.
 ... nowhere k8s.io/kubernetes/...
 `
 
-func TestEveryRoomKeepsItsWall(t *testing.T) {
-	policy, err := parsePolicy(walls)
+func TestImportsFollowThePolicy(t *testing.T) {
+	policy, err := parsePolicy(importPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestEveryRoomKeepsItsWall(t *testing.T) {
 	if len(packages) == 0 {
 		t.Fatalf("no packages in %s", root)
 	}
-	for _, fault := range policy.check(packages) {
-		t.Error(fault)
+	for _, violation := range policy.check(packages) {
+		t.Error(violation)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestTheModuleDoesNotRequireKubernetesItself(t *testing.T) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); slices.Contains(f, "k8s.io/kubernetes") || slices.Contains(f, "replace") {
-			t.Errorf("go.mod says %q: it may neither require k8s.io/kubernetes nor replace a module", strings.TrimSpace(line))
+			t.Errorf("go.mod says %q: it must not require k8s.io/kubernetes or replace a module", strings.TrimSpace(line))
 		}
 	}
 }

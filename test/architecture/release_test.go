@@ -1,6 +1,7 @@
 package architecture
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,7 +13,7 @@ import (
 	"testing"
 )
 
-// fromRoot reads a file of the module's root.
+// fromRoot reads a file by its path from the module's root.
 func fromRoot(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", path))
@@ -22,9 +23,9 @@ func fromRoot(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The linker passes over a variable that is not there: such a release would call
-// itself "dev".
-func TestVariablesThatAReleaseSetsAreThere(t *testing.T) {
+// The linker ignores a variable that does not exist: such a release would have the version
+// "dev".
+func TestVariablesThatAReleaseSetsExist(t *testing.T) {
 	set := regexp.MustCompile(`-X ` + modulePath + `/([\w./-]+)\.(\w+)=`)
 	for _, file := range []string{"Dockerfile", ".goreleaser.yaml"} {
 		found := set.FindAllStringSubmatch(fromRoot(t, file), -1)
@@ -33,14 +34,14 @@ func TestVariablesThatAReleaseSetsAreThere(t *testing.T) {
 		}
 		for _, f := range found {
 			if !hasString(t, filepath.Join("..", "..", f[1]), f[2]) {
-				t.Errorf("%s sets %s.%s, which is no string of that package", file, f[1], f[2])
+				t.Errorf("%s sets %s.%s, which is not a string variable of that package", file, f[1], f[2])
 			}
 		}
 	}
 }
 
-// hasString says whether the package in dir declares a variable of that name with a
-// string for its value.
+// hasString says whether the package in dir declares a variable of that name with a string
+// value.
 func hasString(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -65,7 +66,7 @@ func hasString(t *testing.T, dir, name string) bool {
 	return found
 }
 
-func TestTheImageIsBuiltOfAllThatTheManagerIsMadeOf(t *testing.T) {
+func TestTheImageIsBuiltFromAllThatTheManagerImports(t *testing.T) {
 	command := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
 	command.Dir = filepath.Join("..", "..")
 	out, err := command.Output()
@@ -74,9 +75,9 @@ func TestTheImageIsBuiltOfAllThatTheManagerIsMadeOf(t *testing.T) {
 	}
 	kept := fromRoot(t, ".dockerignore")
 	for _, path := range strings.Fields(string(out)) {
-		room, ok := strings.CutPrefix(path, modulePath+"/")
-		whole, _, _ := strings.Cut(room, "/")
-		if ok && !strings.Contains(kept, "\n!"+whole+"\n") && !strings.Contains(kept, "\n!"+room+"/*.go\n") {
+		folder, ok := strings.CutPrefix(path, modulePath+"/")
+		top, _, _ := strings.Cut(folder, "/")
+		if ok && !strings.Contains(kept, "\n!"+top+"\n") && !strings.Contains(kept, "\n!"+folder+"/*.go\n") {
 			t.Errorf(".dockerignore leaves out %s, which the manager imports", path)
 		}
 	}
@@ -87,7 +88,7 @@ func TestWorkflowsUseActionsByTheirCommit(t *testing.T) {
 	for _, file := range []string{".github/workflows/ci.yml", ".github/workflows/release.yml"} {
 		for _, action := range uses.FindAllStringSubmatch(fromRoot(t, file), -1) {
 			if !pinned.MatchString(action[1]) {
-				t.Errorf("%s: %s may become another one: name it by its commit", file, action[1])
+				t.Errorf("%s: %s can change: name it by its commit", file, action[1])
 			}
 		}
 	}
@@ -102,14 +103,14 @@ func TestBaseImagesAreNamedByTheirDigest(t *testing.T) {
 		}
 		for _, image := range images {
 			if image[1] != "scratch" && !pinned.MatchString(image[1]) {
-				t.Errorf("%s: %s may become another one: add its digest", file, image[1])
+				t.Errorf("%s: %s can change: add its digest", file, image[1])
 			}
 		}
 	}
 }
 
-// A module that dependabot does not know keeps its dependencies for ever. Those of
-// tools/older are to: they are older versions of Kubernetes.
+// Dependabot does not update a module that it does not know. tools/older is left out: it pins
+// older versions of Kubernetes.
 func TestDependabotKnowsEveryModule(t *testing.T) {
 	command := exec.Command("bash", filepath.Join("..", "..", "tools", "modules.sh"))
 	out, err := command.Output()
@@ -122,5 +123,35 @@ func TestDependabotKnowsEveryModule(t *testing.T) {
 		if !strings.Contains(known, "\n    - "+folder+"\n") {
 			t.Errorf(".github/dependabot.yml does not list %s", folder)
 		}
+	}
+}
+
+// The lock file must have the packages of all platforms: npm installs what it lists, and the
+// bundler needs the binary of its platform.
+func TestTheSiteInstallsOnEveryPlatform(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "site", "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct {
+			OptionalDependencies map[string]string
+		}
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for name, p := range lock.Packages {
+		for needs, version := range p.OptionalDependencies {
+			checked++
+			if _, is := lock.Packages["node_modules/"+needs]; !is {
+				t.Errorf("site/package-lock.json: %s needs %s %s on some platform, and the file does not have it: "+
+					"choose a version that the registry has for all, in site/package.json's overrides", name, needs, version)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no package in site/package-lock.json differs by platform: is the file parsed correctly?")
 	}
 }

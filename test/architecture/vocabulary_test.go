@@ -29,7 +29,7 @@ var replaced = map[string]string{
 	"nobodysbusiness": "skipPodSchedule", "whoever": "the actor's name", "aside": "held or quarantined",
 }
 
-// kept are the words that a file keeps for now. Those of scheduler/fault describe
+// kept are the exceptions by file. Those of scheduler/fault describe
 // mutations, which leave the product together with their package.
 var kept = map[string][]string{
 	"scheduler/fault/off.go": {"aside", "deaf", "intake", "parked", "poison", "tenure", "town", "whoever"},
@@ -72,7 +72,7 @@ func TestWhatShipsUsesTheWordsOfKubernetes(t *testing.T) {
 		}
 	}
 	if read == 0 {
-		t.Error("no file was read: does this test look where the code is?")
+		t.Error("no file was read: does this test read the right folders?")
 	}
 }
 

@@ -22,8 +22,8 @@ type bench struct {
 	report   report
 }
 
-// perf measures what the options ask for, prints the tables to out and writes
-// the JSON. What was measured before a failure is written all the same.
+// perf measures what the options select, prints the tables to out and writes the JSON, which
+// has all measurements also after a failure.
 func perf(ctx context.Context, o options, out io.Writer) error {
 	b := &bench{options: o, out: out}
 	for _, dir := range []string{filepath.Dir(o.json), o.logs, o.profiles} {
@@ -38,13 +38,13 @@ func perf(ctx context.Context, o options, out io.Writer) error {
 	if b.plugins, err = resolve(); err != nil {
 		return err
 	}
-	if err := b.checkRoom(); err != nil {
+	if err := b.checkCapacity(); err != nil {
 		return err
 	}
 	b.report.Machine = describe()
 	b.report.Command = strings.Join(os.Args[1:], " ")
 	b.report.Plugins = b.plugins.names
-	b.say("bench: %s", b.report.Machine)
+	b.printf("bench: %s", b.report.Machine)
 	failed := b.all(ctx)
 	b.report.tables(out)
 	if o.text != "" {
@@ -55,11 +55,11 @@ func perf(ctx context.Context, o options, out io.Writer) error {
 	if err := b.report.write(o.json); err != nil {
 		return err
 	}
-	b.say("the same as JSON: %s", o.json)
+	b.printf("JSON: %s", o.json)
 	return failed
 }
 
-// writeTables writes what a reader of a page wants to see.
+// writeTables writes the command, the machine and the tables.
 func (b *bench) writeTables() error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "go run ./test/perf %s\n%s\n", b.report.Command, b.report.Machine)
@@ -67,7 +67,7 @@ func (b *bench) writeTables() error {
 	return os.WriteFile(b.options.text, text.Bytes(), 0o644)
 }
 
-// all runs the layers. One that fails does not keep the other from running.
+// all runs the layers. A layer that fails does not keep the other from running.
 func (b *bench) all(ctx context.Context) error {
 	var errs []error
 	if slices.Contains(b.options.layers, "algorithm") {
@@ -81,26 +81,26 @@ func (b *bench) all(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
+func (b *bench) printf(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
-// skip says why something is not measured, here and in the report.
+// skip prints and reports that something is not measured.
 func (b *bench) skip(what, why string) {
-	b.say("skipped: %s: %s", what, why)
+	b.printf("skipped: %s: %s", what, why)
 	b.report.Skipped = append(b.report.Skipped, skipped{what, why})
 }
 
-// wanted returns the shapes that were asked for and can be measured.
+// wanted returns the selected shapes that can be measured.
 func (b *bench) wanted(layer string) []shape {
 	var wanted []shape
 	for _, s := range shapes {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
-		if layer == "process" && s.game != nil {
+		if layer == "process" && s.algorithm != nil {
 			continue
 		}
 		if missing := s.missing(b.plugins.has); len(missing) > 0 {
-			b.skip(layer+", "+s.name, "Berth has no "+strings.Join(missing, ", ")+" yet")
+			b.skip(layer+", "+s.name, "Berth does not have "+strings.Join(missing, ", "))
 			continue
 		}
 		wanted = append(wanted, s)
@@ -108,21 +108,21 @@ func (b *bench) wanted(layer string) []shape {
 	return wanted
 }
 
-// checkRoom makes sure that all pods can be bound.
-func (b *bench) checkRoom() error {
+// checkCapacity fails where not all pods can be bound.
+func (b *bench) checkCapacity() error {
 	var loads []string
 	if slices.Contains(b.options.layers, "process") {
 		loads = b.options.loads
 	}
 	if slices.Contains(b.options.layers, "algorithm") {
-		loads = append([]string{"drain"}, loads...) // what a log holds
+		loads = append([]string{"drain"}, loads...) // the log of a shape
 	}
 	for _, s := range shapes {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
 		for _, load := range loads {
-			if err := s.fits(b.options, s.pods(b.options, load)); err != nil {
+			if err := s.checkCapacity(b.options, s.pods(b.options, load)); err != nil {
 				return err
 			}
 		}
@@ -130,8 +130,8 @@ func (b *bench) checkRoom() error {
 	return nil
 }
 
-// processes runs every side of every shape and load, round by round. Every
-// other round goes backwards, so that no side always comes after the same.
+// processes runs every side of every shape and load, round by round. Every other round has the
+// reverse order, so that no side always follows the same one.
 func (b *bench) processes(ctx context.Context) error {
 	if err := b.build(ctx); err != nil {
 		return err
@@ -148,36 +148,36 @@ func (b *bench) processes(ctx context.Context) error {
 			}
 		}
 	}
-	b.report.besides()
+	b.report.compareUnfit()
 	return errors.Join(errs...)
 }
 
-// rounds runs all sides under one load. A run that fails leaves a gap in its
-// round, and the others go on: an hour of them may be behind it.
+// rounds runs all sides under one load. After a run that fails the others go on: they may have
+// taken an hour so far.
 func (b *bench) rounds(ctx context.Context, s shape, how string) error {
-	entrants, settled := b.entrants(s, how), s.settled(b.options)
+	sides, numbers := b.sidesFor(s, how), s.withOverrides(b.options)
 	group := &group{
-		Shape: s.name, Says: s.says, Load: how, Nodes: settled.nodes, Zones: settled.zones,
-		Existing: settled.existing, Pods: s.pods(b.options, how), Sides: map[string]string{},
+		Shape: s.name, Description: s.description, Load: how, Nodes: numbers.nodes, Zones: numbers.zones,
+		Existing: numbers.existing, Pods: s.pods(b.options, how), Sides: map[string]string{},
 	}
 	switch how {
 	case "open":
 		group.Rate = b.options.rate
-	case "crowd", "turns+crowd":
+	case "burst+unfit", "alternating+unfit":
 		group.Unfit = b.options.unfit
 	}
-	for _, e := range entrants {
-		group.Sides[e.name] = e.says(b.options, b.plugins)
+	for _, e := range sides {
+		group.Sides[e.name] = e.description(b.options, b.plugins)
 	}
 	b.report.Groups = append(b.report.Groups, group)
-	if inTurns(how) {
-		err := b.turns(ctx, s, entrants, group)
-		group.stand()
+	if isAlternating(how) {
+		err := b.alternating(ctx, s, sides, group)
+		group.checkCriteria()
 		return err
 	}
 	var errs []error
 	for round := 1; round <= b.options.rounds; round++ {
-		for _, e := range entrants {
+		for _, e := range sides {
 			if ctx.Err() != nil {
 				return errors.Join(append(errs, context.Cause(ctx))...)
 			}
@@ -185,39 +185,39 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 			r, err := b.measure(ctx, s, e, how, round)
 			if err != nil {
 				err = fmt.Errorf("%s, %s, round %d: %w", s.name, how, round, err)
-				b.say("failed: %v", err)
+				b.printf("failed: %v", err)
 				group.Failed = append(group.Failed, err.Error())
 				errs = append(errs, err)
 				continue
 			}
 			group.Runs = append(group.Runs, r)
-			b.tell(r, began)
+			b.printRun(r, began)
 		}
-		slices.Reverse(entrants)
+		slices.Reverse(sides)
 	}
-	group.compare(b.report.alike(s.name))
-	group.stand()
+	group.compare(b.report.sameDecisions(s.name))
+	group.checkCriteria()
 	return errors.Join(errs...)
 }
 
-// tell says how a run went that began then.
-func (b *bench) tell(r run, began time.Time) {
-	b.say("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", r.Shape, r.Load,
+// printRun prints a run that began at began.
+func (b *bench) printRun(r run, began time.Time) {
+	b.printf("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", r.Shape, r.Load,
 		r.Round, b.options.rounds, r.Side, r.PodsPerSecond, r.CPU[scheduler], time.Since(began).Seconds())
 }
 
-// entrants are the sides that take part.
-func (b *bench) entrants(s shape, how string) []side {
+// sidesFor returns the selected sides that can run a load.
+func (b *bench) sidesFor(s shape, how string) []side {
 	var all []side
 	for _, e := range sides {
 		switch {
 		case !slices.Contains(b.options.sides, e.name):
-		case how == "crowd" && strings.HasPrefix(e.name, "null"):
-			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds what fits nowhere")
-		case inTurns(how) && e.explain == "":
-			b.skip("process, "+s.name+", "+how+", "+e.name, "it is no profile of Berth")
+		case how == "burst+unfit" && strings.HasPrefix(e.name, "null"):
+			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds pods that fit no node")
+		case isAlternating(how) && e.explain == "":
+			b.skip("process, "+s.name+", "+how+", "+e.name, "it is not a profile of Berth")
 		case e.drainOnly && how != "drain":
-			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that come later")
+			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that are created later")
 		default:
 			all = append(all, e)
 		}

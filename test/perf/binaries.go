@@ -16,11 +16,10 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// binaries are the paths of what is measured.
+// binaries are the paths of the measured programs.
 type binaries struct{ manager, kube, null, slow string }
 
-// build builds Berth, also as a slow one, and the null binder, and finds
-// kube-scheduler.
+// build builds Berth, Berth with a slow plugin, and the null binder, and finds kube-scheduler.
 func (b *bench) build(ctx context.Context) (err error) {
 	if b.binaries.manager, err = operator.Build(ctx); err != nil {
 		return err
@@ -40,7 +39,7 @@ func (b *bench) build(ctx context.Context) (err error) {
 	if b.binaries.kube, err = assets.Path("kube-scheduler"); err != nil {
 		return err
 	}
-	return alike(b.binaries.manager, b.binaries.kube)
+	return checkBuildSettings(b.binaries.manager, b.binaries.kube)
 }
 
 // goBuild builds a package of Berth's module.
@@ -62,11 +61,11 @@ func goBuildIn(ctx context.Context, dir, to, pkg string) error {
 	return nil
 }
 
-// weighty are the build settings that make a difference to speed.
-var weighty = []string{"GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "-race", "-gcflags", "-asan", "-msan", "-cover"}
+// speedSettings are the build settings that change the speed.
+var speedSettings = []string{"GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT", "-race", "-gcflags", "-asan", "-msan", "-cover"}
 
-// alike says how two binaries were built differently.
-func alike(a, b string) error {
+// checkBuildSettings fails where two binaries were built differently.
+func checkBuildSettings(a, b string) error {
 	x, err := buildinfo.ReadFile(a)
 	if err != nil {
 		return err
@@ -83,7 +82,7 @@ func alike(a, b string) error {
 		}
 	}
 	differ("Go", x.GoVersion, y.GoVersion)
-	for _, key := range weighty {
+	for _, key := range speedSettings {
 		differ(key, setting(x, key), setting(y, key))
 	}
 	return errors.Join(errs...)
@@ -98,7 +97,7 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// describe names the commit and the machine: a number without them says nothing.
+// describe returns the commit and the machine.
 func describe() string {
 	model := "CPU unknown"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,21 +10,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestQuantilesAreValuesThatSoManyDoNotExceed(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	var all []time.Duration
 	for i := range 200 {
 		all = append(all, time.Duration(200-i)*time.Millisecond)
 	}
 	want := &quantiles{P50: 100, P90: 180, P99: 198, Max: 200}
-	if diff := cmp.Diff(want, spread(all)); diff != "" {
+	if diff := cmp.Diff(want, quantilesOf(all)); diff != "" {
 		t.Errorf("of 1 to 200 ms (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&quantiles{P50: 7, P90: 7, P99: 7, Max: 7}, spread([]time.Duration{7 * time.Millisecond})); diff != "" {
+	if diff := cmp.Diff(&quantiles{P50: 7, P90: 7, P99: 7, Max: 7}, quantilesOf([]time.Duration{7 * time.Millisecond})); diff != "" {
 		t.Errorf("of one (-want +got):\n%s", diff)
 	}
 }
 
-func TestASampleTellsMedianAndEnds(t *testing.T) {
+func TestASampleHasMedianAndRange(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		values []float64
 		want   sample
@@ -40,36 +41,36 @@ func TestASampleTellsMedianAndEnds(t *testing.T) {
 	}
 }
 
-func TestASpeedUpIsToldOfEqualDecisionsOnly(t *testing.T) {
-	runs := func(hash string, micros ...float64) (all []replay) {
+func TestOnlyEqualDecisionsHaveARatio(t *testing.T) {
+	runs := func(hash string, micros ...float64) (all []replayResult) {
 		for _, m := range micros {
-			all = append(all, replay{Pods: 10, Micros: m, Hash: hash})
+			all = append(all, replayResult{Pods: 10, Micros: m, Hash: hash})
 		}
 		return all
 	}
 	for sentence, c := range map[string]struct {
-		theirs []replay
+		theirs []replayResult
 		want   string
 	}{
-		"equal hashes give a ratio of each pair": {runs("a", 40, 60), "berth 15.0 µs a pod, kube-scheduler 50.0 µs, 3.50× (3.00–4.00, 2 pairs)"},
-		"unequal hashes give none":               {runs("b", 40, 60), "REFUSED: the decisions differ (sha256 a and b)"},
+		"equal hashes give a ratio for each pair": {runs("a", 40, 60), "berth 15.0 µs a pod, kube-scheduler 50.0 µs, 3.50× (3.00–4.00, 2 pairs)"},
+		"unequal hashes give no ratio":            {runs("b", 40, 60), "REFUSED: the decisions differ (sha256 a and b)"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c1 := &contest{Shape: "basic", Pods: 10, Runs: map[string][]replay{berth: runs("a", 10, 20), kube: c.theirs}}
-			c1.judge(c.theirs)
-			if got := c1.verdict(); got != c.want {
+			c1 := &algorithmResult{Shape: "basic", Pods: 10, Runs: map[string][]replayResult{berth: runs("a", 10, 20), kube: c.theirs}}
+			c1.compare(c.theirs)
+			if got := c1.summary(); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			var out bytes.Buffer
-			(&report{Algorithm: []*contest{c1}}).tables(&out)
-			if told := strings.Contains(out.String(), "×"); told != c1.Equal {
+			(&report{Algorithm: []*algorithmResult{c1}}).tables(&out)
+			if printed := strings.Contains(out.String(), "×"); printed != c1.Equal {
 				t.Errorf("equal: %t, but the table says:\n%s", c1.Equal, out.String())
 			}
 		})
 	}
 }
 
-func TestProcessesAreComparedInPairsOnceTheyAreShownToDecideAlike(t *testing.T) {
+func TestProcessesAreComparedInPairsAfterEqualDecisions(t *testing.T) {
 	made := func(side string, round int, rate, cpu float64) run {
 		return run{Side: side, Round: round, Load: "drain", PodsPerSecond: rate, BindsPerSecond: rate, CPU: map[string]float64{scheduler: cpu}}
 	}
@@ -90,5 +91,64 @@ func TestProcessesAreComparedInPairsOnceTheyAreShownToDecideAlike(t *testing.T) 
 	}
 	if diff := cmp.Diff(want, g.Comparison.Ratios); diff != "" {
 		t.Errorf("ratios (-want +got):\n%s", diff)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		seen       []float64
+		mean, half float64
+	}{
+		"equal values have no width":             {[]float64{1, 1, 1}, 1, 0},
+		"ten values use nine degrees of freedom": {[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 5.5, 2.1658},
+		"two values have a wide interval":        {[]float64{0.9, 1.1}, 1, 1.2706},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			mean, half := interval(c.seen)
+			if math.Abs(mean-c.mean) > 1e-4 || math.Abs(half-c.half) > 1e-3 {
+				t.Errorf("got %v ± %v, want %v ± %v", mean, half, c.mean, c.half)
+			}
+		})
+	}
+}
+
+func TestASureCriterionComparesTheEndOfTheInterval(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		seen    []float64
+		reached bool
+	}{
+		"a mean that is below with 95 % confidence is reached": {[]float64{1.01, 1.02, 1.00, 1.01}, true},
+		"a mean that may be above is not reached":              {[]float64{0.90, 1.12, 0.95, 1.11}, false},
+		"one pair alone is not reached":                        {[]float64{1.00}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newResult("", c.seen, 1.05, true)
+			s.useInterval(c.seen)
+			if s.Reached != c.reached {
+				t.Errorf("%v: reached is %v, want %v (compared %v)", c.seen, s.Reached, c.reached, s.Sure)
+			}
+		})
+	}
+}
+
+func TestTurnsLeaveOutTheTimeInBetween(t *testing.T) {
+	start := time.Unix(0, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	own := turns{{at(0), at(2)}, {at(5), at(6)}, {at(9), at(12)}}
+	for sentence, c := range map[string]struct{ then, want int }{
+		"before the first turn":             {-1, 0},
+		"within the first turn":             {1, 1},
+		"between two turns":                 {4, 2},
+		"within a later turn":               {10, 4},
+		"after the last":                    {20, 6},
+		"at the end of one":                 {6, 3},
+		"at the beginning of one":           {9, 3},
+		"at the beginning of the first one": {0, 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got, want := own.until(at(c.then)), time.Duration(c.want)*time.Second; got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
 	}
 }

@@ -14,37 +14,35 @@ import (
 	replaying "github.com/berthdev/berth/test/replay/run"
 )
 
-// costsFile holds what a pod may cost, by shape.
+// costsFile has the allowed cost of a pod, by shape.
 const costsFile = "testdata/costs.json"
 
-var update = flag.Bool("update", false, "write "+costsFile+" anew")
+var update = flag.Bool("update", false, "write "+costsFile+" from new measurements")
 
-// costs is what a pod cost, in units that no clock and no neighbour changes.
+// costs are costs in units that do not depend on the machine.
 type costs struct {
-	// From says where the numbers come from.
+	// From is the command of the measurement.
 	From string `json:"from"`
 	// Shapes are by name.
 	Shapes map[string]cost `json:"shapes"`
 }
 
-// cost is what a pod of a shape cost, on average.
+// cost is the average cost of a pod of a shape.
 type cost struct {
-	// Allocs is how many objects are allocated, from the decoded pod to
-	// assumed.
+	// Allocs is the number of allocations, from the decoded pod to assumed.
 	Allocs float64 `json:"allocs"`
-	// Judged is how many verdicts about a node the plugins made, all others
-	// were remembered.
-	Judged float64 `json:"judged"`
-	// Plain is how many of a thousand pods went the plain way.
-	Plain float64 `json:"plainPerThousand"`
+	// Evaluated is the number of verdicts that plugins computed; all others came from the
+	// equivalence cache.
+	Evaluated float64 `json:"evaluated"`
+	// Uncached is the number of pods in a thousand without the equivalence cache.
+	Uncached float64 `json:"uncachedPerThousand"`
 }
 
-// slack is by how much a cost may be missed: maps and slices grow when they
-// please.
+// slack is the allowed deviation, since maps and slices grow in steps.
 const slack = 0.15
 
-// What a pod costs in allocations and in calls of plugins is what is written
-// down, neither more nor less: a gain is to be written down as well, with
+// The allocations and plugin calls of a pod are those in the file, neither more nor less: an
+// improvement is recorded there as well, with
 //
 //	go test ./test/perf -run TestWhatAPodCosts -update
 func TestWhatAPodCosts(t *testing.T) {
@@ -56,7 +54,7 @@ func TestWhatAPodCosts(t *testing.T) {
 		}
 	}
 	measured := costs{Shapes: map[string]cost{}}
-	for _, s := range usual {
+	for _, s := range standardShapes {
 		t.Run(s.name, func(t *testing.T) {
 			o := options{nodes: nodes, zones: 3, existing: existing, pods: pods}
 			s.nodes, s.existing, s.count = nodes, existing, pods
@@ -67,13 +65,13 @@ func TestWhatAPodCosts(t *testing.T) {
 			}
 			want, there := known.Shapes[s.name]
 			if !there {
-				t.Fatalf("%s knows no shape %s", costsFile, s.name)
+				t.Fatalf("%s has no shape %s", costsFile, s.name)
 			}
 			for what, pair := range map[string][2]float64{
-				"allocations": {want.Allocs, got.Allocs}, "verdicts": {want.Judged, got.Judged}, "plain attempts of a thousand": {want.Plain, got.Plain},
+				"allocations": {want.Allocs, got.Allocs}, "verdicts": {want.Evaluated, got.Evaluated}, "uncached attempts of a thousand": {want.Uncached, got.Uncached},
 			} {
 				if want, got := pair[0], pair[1]; math.Abs(got-want) > want*slack+0.5 {
-					t.Errorf("a pod costs %.1f %s, want %.1f as of %s; if that is meant, write it down", got, what, want, known.From)
+					t.Errorf("a pod costs %.1f %s, want %.1f as of %s; if that is intended, update the file", got, what, want, known.From)
 				}
 			}
 		})
@@ -83,8 +81,8 @@ func TestWhatAPodCosts(t *testing.T) {
 	}
 }
 
-// Pods without volumes pay nothing for the plugins that look after volumes.
-func TestVolumePluginsCostPodsWithoutVolumesNothing(t *testing.T) {
+// Pods without volumes have no cost through the plugins for volumes.
+func TestPodsWithoutVolumesHaveNoCostThroughVolumePlugins(t *testing.T) {
 	const nodes, existing, pods = 200, 100, 2000
 	without := replaying.DefaultProfile()
 	var volumes v1alpha1.PluginSet
@@ -92,15 +90,15 @@ func TestVolumePluginsCostPodsWithoutVolumesNothing(t *testing.T) {
 		volumes.Disabled = append(volumes.Disabled, v1alpha1.DisabledPlugin{Name: name})
 	}
 	without.Spec.Plugins = &v1alpha1.Plugins{MultiPoint: volumes}
-	s, o := usual[0], options{nodes: nodes, zones: 3, existing: existing, pods: pods}
+	s, o := standardShapes[0], options{nodes: nodes, zones: 3, existing: existing, pods: pods}
 	s.nodes, s.existing, s.count = nodes, existing, pods
 	with, bare := costOf(t, s, o, replaying.DefaultProfile()), costOf(t, s, o, without)
-	if math.Abs(with.Allocs-bare.Allocs) > 0.5 || with.Judged != bare.Judged || with.Plain != bare.Plain {
+	if math.Abs(with.Allocs-bare.Allocs) > 0.5 || with.Evaluated != bare.Evaluated || with.Uncached != bare.Uncached {
 		t.Errorf("a pod costs %+v with the plugins and %+v without", with, bare)
 	}
 }
 
-// costOf replays the shape's load under a profile.
+// costOf replays a shape with a profile.
 func costOf(t *testing.T, s shape, o options, profile *v1alpha1.SchedulingProfile) cost {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log.jsonl")
@@ -122,7 +120,7 @@ func costOf(t *testing.T, s shape, o options, profile *v1alpha1.SchedulingProfil
 	}
 	stats, n := scheduler.EquivalenceCache().Stats(), float64(bench.Pods)
 	round := func(v float64) float64 { return math.Round(v*10) / 10 }
-	return cost{Allocs: round(bench.AllocsPerPod), Judged: round(float64(stats.Evaluated) / n), Plain: round(1000 * float64(stats.Uncached) / n)}
+	return cost{Allocs: round(bench.AllocsPerPod), Evaluated: round(float64(stats.Evaluated) / n), Uncached: round(1000 * float64(stats.Uncached) / n)}
 }
 
 func write(t *testing.T, measured costs) {

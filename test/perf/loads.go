@@ -17,19 +17,19 @@ import (
 	"github.com/berthdev/berth/test/support/procs"
 )
 
-// probes is how many runs with one pod precede a load.
-const probes = 2
+// startUpRuns is the number of runs with one pod before a load.
+const startUpRuns = 2
 
-// openWorkers is how many times more workers create pods at a fixed rate: they
-// wait, for the time and for answers.
+// openWorkers multiplies the number of workers at a fixed rate: they wait for their time and
+// for responses.
 const openWorkers = 8
 
-// empty starts the side with one pod to bind: what start-up takes, in time and
-// in CPU.
-func (t *trial) empty(ctx context.Context) (time.Duration, procs.Usage, error) {
+// measureStartUp starts the side with one pod to bind, and returns the time and the CPU time
+// of the start-up.
+func (t *runner) measureStartUp(ctx context.Context) (time.Duration, procs.Usage, error) {
 	known := len(t.bound.Binds())
 	pod := plain("probe")(known).SchedulerName(profile).Obj()
-	if err := t.add(ctx, pod); err != nil {
+	if err := t.createPod(ctx, pod); err != nil {
 		return 0, nil, err
 	}
 	before, err := t.procs().Read()
@@ -49,9 +49,9 @@ func (t *trial) empty(ctx context.Context) (time.Duration, procs.Usage, error) {
 	return took, used.Minus(before), err
 }
 
-// forgetLeaders deletes the journal and the Lease, which say that a Berth was there
-// before: the next start is measured as a first one.
-func (t *trial) forgetLeaders(ctx context.Context) error {
+// deleteLeaderState deletes the journal and the Lease of earlier leaders: the next start is
+// measured as a first one.
+func (t *runner) deleteLeaderState(ctx context.Context) error {
 	err := t.client.CoreV1().ConfigMaps(operator.Namespace).Delete(ctx, journal.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -63,18 +63,17 @@ func (t *trial) forgetLeaders(ctx context.Context) error {
 	return nil
 }
 
-// drain lets the side find all pods when it starts: nobody else needs the CPU
-// meanwhile.
-func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
+// drain creates all pods before the side starts, so that nothing else uses the CPU meanwhile.
+func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	t.end()
-	if err := t.forgetLeaders(ctx); err != nil {
+	if err := t.deleteLeaderState(ctx); err != nil {
 		return err
 	}
 	err := load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
-		return t.add(ctx, t.pod(i))
+		return t.createPod(ctx, t.pod(i))
 	})
-	if err == nil && t.side.beside != nil {
-		err = t.side.beside(ctx, t.stage)
+	if err == nil && t.side.background != nil {
+		err = t.side.background(ctx, t.testEnv)
 	}
 	if err != nil {
 		return err
@@ -88,22 +87,22 @@ func (t *trial) drain(ctx context.Context, r *run, empty procs.Usage) error {
 		return err
 	}
 	stop := t.record(ctx)
-	after, err := t.untilBound(ctx, t.known+t.pods)
+	after, err := t.untilBound(ctx, t.boundBefore+t.pods)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	first, last := t.span()
+	first, last := t.firstAndLast()
 	r.Took = last.Sub(began).Seconds() - r.StartUp
-	r.Told = t.told.Sub(began).Seconds() - r.StartUp
+	r.ToLastEvent = t.lastEventAt.Sub(began).Seconds() - r.StartUp
 	return t.finish(ctx, r, after.Minus(before).Minus(empty), last.Sub(first))
 }
 
-// crowd creates pods that fit nowhere and waits until each of them was tried,
-// which an event of it tells.
-func (t *trial) crowd(ctx context.Context) error {
+// createUnfit creates pods that fit no node and waits until each was attempted, by counting
+// their Events.
+func (t *runner) createUnfit(ctx context.Context) error {
 	n := t.options.unfit
 	err := load.Each(ctx, n, t.options.workers, func(ctx context.Context, i int) error {
-		return t.add(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").SchedulerName(t.serves).Obj())
+		return t.createPod(ctx, sized(fmt.Sprintf("unfit-%d", i), "100", "500Mi").SchedulerName(t.schedulerName).Obj())
 	})
 	if err != nil {
 		return err
@@ -115,7 +114,7 @@ func (t *trial) crowd(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d were tried: %w", t.events-before, n, context.Cause(ctx))
+			return fmt.Errorf("%d of %d were attempted: %w", t.events-before, n, context.Cause(ctx))
 		}
 		if t.events, err = t.countEvents(ctx); err != nil {
 			return err
@@ -126,60 +125,60 @@ func (t *trial) crowd(ctx context.Context) error {
 }
 
 // flow creates the pods while the side runs.
-func (t *trial) flow(ctx context.Context, r *run) error {
+func (t *runner) flow(ctx context.Context, r *run) error {
 	before, err := t.procs().Read()
 	if err != nil {
 		return err
 	}
 	stop := t.record(ctx)
 	began := time.Now()
-	dues, err := t.pour(ctx)
+	dues, err := t.createPods(ctx)
 	if err != nil {
 		return errors.Join(err, stop())
 	}
-	after, err := t.untilBound(ctx, t.known+t.pods)
+	after, err := t.untilBound(ctx, t.boundBefore+t.pods)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	first, last := t.span()
+	first, last := t.firstAndLast()
 	r.Took = last.Sub(began).Seconds()
-	r.Told = t.told.Sub(began).Seconds()
+	r.ToLastEvent = t.lastEventAt.Sub(began).Seconds()
 	if dues != nil {
 		r.Latency, r.Late = t.latencies(dues)
 	}
 	return t.finish(ctx, r, after.Minus(before), last.Sub(first))
 }
 
-// pour creates all pods, at once or at the rate.
-func (t *trial) pour(ctx context.Context) ([]load.Due, error) {
-	do := func(ctx context.Context, i int) error { return t.add(ctx, t.pod(i)) }
+// createPods creates all pods, at once or at the rate.
+func (t *runner) createPods(ctx context.Context) ([]load.Due, error) {
+	do := func(ctx context.Context, i int) error { return t.createPod(ctx, t.pod(i)) }
 	if t.load != "open" {
 		return nil, load.Each(ctx, t.pods, t.options.workers, do)
 	}
 	return load.AtRate(ctx, t.pods, t.options.workers*openWorkers, t.options.rate, do)
 }
 
-// latencies are from when each creation was due to when the bind was seen, and
-// how late the creations began.
-func (t *trial) latencies(dues []load.Due) (latency, late *quantiles) {
+// latencies are the times from when each creation was due to the observed bind, and the delays
+// of the creations.
+func (t *runner) latencies(dues []load.Due) (latency, late *quantiles) {
 	binds := t.bound.Binds()
 	var bound, waited []time.Duration
 	for i, due := range dues {
 		bound = append(bound, binds[key(t.pod(i))].Seen.Sub(due.Due))
 		waited = append(waited, due.Late())
 	}
-	return spread(bound), spread(waited)
+	return quantilesOf(bound), quantilesOf(waited)
 }
 
-// span is when the first and the last pod of the load were seen bound.
-func (t *trial) span() (first, last time.Time) {
+// firstAndLast are the times of the first and the last bind of the load.
+func (t *runner) firstAndLast() (first, last time.Time) {
 	var seen []time.Time
 	for _, bind := range t.bound.Binds() {
 		seen = append(seen, bind.Seen)
 	}
 	slices.SortFunc(seen, time.Time.Compare)
-	return seen[t.known], seen[len(seen)-1]
+	return seen[t.boundBefore], seen[len(seen)-1]
 }
 
-// key is how a pod is named among the binds.
+// key is a pod's key among the binds.
 func key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -1,22 +1,29 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	replaylog "github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-func TestWrongFlagsAreNamed(t *testing.T) {
+func TestInvalidFlagsAreNamed(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
-		"a shape that there is not":        {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, `},
-		"a side that there is not":         {"--sides=volcano", `--sides: must be of berth, kube-scheduler,`},
-		"a load that there is not":         {"--loads=flood", `--loads: must be of drain, burst, crowd, turns, turns+crowd, open, is "flood"`},
-		"a layer that there is not":        {"--layers=all", `--layers: must be of algorithm, process, is "all"`},
-		"plugins that there are not":       {"--kube-plugins=few", `--kube-plugins: must be of same, default, is "few"`},
-		"no nodes":                         {"--nodes=0", "--nodes: must be at least 1, is 0"},
-		"one pod alone":                    {"--pods=1", "--pods: must be at least 2, is 1"},
-		"a rate of nothing":                {"--rates=0", "--rates: must be at least 0.1, is 0"},
-		"no rounds":                        {"--rounds=0", "--rounds: must be at least 1, is 0"},
-		"an argument that belongs nowhere": {"basic", `unexpected argument "basic": only flags are taken`},
+		"an unknown shape":               {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, `},
+		"an unknown side":                {"--sides=volcano", `--sides: must be of berth, kube-scheduler,`},
+		"an unknown load":                {"--loads=flood", `--loads: must be of drain, burst, burst+unfit, alternating, alternating+unfit, open, is "flood"`},
+		"an unknown layer":               {"--layers=all", `--layers: must be of algorithm, process, is "all"`},
+		"an unknown set of plugins":      {"--kube-plugins=few", `--kube-plugins: must be of same, default, is "few"`},
+		"no nodes":                       {"--nodes=0", "--nodes: must be at least 1, is 0"},
+		"one pod alone":                  {"--pods=1", "--pods: must be at least 2, is 1"},
+		"a rate of zero":                 {"--rates=0", "--rates: must be at least 0.1, is 0"},
+		"no rounds":                      {"--rounds=0", "--rounds: must be at least 1, is 0"},
+		"an argument that is not a flag": {"basic", `unexpected argument "basic": only flags are taken`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := parse([]string{c.flag})
@@ -27,26 +34,72 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-func TestALoadThatCannotAllBeBoundIsRefused(t *testing.T) {
+func TestALoadThatExceedsTheCapacityIsRefused(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		shape string
 		args  []string
 		want  string
 	}{
-		"the defaults fit":             {shape: "basic"},
-		"a shape may bring its nodes":  {shape: "large"},
-		"or be about the want of room": {shape: "preempt"},
-		"more pods than places":        {"basic", []string{"--nodes=1", "--existing=100", "--pods=50"}, "--nodes: 1 nodes take 110 pods, not 50 and 100 existing ones"},
-		"more CPU than there is":       {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "want 100% of what 1 nodes have of cpu; at most 90%"},
+		"the defaults fit":                              {shape: "basic"},
+		"a shape may override the number of nodes":      {shape: "large"},
+		"a shape that preempts needs no free resources": {shape: "preempt"},
+		"more pods than nodes may have":                 {"basic", []string{"--nodes=1", "--existing=100", "--pods=50"}, "--nodes: 1 nodes take 110 pods, not 50 and 100 existing ones"},
+		"more CPU than the nodes have":                  {"basic", []string{"--nodes=1", "--existing=0", "--pods=40"}, "request 100% of what 1 nodes have of cpu; at most 90%"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			o, err := parse(append([]string{"--shapes=" + c.shape, "--loads=drain"}, c.args...))
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&bench{options: o}).checkRoom()
+			err = (&bench{options: o}).checkCapacity()
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// The replay reads each shape's log, with all objects of the shape.
+func TestEveryShapesLogCanBeReplayed(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range shapes {
+		s.nodes, s.existing, s.count = 10, 4, 6 // instead of its thousands
+		t.Run(s.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log.jsonl")
+			if err := writeLog(path, s, o); err != nil {
+				t.Fatal(err)
+			}
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			ops, err := replaylog.ReadAll(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for _, op := range ops {
+				kind := op.Object.GetObjectKind().GroupVersionKind().Kind
+				if pod, ok := op.Object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
+					kind = "running Pod"
+				}
+				got[string(op.Kind)+" "+kind]++
+			}
+			want := map[string]int{
+				"apply Namespace": 1, "apply Node": s.nodes, "apply running Pod": s.existing, "schedule Pod": s.count,
+			}
+			for _, object := range s.extras() {
+				if err := setKind(object); err != nil {
+					t.Fatal(err)
+				}
+				want["apply "+object.GetObjectKind().GroupVersionKind().Kind]++
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("ops (-want +got):\n%s", diff)
 			}
 		})
 	}

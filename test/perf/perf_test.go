@@ -2,15 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// The whole bench, tiny: Berth beside the null binder, under two loads, and the
-// algorithm where its replayers are.
-func TestTheBenchRunsToItsTables(t *testing.T) {
+// The whole bench with few pods: Berth beside the null binder, with one load.
+func TestTheBenchPrintsItsTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	o, err := parse([]string{
 		"--layers=process", "--shapes=basic", "--loads=open", "--sides=berth,null,null+watch+events", "--nodes=10", "--existing=5",
@@ -36,12 +37,45 @@ func TestTheBenchRunsToItsTables(t *testing.T) {
 	}
 	for _, run := range r.Groups[0].Runs {
 		if run.Pods != 20 || run.Latency == nil || run.Latency.P50 <= 0 || run.Peak[scheduler] <= 0 || run.EventsPerPod != 1 {
-			t.Errorf("a run lacks something: %+v", run)
+			t.Errorf("a run is incomplete: %+v", run)
 		}
 	}
-	for _, want := range []string{"p99 ms", "null+watch+events", "skipped: process, basic, open, null: it does not see pods that come later"} {
+	for _, want := range []string{"p99 ms", "null+watch+events", "skipped: process, basic, open, null: it does not see pods that are created later"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output does not hold %q:\n%s", want, out.String())
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+func TestAlternatingSidesAreTimedDuringTheirTurns(t *testing.T) {
+	o, err := parse([]string{
+		"--layers=process", "--shapes=basic", "--loads=alternating", "--sides=berth-recorded,berth-unexplained",
+		"--nodes=10", "--existing=5", "--pods=100", "--rounds=1", "--limit=5m", "--json=" + filepath.Join(t.TempDir(), "bench.json"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{options: o, out: io.Discard}
+	if b.plugins, err = resolve(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := b.processes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(began).Seconds()
+	g := b.report.Groups[0]
+	if len(g.Runs) != 2 || len(g.Criteria) != 1 || g.Criteria[0].Seen.N != 1 {
+		t.Fatalf("want a run of each side, and one pair of them: %+v", g)
+	}
+	sum := 0.0
+	for _, r := range g.Runs {
+		sum += r.Took
+		if r.Pods != 100 || r.Took <= 0 || r.CPU[scheduler] <= 0 || r.EventsPerPod != 1 {
+			t.Errorf("a run lacks something: %+v", r)
+		}
+	}
+	if sum > whole {
+		t.Errorf("the sides ran for %.1f s in %.1f s", sum, whole)
 	}
 }

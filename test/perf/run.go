@@ -5,12 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/load"
+	"github.com/berthdev/berth/test/support/operator"
 	"github.com/berthdev/berth/test/support/procs"
 )
 
@@ -21,61 +29,62 @@ type run struct {
 	Side  string `json:"side"`
 	Round int    `json:"round"`
 	Pods  int    `json:"pods"`
-	// StartUp is from the start of the process to the bind of the one pod that
-	// waits for it, in seconds. The process was started once before.
+	// StartUp is the time from the start of the process to the bind of one pending pod, in
+	// seconds. The process was started once before.
 	StartUp float64 `json:"startUpSeconds"`
-	// Took is how long it took to bind all pods, in seconds: with drain, from
-	// the start of the process to the last bind, less StartUp; else from the
-	// first creation to the last bind.
+	// Took is the time in which all pods were bound, in seconds: with drain, from the start of
+	// the process to the last bind, less StartUp; else from the first creation to the last
+	// bind.
 	Took          float64 `json:"seconds"`
 	PodsPerSecond float64 `json:"podsPerSecond"`
-	// BindsPerSecond is the rate between the first bind and the last.
+	// BindsPerSecond is the rate between the first and the last bind.
 	BindsPerSecond float64 `json:"bindsPerSecond"`
-	// CPU is in milliseconds a pod, by process; with drain, less what the run
-	// for StartUp took.
+	// CPU is in milliseconds per pod, by process; with drain, less that of the run for
+	// StartUp.
 	CPU map[string]float64 `json:"cpuMillisPerPod"`
-	// Peak is the most memory resident, in MiB, by process.
+	// Peak is the maximal resident memory, in MiB, by process.
 	Peak         map[string]float64 `json:"peakMiB"`
 	EventsPerPod float64            `json:"eventsPerPod"`
-	// Told is Took, to the last event instead of the last bind; what is looked
-	// for four times a second is not known better.
-	Told float64 `json:"toldSeconds"`
-	// Latency is from when a pod's creation was due to when it was seen bound,
-	// in milliseconds; with open only.
+	// ToLastEvent is Took, to the last Event instead of the last bind; Events are counted four
+	// times a second.
+	ToLastEvent float64 `json:"secondsToLastEvent"`
+	// Latency is the time from when a pod's creation was due to its observed bind, in
+	// milliseconds; with open only.
 	Latency *quantiles `json:"latencyMillis,omitempty"`
-	// Late is how long creations waited for a free worker, in milliseconds: the
-	// load itself is too slow when it is not small.
+	// Late is the delay of the creations, in milliseconds: where it is not small the load
+	// itself is too slow.
 	Late *quantiles `json:"lateMillis,omitempty"`
 }
 
-// scheduler is how the measured process is named among the others; harness is
-// this one: the load, and the watch that measures.
+// scheduler is the name of the measured process among the others; harness is this process: the
+// load, and the watch that measures.
 const scheduler, harness = "scheduler", "harness"
 
-// trial is a run under way.
-type trial struct {
-	*stage
+// runner runs one side once.
+type runner struct {
+	*testEnv
 	shape shape
 	side  side
 	load  string
 	round int
 	pods  int
-	// serves is whose pods they are; known is how many were bound before them.
-	serves string
-	known  int
+	// schedulerName is that of the pods; boundBefore is the number of pods that were bound
+	// before.
+	schedulerName string
+	boundBefore   int
 
-	bound   *load.Bound
-	process *controlplane.Process // the side's, while it runs
-	events  int                   // that there were before
-	counted int                   // events, when they were last looked for
-	told    time.Time             // when they were last found to be more
+	bound       *load.Bound
+	process     *controlplane.Process // the side's, while it runs
+	events      int                   // number of Events before the load
+	counted     int                   // number of Events when they were counted last
+	lastEventAt time.Time             // when their number was last seen to grow
 }
 
 // measure runs one side once, on a control plane of its own.
 func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, round int) (run, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.options.limit, fmt.Errorf("--limit %s is over", b.options.limit))
 	defer cancel()
-	s, err := b.set(ctx, sh)
+	s, err := b.newTestEnv(ctx, sh)
 	if err != nil {
 		return run{}, err
 	}
@@ -83,7 +92,7 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
 	}
-	t := &trial{stage: s, shape: sh, side: sd, load: how, round: round, pods: sh.pods(b.options, how), serves: profile, known: probes}
+	t := &runner{testEnv: s, shape: sh, side: sd, load: how, round: round, pods: sh.pods(b.options, how), schedulerName: profile, boundBefore: startUpRuns}
 	if t.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
 		return run{}, err
 	}
@@ -95,14 +104,14 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 	return r, nil
 }
 
-// run starts the side with one pod to bind, twice, and then measures. What a
-// first start alone has to do, such as judging a profile, is done by then.
-func (t *trial) run(ctx context.Context) (run, error) {
-	r := t.blank()
+// run starts the side with one pod to bind, twice, and then measures. What only a first start
+// does, such as the trial of a profile, is done by then.
+func (t *runner) run(ctx context.Context) (run, error) {
+	r := t.newRun()
 	var empty procs.Usage
-	for range probes {
+	for range startUpRuns {
 		t.end()
-		startUp, used, err := t.empty(ctx)
+		startUp, used, err := t.measureStartUp(ctx)
 		if err != nil {
 			return r, fmt.Errorf("a run with one pod: %w", err)
 		}
@@ -112,9 +121,9 @@ func (t *trial) run(ctx context.Context) (run, error) {
 	if t.events, err = t.countEvents(ctx); err != nil {
 		return r, err
 	}
-	if t.load == "crowd" {
-		if err := t.crowd(ctx); err != nil {
-			return r, fmt.Errorf("the pods that fit nowhere: %w", err)
+	if t.load == "burst+unfit" {
+		if err := t.createUnfit(ctx); err != nil {
+			return r, fmt.Errorf("the pods that fit no node: %w", err)
 		}
 	}
 	if t.load == "drain" {
@@ -123,27 +132,27 @@ func (t *trial) run(ctx context.Context) (run, error) {
 	return r, t.flow(ctx, &r)
 }
 
-// blank is a run of which nothing is known yet.
-func (t *trial) blank() run {
+// newRun returns a run without measurements.
+func (t *runner) newRun() run {
 	return run{Shape: t.shape.name, Load: t.load, Side: t.side.name, Round: t.round, Pods: t.pods}
 }
 
-// pod is the i-th that the side is to bind.
-func (t *trial) pod(i int) *corev1.Pod {
-	pod := t.shape.waits(i)
-	pod.Spec.SchedulerName = t.serves
+// pod is the i-th pod that the side is to bind.
+func (t *runner) pod(i int) *corev1.Pod {
+	pod := t.shape.pendingPod(i)
+	pod.Spec.SchedulerName = t.schedulerName
 	return pod
 }
 
-// start starts the side and returns when that was.
-func (t *trial) start(ctx context.Context) (began time.Time, err error) {
+// start starts the side and returns the time of the start.
+func (t *runner) start(ctx context.Context) (began time.Time, err error) {
 	began = time.Now()
-	t.process, err = t.side.start(ctx, t.stage)
+	t.process, err = t.side.start(ctx, t.testEnv)
 	return began, err
 }
 
 // end ends the side, where it runs.
-func (t *trial) end() {
+func (t *runner) end() {
 	if t.process != nil {
 		t.cp.End(t.process)
 		t.process = nil
@@ -151,7 +160,7 @@ func (t *trial) end() {
 }
 
 // procs are the processes of the run.
-func (t *trial) procs() procs.Procs {
+func (t *runner) procs() procs.Procs {
 	p := procs.Procs{harness: os.Getpid()}
 	for _, name := range []string{"kube-apiserver", "etcd"} {
 		p[name] = t.cp.Process(name).PID()
@@ -162,9 +171,9 @@ func (t *trial) procs() procs.Procs {
 	return p
 }
 
-// untilBound waits until n pods are bound, and then until the side is idle. It
-// returns what all had used by then.
-func (t *trial) untilBound(ctx context.Context, n int) (procs.Usage, error) {
+// untilBound waits until n pods are bound, and then until the side is idle. It returns what
+// all processes had used by then.
+func (t *runner) untilBound(ctx context.Context, n int) (procs.Usage, error) {
 	if err := t.bound.Until(ctx, n, t.cp.Running); err != nil {
 		return nil, err
 	}
@@ -175,9 +184,9 @@ func (t *trial) untilBound(ctx context.Context, n int) (procs.Usage, error) {
 	return used, nil
 }
 
-// finish fills in what all loads have in common; between is from the first bind to
-// the last.
-func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, between time.Duration) error {
+// finish sets the fields that all loads have; between is the time from the first bind to the
+// last.
+func (t *runner) finish(ctx context.Context, r *run, used procs.Usage, between time.Duration) error {
 	r.CPU, r.Peak = map[string]float64{}, map[string]float64{}
 	for name, cpu := range used {
 		r.CPU[name] = millis(cpu) / float64(t.pods)
@@ -200,13 +209,123 @@ func (t *trial) finish(ctx context.Context, r *run, used procs.Usage, between ti
 	return err
 }
 
-// countEvents says how many events there are about the load's pods.
-func (t *trial) countEvents(ctx context.Context) (int, error) {
+// countEvents returns the number of Events about the load's pods.
+func (t *runner) countEvents(ctx context.Context) (int, error) {
 	n, err := load.CountEvents(ctx, t.client, namespace)
 	if n > t.counted {
-		t.counted, t.told = n, time.Now()
+		t.counted, t.lastEventAt = n, time.Now()
 	}
 	return n, err
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// recordSeconds is the length of a CPU profile of Berth: about a thousand samples of two
+// cores.
+const recordSeconds = 5
+
+// record takes a CPU profile of Berth once the manager is ready, where --profiles is set. The
+// caller calls stop, which waits for it.
+func (t *runner) record(ctx context.Context) (stop func() error) {
+	if t.options.profiles == "" || t.side.name != berth {
+		return func() error { return nil }
+	}
+	path := filepath.Join(t.options.profiles, fmt.Sprintf("berth-%s-%s-%d.pprof", t.shape.name, t.load, t.round))
+	manager, done := t.manager, make(chan error, 1)
+	go func() {
+		err := manager.Until(ctx, manager.Ready)
+		if err == nil {
+			err = manager.CPUProfile(ctx, recordSeconds, path)
+		}
+		done <- err
+	}()
+	return func() error { return <-done }
+}
+
+// testEnv is a control plane for one run of one side.
+type testEnv struct {
+	options  options
+	binaries binaries
+	plugins  pluginSet
+	cp       *controlplane.ControlPlane
+	client   kubernetes.Interface // the harness's own
+	// kubeconfig is the file that the side is started with.
+	kubeconfig string
+	manager    *operator.Manager // nil for other sides than Berth
+}
+
+// newTestEnv starts the control plane, with the objects of the shape but for the pods to be
+// scheduled. The caller stops it.
+func (b *bench) newTestEnv(ctx context.Context, sh shape) (*testEnv, error) {
+	cp, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := &testEnv{options: sh.withOverrides(b.options), binaries: b.binaries, plugins: b.plugins, cp: cp}
+	if s.client, err = load.Client(cp.Config()); err == nil {
+		err = s.createObjects(ctx, sh)
+	}
+	if err != nil {
+		cp.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *testEnv) createObjects(ctx context.Context, sh shape) error {
+	nodes := controlplane.NodeOptions{Zones: sh.zoneCount(s.options), CPU: nodeCPU, Memory: nodeMemory, Pods: nodePods}
+	if err := s.cp.Nodes(ctx, s.options.nodes, nodes); err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for _, object := range sh.extras() {
+		if err := s.create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return load.Each(ctx, s.options.existing, s.options.workers, func(ctx context.Context, i int) error {
+		return s.createPod(ctx, sh.existingPod(i, s.options.nodes))
+	})
+}
+
+func (s *testEnv) create(ctx context.Context, object runtime.Object) (err error) {
+	switch o := object.(type) {
+	case *appsv1.ReplicaSet:
+		_, err = s.client.AppsV1().ReplicaSets(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+	case *corev1.Service:
+		o.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+		_, err = s.client.CoreV1().Services(o.Namespace).Create(ctx, o, metav1.CreateOptions{})
+	default:
+		err = fmt.Errorf("a shape must not have a %T", object)
+	}
+	return err
+}
+
+func (s *testEnv) createPod(ctx context.Context, pod *corev1.Pod) error {
+	_, err := s.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// account creates a ServiceAccount with these cluster roles, and returns a kubeconfig with its
+// token: the sides are authorized as in a cluster.
+func (s *testEnv) account(ctx context.Context, namespace, name string, roles ...string) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	_, err := s.client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", err
+	}
+	for _, role := range roles {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "bench:" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
+		}
+		if _, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			return "", err
+		}
+	}
+	return s.cp.ServiceAccountKubeconfig(ctx, namespace, name)
+}

@@ -1,10 +1,12 @@
-// Replay runs a log of a cluster through Berth's cache, cycle and plugins,
+// Replay runs a recorded history of a cluster through Berth's cache, cycle and plugins,
 // without an API server, and prints one decision a line:
 //
-//	go run ./test/replay [--profile FILE.yaml] [--bench] [--explain] [--preempt] LOG.jsonl
+//	go run ./test/replay [--profile FILE.yaml] [--bench] [--explain] [--preempt]
 //
-// The log's format is that of scheduler/sandbox/log, and kubectl berth record writes
-// one of a live cluster; what the flags mean is said by --help.
+// # LOG.jsonl
+//
+// The log has the format of scheduler/sandbox/log; kubectl berth record writes one of a live
+// cluster. --help describes the flags.
 package main
 
 import (

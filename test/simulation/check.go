@@ -10,130 +10,129 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// checkBind holds each Binding that the server commits to what must be true
-// of it: it was decided, it says by whom, and all that we put on the node has
-// room there by what was known when the last of it was decided.
-func (w *world) checkBind(before, after *v1.Pod) {
+// checkBind checks each Binding that the server commits: a Reserve decided it, the annotation
+// names the spec, and the node, as it was known at the newest placement on it, has room for
+// all pods that we placed there.
+func (sim *simulation) checkBind(before, after *v1.Pod) {
 	if before.Spec.NodeName != "" {
-		w.fail("%s was bound twice", describe(after))
+		sim.failf("%s was bound twice", describe(after))
 	}
-	d, ok := w.decisionFor(after)
+	d, ok := sim.placementOf(after)
 	if !ok {
-		w.fail("%s was bound, which nobody decided", describe(after))
+		sim.failf("%s was bound, and no spec placed it there", describe(after))
 		return
 	}
 	if d.undone {
-		w.fail("%s was bound by a Binding that was given up", describe(after))
+		sim.failf("%s was bound by a Binding whose placement was undone", describe(after))
 	}
 	if !maps.Equal(before.Labels, d.pod.Labels) || len(before.Spec.Tolerations) != len(d.pod.Spec.Tolerations) {
-		w.fail("%s was bound and is not what was decided about: %s", describe(after), describe(d.pod))
+		sim.failf("%s was bound and has changed since it was placed: %s", describe(after), describe(d.pod))
 	}
-	w.checkRecord(after, d)
+	sim.checkRecord(after, d)
 	last := d
-	for _, pod := range w.on(d.node) {
-		if other, ours := w.decisionFor(pod); ours && other.number > last.number {
+	for _, pod := range sim.podsOn(d.node) {
+		if other, ours := sim.placementOf(pod); ours && other.number > last.number {
 			last = other
 		}
 	}
-	if why := crowded(last.room, w.together(last)); why != "" {
-		w.fail("%s was bound, but on %s %s", describe(after), d.node, why)
+	if why := overcommitted(last.knownNode, sim.podsConsidered(last)); why != "" {
+		sim.failf("%s was bound, but on %s %s", describe(after), d.node, why)
 	}
-	if why := clash(after, w.together(d)); why != "" {
-		w.fail("%s was bound to %s, but %s", describe(after), d.node, why)
+	if why := portConflict(after, sim.podsConsidered(d)); why != "" {
+		sim.failf("%s was bound to %s, but %s", describe(after), d.node, why)
 	}
 }
 
-// together are the pods on a node that a decision for it had to reckon with:
-// those that we put there, before it or since, and those of others that were
-// known then.
-func (w *world) together(d decided) []*v1.Pod {
-	return slices.DeleteFunc(w.on(d.node), func(pod *v1.Pod) bool {
-		_, ours := w.decisionFor(pod)
-		return !ours && !slices.Contains(d.foreign, pod.UID)
+// podsConsidered are the pods on a node that a placement had to take into account: those that
+// we placed there, earlier or later, and those of others that were known then.
+func (sim *simulation) podsConsidered(d placement) []*v1.Pod {
+	return slices.DeleteFunc(sim.podsOn(d.node), func(pod *v1.Pod) bool {
+		_, ours := sim.placementOf(pod)
+		return !ours && !slices.Contains(d.others, pod.UID)
 	})
 }
 
-// checkFailure holds a failed attempt to what may fail it: a conflict says
-// nothing before the pod was read, and a pod that is there unchanged is bound
-// again.
-func (w *world) checkFailure(pod *v1.Pod, note string) {
-	if strings.Contains(note, "Operation cannot be fulfilled") && !strings.Contains(note, "was given up") && w.binds[pod.UID] == 1 {
-		w.fail("%s failed by the first conflict: %s", describe(pod), note)
+// checkFailure checks a failed attempt: the first conflict of a Binding must not fail it,
+// since the pod is read first, and bound again where it is unchanged.
+func (sim *simulation) checkFailure(pod *v1.Pod, note string) {
+	if strings.Contains(note, "Operation cannot be fulfilled") && !strings.Contains(note, "was given up") && sim.bindingsSent[pod.UID] == 1 {
+		sim.failf("%s failed by the first conflict: %s", describe(pod), note)
 	}
 }
 
-// checkRecord holds the annotation of a bound pod to the decision.
-func (w *world) checkRecord(pod *v1.Pod, d decided) {
+// checkRecord compares the annotation of a bound pod with the placement.
+func (sim *simulation) checkRecord(pod *v1.Pod, d placement) {
 	var record struct {
 		Profile, Hash, Node string
 	}
 	if err := json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &record); err != nil {
-		w.fail("%s carries no record: %v", describe(pod), err)
+		sim.failf("%s has no valid annotation: %v", describe(pod), err)
 		return
 	}
-	if record.Node != d.node || record.Profile != pod.Spec.SchedulerName || w.markOf[record.Hash] != d.mark {
-		w.fail("%s carries the record %+v of mark %d, decided by mark %d", describe(pod), record, w.markOf[record.Hash], d.mark)
+	if record.Node != d.node || record.Profile != pod.Spec.SchedulerName || sim.specOf[record.Hash] != d.spec {
+		sim.failf("%s has the annotation %+v of spec %d, and was placed by spec %d", describe(pod), record, sim.specOf[record.Hash], d.spec)
 	}
 }
 
-// checkAlways is what is true at any moment.
-func (w *world) checkAlways() {
-	if err := w.sched.Components().Queue.Check(); err != nil {
-		w.fail("the queue's books: %v", err)
+// checkAlways checks the invariants that hold at any moment.
+func (sim *simulation) checkAlways() {
+	if err := sim.sched.Components().Queue.Check(); err != nil {
+		sim.failf("the queue is inconsistent: %v", err)
 	}
-	cache := w.sched.Components().Cache
-	for _, pod := range w.server.sortedPods() {
+	cache := sim.sched.Components().Cache
+	for _, pod := range sim.server.sortedPods() {
 		if node := cache.NominatedNode(pod.UID); node != "" && cache.IsAssigned(pod.UID) {
-			w.fail("%s has a node, and room promised on %s besides", describe(pod), node)
+			sim.failf("%s is assigned, and still nominated for %s", describe(pod), node)
 		}
 	}
 }
 
-// checkNominations finds no room promised to a pod that does not wait.
-func (w *world) checkNominations() {
+// checkNominations checks that the nominated pods are pending, and that their statuses say so.
+func (sim *simulation) checkNominations() {
 	live := map[types.UID]bool{}
-	for _, pod := range w.server.pods {
+	for _, pod := range sim.server.pods {
 		live[pod.UID] = isPending(pod)
 	}
-	nominations := w.sched.Components().Cache.Nominator
-	for _, node := range w.server.nodes {
+	nominations := sim.sched.Components().Cache.Nominator
+	for _, node := range sim.server.nodes {
 		for _, info := range nominations.NominatedPodsForNode(node.Name) {
 			pod := info.GetPod()
 			if !live[pod.UID] {
-				w.fail("%s has room promised on %s and does not wait", describe(pod), node.Name)
-			} else if told := w.server.pods[keyOf(pod)].Status.NominatedNodeName; told != node.Name && w.swarm.faults["patch"] == 0 && !w.untold[pod.UID] {
-				// What may not be written, or not be read for it, is not tried again.
-				w.fail("%s has room promised on %s, and was told %q", describe(pod), node.Name, told)
+				sim.failf("%s is nominated for %s and is not pending", describe(pod), node.Name)
+			} else if written := sim.server.pods[keyOf(pod)].Status.NominatedNodeName; written != node.Name && sim.settings.requestFaults["patch"] == 0 && !sim.unwritable[pod.UID] {
+				// A forbidden write, or a forbidden read before it, is not repeated.
+				sim.failf("%s is nominated for %s, and its status says %q", describe(pod), node.Name, written)
 			}
 		}
 	}
 }
 
-// checkCache holds the cache to the server's truth.
-func (w *world) checkCache() {
-	snapshot := w.sched.Components().Cache.UpdateSnapshot()
-	if snapshot.Len() != len(w.server.nodes) {
-		w.fail("the cache has %d nodes, the cluster %d", snapshot.Len(), len(w.server.nodes))
+// checkCache compares the cache with the server.
+func (sim *simulation) checkCache() {
+	snapshot := sim.sched.Components().Cache.UpdateSnapshot()
+	if snapshot.Len() != len(sim.server.nodes) {
+		sim.failf("the cache has %d nodes, the cluster %d", snapshot.Len(), len(sim.server.nodes))
 		return
 	}
 	placed := 0
-	for _, pod := range w.server.pods {
+	for _, pod := range sim.server.pods {
 		if pod.Spec.NodeName != "" && isLivePod(pod) {
 			placed++
 		}
 	}
-	if pods, assumed := w.sched.Components().Cache.Sizes(); pods != placed || assumed > 0 {
-		w.fail("the cache holds %d pods, %d of them assumed; the cluster has %d on nodes", pods, assumed, placed)
+	if pods, assumed := sim.sched.Components().Cache.Sizes(); pods != placed || assumed > 0 {
+		sim.failf("the cache holds %d pods, %d of them assumed; the cluster has %d on nodes", pods, assumed, placed)
 	}
-	for _, node := range w.server.sortedNodes() {
+	for _, node := range sim.server.sortedNodes() {
 		info := snapshot.Node(node.Name)
 		if info == nil || info.Node().ResourceVersion != node.ResourceVersion {
-			w.fail("the cache's node %s is not the cluster's", node.Name)
+			sim.failf("the cache has another version of node %s than the cluster", node.Name)
 			continue
 		}
-		there, want := map[types.UID]bool{}, w.on(node.Name)
+		there, want := map[types.UID]bool{}, sim.podsOn(node.Name)
 		for _, pod := range info.GetPods() {
 			there[pod.GetPod().UID] = true
 		}
@@ -141,12 +140,176 @@ func (w *world) checkCache() {
 		for _, pod := range want {
 			cpu += cpuOf(pod).MilliValue()
 			if !there[pod.UID] {
-				w.fail("the cache lacks %s", describe(pod))
+				sim.failf("the cache lacks %s", describe(pod))
 			}
 		}
 		if len(there) != len(want) || info.GetRequested().GetMilliCPU() != cpu {
-			w.fail("the cache has %d pods with %dm cpu on %s, the cluster %d with %dm", len(there),
+			sim.failf("the cache has %d pods with %dm cpu on %s, the cluster %d with %dm", len(there),
 				info.GetRequested().GetMilliCPU(), node.Name, len(want), cpu)
+		}
+	}
+}
+
+// checkIdle checks the invariants that hold where only time can advance.
+func (sim *simulation) checkIdle() {
+	for _, pod := range sim.server.sortedPods() {
+		if pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" && sim.sched.Components().Waiting.Has(pod.UID) {
+			sim.failf("%s waits on Permit, and is being deleted", describe(pod))
+		}
+	}
+}
+
+// idle says that only time can advance, and all that the watches read was delivered.
+func (sim *simulation) idle() bool {
+	if len(sim.requests) > 0 || len(sim.tasks.runnable()) > 0 {
+		return false
+	}
+	for _, watch := range sim.informers {
+		if watch.hasUnread() || len(watch.notifications) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// endFaults ends faults and actions, waits until the history is quiescent, and checks it.
+func (sim *simulation) endFaults() {
+	if sim.failure != nil {
+		return
+	}
+	sim.healed = true
+	sim.logf("faults and actions end")
+	for _, pod := range sim.server.sortedPods() {
+		if pod.Labels[permitLabel] != "" {
+			sim.updatePod(pod, "is permitted", func(p *v1.Pod) { delete(p.Labels, permitLabel) })
+		}
+	}
+	if len(sim.server.nodes) == 0 {
+		// Without nodes, pods are retried without end, as upstream.
+		addNode(sim, sim.random)
+	}
+	const patience = 20000
+	for n := 0; sim.failure == nil && !sim.quiescent(); n++ {
+		if n == patience {
+			sim.failf("not quiescent; pods by queue: %v", sim.places())
+		}
+		sim.step()
+	}
+	if sim.failure == nil {
+		sim.checkQuiescent()
+	}
+}
+
+// quiescent says that nothing but clocks will ever advance.
+func (sim *simulation) quiescent() bool {
+	if len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() {
+		return false
+	}
+	for _, place := range sim.sched.Components().Queue.Places() {
+		if place == queue.Active || place == queue.Backoff || place == queue.InFlight || place == "" {
+			return false
+		}
+	}
+	for _, p := range sim.profiles {
+		if p.running != nil && sim.sched.Components().Queue.Counts(p.name).Quarantined > 0 {
+			return false // it is released later
+		}
+	}
+	return sim.clock.onlyPeriodic() && sim.sched.Components().Waiting.Len() == 0
+}
+
+func (sim *simulation) places() map[string]int {
+	counts := map[string]int{}
+	for _, place := range sim.sched.Components().Queue.Places() {
+		counts[string(place)]++
+	}
+	return counts
+}
+
+// checkQuiescent checks the invariants that hold where the history is quiescent.
+func (sim *simulation) checkQuiescent() {
+	sim.checkAlways()
+	sim.checkProfiles()
+	sim.checkQueue()
+	sim.checkCache()
+	if markers, kept := sim.sched.Components().Queue.InFlightCounts(); markers+kept > 0 {
+		sim.failf("the log of events keeps %d markers and %d events", markers, kept)
+	}
+	for _, p := range sim.probes {
+		if len(p.reserved) > 0 {
+			sim.failf("reserved and neither bound nor unreserved: %v", p.reserved)
+		}
+	}
+}
+
+// checkProfiles checks that the last applied spec of each profile runs, and that no other
+// Generation is open.
+func (sim *simulation) checkProfiles() {
+	open := 0
+	for _, p := range sim.profiles {
+		running, ok := sim.sched.Profiles().Running(p.name)
+		if ok {
+			open++
+		}
+		if ok != (p.running != nil) {
+			sim.failf("profile %s runs: %v, want %v", p.name, ok, p.running)
+		} else if ok && sim.specOf[running.Blueprint.Hash] != p.running.number {
+			sim.failf("profile %s runs spec %d, want %d", p.name, sim.specOf[running.Blueprint.Hash], p.running.number)
+		}
+	}
+	if sim.openGenerations != open {
+		sim.failf("%d generations are open, and %d profiles run", sim.openGenerations, open)
+	}
+}
+
+// checkQueue checks that every pending pod is in the right queue, and no other pod in any.
+func (sim *simulation) checkQueue() {
+	places := sim.sched.Components().Queue.Places()
+	for _, pod := range sim.server.sortedPods() {
+		place, queued := places[pod.UID]
+		delete(places, pod.UID)
+		if p := sim.profileOf(pod); p != nil && isPending(pod) {
+			sim.checkPlace(pod, p, place, queued)
+		} else if queued && pod.DeletionTimestamp == nil {
+			sim.failf("%s is queued as %s and is not pending", describe(pod), place)
+		}
+	}
+	for uid := range places {
+		sim.failf("UID %s is queued and no such pod exists", uid)
+	}
+	sim.checkNominations()
+}
+
+func (sim *simulation) profileOf(pod *v1.Pod) *profile {
+	for _, p := range sim.profiles {
+		if p.name == pod.Spec.SchedulerName {
+			return p
+		}
+	}
+	return nil
+}
+
+func (sim *simulation) checkPlace(pod *v1.Pod, p *profile, place queue.Place, queued bool) {
+	want := queue.Unschedulable
+	switch {
+	case p.running == nil:
+		if queued && place != queue.Held {
+			sim.failf("%s is %s, and its profile does not run", describe(pod), place)
+		}
+		return
+	case p.paused, len(pod.Spec.ResourceClaims) > 0:
+		want = queue.Held
+	case len(pod.Spec.SchedulingGates) > 0, !p.running.withoutProbe && pod.Labels[holdLabel] != "":
+		want = queue.Gated
+	}
+	sim.count("a quiescent pod is " + string(want))
+	if place != want {
+		sim.failf("%s is at %q, want %s", describe(pod), place, want)
+		return
+	}
+	if want == queue.Unschedulable {
+		if node, ok := sim.feasibleNode(pod, p); ok {
+			sim.failf("%s is unschedulable, and fits on %s", describe(pod), node)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,42 +14,42 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// client is the clientset of one scheduler. It offers what Berth uses of pods;
-// a call of anything else is a nil dereference, which fails the seed.
+// client is the clientset of one process. It has the methods that Berth calls for pods; any
+// other call is a nil dereference, which fails the seed.
 type client struct {
 	clientset.Interface
 	corev1.CoreV1Interface
-	world *world
-	life  int
+	sim     *simulation
+	process int
 }
 
 func (c *client) CoreV1() corev1.CoreV1Interface { return c }
 
 func (c *client) Pods(namespace string) corev1.PodInterface {
-	return &podClient{world: c.world, life: c.life, namespace: namespace}
+	return &podClient{sim: c.sim, process: c.process, namespace: namespace}
 }
 
 type podClient struct {
 	corev1.PodInterface
-	world     *world
-	life      int
+	sim       *simulation
+	process   int
 	namespace string
 }
 
 func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
 	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
-	c.world.binds[b.UID]++
-	commit, kind := c.world.sends(c.life, b)
-	_, err := c.world.call(ctx, "bind", what+kind, commit)
+	c.sim.bindingsSent[b.UID]++
+	commit, kind := c.sim.bindCommit(c.process, b)
+	_, err := c.sim.call(ctx, "bind", what+kind, commit)
 	return err
 }
 
 func (c *podClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
 	key := c.namespace + "/" + name
-	pod, err := c.world.call(ctx, "get", "get "+key, func() (*v1.Pod, error) { return c.world.server.get(key) })
-	if there := c.world.server.pods[key]; apierrors.IsForbidden(err) && there != nil {
-		// Without it a patch that met a conflict is not made anew.
-		c.world.untold[there.UID] = true
+	pod, err := c.sim.call(ctx, "get", "get "+key, func() (*v1.Pod, error) { return c.sim.server.get(key) })
+	if there := c.sim.server.pods[key]; apierrors.IsForbidden(err) && there != nil {
+		// After a conflict the status is read before it is patched again.
+		c.sim.unwritable[there.UID] = true
 	}
 	return pod, err
 }
@@ -60,15 +61,14 @@ func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, d
 		return nil, err
 	}
 	what := fmt.Sprintf("patch the status of %s: %s", key, patch)
-	pod, err := c.world.call(ctx, "patch", what, func() (*v1.Pod, error) { return c.world.server.patchStatus(key, patch) })
+	pod, err := c.sim.call(ctx, "patch", what, func() (*v1.Pod, error) { return c.sim.server.patchStatus(key, patch) })
 	if apierrors.IsForbidden(err) && patch.nominates {
-		c.world.untold[types.UID(patch.Metadata.UID)] = true
+		c.sim.unwritable[types.UID(patch.Metadata.UID)] = true
 	}
 	return pod, err
 }
 
-// readPatch reads a patch strictly: what the model does not know must not be
-// taken for written.
+// readPatch fails for a status field that the model does not store.
 func readPatch(data []byte) (statusPatch, error) {
 	var p statusPatch
 	var raw struct {
@@ -97,4 +97,107 @@ func (p statusPatch) String() string {
 		text += " nominated for none"
 	}
 	return text
+}
+
+// errLost is what a client gets when a connection breaks.
+var errLost = errors.New("the connection was lost")
+
+// request is one call of the API server.
+type request struct {
+	verb, description string
+	commit            func() (*v1.Pod, error)
+	// arrived says that the server has processed it; answered, that the caller has the
+	// response.
+	arrived, answered bool
+	// held says that it does not arrive before the next leader has placed a pod.
+	held bool
+	pod  *v1.Pod
+	err  error
+}
+
+// call sends a request and waits for its response. The product must not cancel it: ctx may
+// only have a deadline, which is one of real time and is ignored.
+func (sim *simulation) call(ctx context.Context, verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
+	r := &request{verb: verb, description: what, commit: commit}
+	sim.requests = append(sim.requests, r)
+	sim.logf("%s: %s", sim.tasks.current.name, what)
+	sim.tasks.yield(func() bool { return r.answered })
+	if errors.Is(ctx.Err(), context.Canceled) {
+		sim.failf("%q is cancelled by its caller", what)
+	}
+	return r.pod, r.err
+}
+
+// outcome is how a request ends that does not succeed.
+type outcome struct {
+	name string
+	// commits says that the write is committed; late, that it may be committed after the
+	// caller has given up.
+	commits, late bool
+	// err is what the caller gets.
+	err error
+}
+
+var outcomes = []outcome{
+	{name: "is committed and its response is lost", commits: true, err: errLost},
+	{name: "is lost", err: errLost},
+	{name: "fails for its caller and may be committed later", late: true, err: errLost},
+	{name: "is committed and answered with 500", commits: true, err: apierrors.NewInternalError(errLost)},
+	{name: "is answered with 500", err: apierrors.NewInternalError(errLost)},
+	{name: "is answered with 429", err: apierrors.NewTooManyRequests("later", 1)},
+	{name: "is answered with a conflict that is none", err: apierrors.NewConflict(podResource, "", errLost)},
+	{name: "times out in the server", commits: true, err: apierrors.NewTimeoutError("slow", 1)},
+	{name: "is forbidden", err: apierrors.NewForbidden(podResource, "", errLost)},
+}
+
+// arrive lets the server process r, or lets it fail.
+func (sim *simulation) arrive(r *request) {
+	r.arrived = true
+	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
+		f := outcomes[sim.random.IntN(len(outcomes))]
+		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
+			f = frequent
+		}
+		sim.count(r.verb + " " + f.name)
+		sim.logf("server: %q %s", r.description, f.name)
+		if f.commits {
+			_, _ = r.commit()
+		}
+		if f.late {
+			sim.lateWrites = append(sim.lateWrites, r)
+		}
+		r.err = f.err
+		return
+	}
+	r.pod, r.err = r.commit()
+	if r.err != nil {
+		sim.count(r.verb + " refused")
+		sim.logf("server: %q refused: %v", r.description, r.err)
+	} else {
+		sim.count(r.verb + " done")
+		sim.logf("server: %q done", r.description)
+	}
+}
+
+// answer returns the response to the caller.
+func (sim *simulation) answer(i int) {
+	sim.requests[i].answered = true
+	sim.requests = append(sim.requests[:i:i], sim.requests[i+1:]...)
+}
+
+// commitLate commits a write whose caller has given up, or drops it.
+func (sim *simulation) commitLate(i int) {
+	r := sim.lateWrites[i]
+	sim.lateWrites = append(sim.lateWrites[:i:i], sim.lateWrites[i+1:]...)
+	if sim.chance(0.2) {
+		sim.logf("server: %q never arrives", r.description)
+		return
+	}
+	_, err := r.commit()
+	if err == nil {
+		sim.count("late " + r.verb + " done")
+	} else {
+		sim.count("late " + r.verb + " refused")
+	}
+	sim.logf("server: %q arrives late: %v", r.description, err)
 }

@@ -8,135 +8,137 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// dawn is when every history begins.
-var dawn = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+// startTime is the time at which every history begins.
+var startTime = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// virtual is a clock that stands still until advance is called. A task that
-// asks for a channel of time waits where it asks, and finds the channel filled:
-// so that the rooms' own selects need no door.
-type virtual struct {
-	tasks  *executor
-	now    time.Time
-	alarms []*alarm // in the order in which they go off
+// virtualClock stands still until advance is called. A task that asks for a channel (After,
+// Tick, C) waits in that call and gets a channel with a value in it, so that a select in the
+// product returns at once.
+type virtualClock struct {
+	tasks   *executor
+	now     time.Time
+	waiters []*waiter // by time
 }
 
-// alarm is one thing that happens at its time.
-type alarm struct {
-	at    time.Time
-	sound func() // nil: somebody looks at the time
-	// ticks says that it goes off again and again, whatever else happens.
-	ticks bool
+// waiter is a function that is called at a time.
+type waiter struct {
+	at   time.Time
+	call func() // nil: a task waits for the time
+	// periodic says that it belongs to a ticker.
+	periodic bool
 }
 
-var _ clock.WithTickerAndDelayedExecution = &virtual{}
+var _ clock.WithTickerAndDelayedExecution = &virtualClock{}
 
-func (c *virtual) Now() time.Time                  { c.tasks.look(); return c.now }
-func (c *virtual) Since(t time.Time) time.Duration { return c.now.Sub(t) }
+func (c *virtualClock) Now() time.Time                  { c.tasks.noteClockRead(); return c.now }
+func (c *virtualClock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// set adds an alarm behind those of the same time.
-func (c *virtual) set(at time.Time, sound func()) *alarm {
-	a := &alarm{at: at, sound: sound}
-	i, _ := slices.BinarySearchFunc(c.alarms, at, func(other *alarm, at time.Time) int {
+// add adds a waiter behind those of the same time.
+func (c *virtualClock) add(at time.Time, call func()) *waiter {
+	a := &waiter{at: at, call: call}
+	i, _ := slices.BinarySearchFunc(c.waiters, at, func(other *waiter, at time.Time) int {
 		return cmp.Or(other.at.Compare(at), -1)
 	})
-	c.alarms = slices.Insert(c.alarms, i, a)
+	c.waiters = slices.Insert(c.waiters, i, a)
 	return a
 }
 
-func (c *virtual) drop(a *alarm) bool {
-	before := len(c.alarms)
-	c.alarms = slices.DeleteFunc(c.alarms, func(other *alarm) bool { return other == a })
-	return len(c.alarms) < before
+func (c *virtualClock) remove(a *waiter) bool {
+	before := len(c.waiters)
+	c.waiters = slices.DeleteFunc(c.waiters, func(other *waiter) bool { return other == a })
+	return len(c.waiters) < before
 }
 
-// advance moves time to the next alarm and sounds all that are due. It reports
-// false when there is none.
-func (c *virtual) advance() bool {
-	if len(c.alarms) == 0 {
+// advance moves the time to the next waiter and calls all that are due. It returns false where
+// there is none.
+func (c *virtualClock) advance() bool {
+	if len(c.waiters) == 0 {
 		return false
 	}
-	if at := c.alarms[0].at; at.After(c.now) {
+	if at := c.waiters[0].at; at.After(c.now) {
 		c.now = at
 	}
-	for len(c.alarms) > 0 && !c.alarms[0].at.After(c.now) {
-		a := c.alarms[0]
-		c.alarms = c.alarms[1:]
-		if a.sound != nil {
-			a.sound()
+	for len(c.waiters) > 0 && !c.waiters[0].at.After(c.now) {
+		a := c.waiters[0]
+		c.waiters = c.waiters[1:]
+		if a.call != nil {
+			a.call()
 		}
 	}
 	return true
 }
 
-// quiet says that nothing but tickers will go off.
-func (c *virtual) quiet() bool {
-	return !slices.ContainsFunc(c.alarms, func(a *alarm) bool { return !a.ticks })
+// onlyPeriodic says that no waiter but those of tickers is left.
+func (c *virtualClock) onlyPeriodic() bool {
+	return !slices.ContainsFunc(c.waiters, func(a *waiter) bool { return !a.periodic })
 }
 
-// until parks the running task until the given time.
-func (c *virtual) until(at time.Time, ticks bool) <-chan time.Time {
-	c.set(at, nil).ticks = ticks
-	c.tasks.park(func() bool { return !c.now.Before(at) })
+// waitUntil lets the running task wait until the given time.
+func (c *virtualClock) waitUntil(at time.Time, periodic bool) <-chan time.Time {
+	c.add(at, nil).periodic = periodic
+	c.tasks.yield(func() bool { return !c.now.Before(at) })
 	reached := make(chan time.Time, 1)
 	reached <- c.now
 	return reached
 }
 
-func (c *virtual) After(d time.Duration) <-chan time.Time { return c.until(c.now.Add(d), false) }
-func (c *virtual) Sleep(d time.Duration)                  { c.until(c.now.Add(d), false) }
+func (c *virtualClock) After(d time.Duration) <-chan time.Time {
+	return c.waitUntil(c.now.Add(d), false)
+}
+func (c *virtualClock) Sleep(d time.Duration) { c.waitUntil(c.now.Add(d), false) }
 
-// Tick and NewTicker make tickers that never lag behind.
-func (c *virtual) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
+// Tick and NewTicker make tickers that drop no tick.
+func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
 
-func (c *virtual) NewTicker(d time.Duration) clock.Ticker {
+func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
 	return &ticker{clock: c, period: d, next: c.now.Add(d)}
 }
 
 type ticker struct {
-	clock  *virtual
+	clock  *virtualClock
 	period time.Duration
 	next   time.Time
 }
 
 func (t *ticker) C() <-chan time.Time {
-	reached := t.clock.until(t.next, true)
+	reached := t.clock.waitUntil(t.next, true)
 	t.next = t.next.Add(t.period)
 	return reached
 }
 
 func (t *ticker) Stop() {}
 
-// AfterFunc runs f as a task of its own.
-func (c *virtual) AfterFunc(d time.Duration, f func()) clock.Timer {
-	t := &timer{clock: c, sound: func() { c.tasks.start("timer", f) }}
-	t.alarm = c.set(c.now.Add(d), t.sound)
+// AfterFunc runs f in a task of its own.
+func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
+	t := &timer{clock: c, fire: func() { c.tasks.start("timer", f) }}
+	t.waiter = c.add(c.now.Add(d), t.fire)
 	return t
 }
 
-func (c *virtual) NewTimer(d time.Duration) clock.Timer {
-	rang := make(chan time.Time, 1)
-	t := &timer{clock: c, rang: rang, sound: func() { rang <- c.now }}
-	t.alarm = c.set(c.now.Add(d), t.sound)
+func (c *virtualClock) NewTimer(d time.Duration) clock.Timer {
+	fired := make(chan time.Time, 1)
+	t := &timer{clock: c, fired: fired, fire: func() { fired <- c.now }}
+	t.waiter = c.add(c.now.Add(d), t.fire)
 	return t
 }
 
 type timer struct {
-	clock *virtual
-	alarm *alarm
-	sound func()
-	rang  chan time.Time
+	clock  *virtualClock
+	waiter *waiter
+	fire   func()
+	fired  chan time.Time
 }
 
-// C parks the running task until the timer rings, as the ticker's does.
+// C lets the running task wait until the timer fires, as the ticker's C does.
 func (t *timer) C() <-chan time.Time {
-	t.clock.tasks.park(func() bool { return len(t.rang) > 0 })
-	return t.rang
+	t.clock.tasks.yield(func() bool { return len(t.fired) > 0 })
+	return t.fired
 }
 
-func (t *timer) Stop() bool { return t.clock.drop(t.alarm) }
+func (t *timer) Stop() bool { return t.clock.remove(t.waiter) }
 
 func (t *timer) Reset(d time.Duration) bool {
 	stopped := t.Stop()
-	t.alarm = t.clock.set(t.clock.now.Add(d), t.sound)
+	t.waiter = t.clock.add(t.clock.now.Add(d), t.fire)
 	return stopped
 }

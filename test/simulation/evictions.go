@@ -20,12 +20,11 @@ func (c *podClient) Delete(ctx context.Context, name string, o metav1.DeleteOpti
 		uid = *o.Preconditions.UID
 	}
 	what := fmt.Sprintf("delete %s (UID %s)", key, uid)
-	_, err := c.world.call(ctx, "delete", what, func() (*v1.Pod, error) { return nil, c.world.server.evict(key, uid) })
+	_, err := c.sim.call(ctx, "delete", what, func() (*v1.Pod, error) { return nil, c.sim.server.evict(key, uid) })
 	return err
 }
 
-// evict is what the deletion of a pod does. One that is on a node stays until
-// its containers have ended.
+// evict is the deletion of a pod. A bound pod stays until its containers have ended.
 func (s *server) evict(key string, uid types.UID) error {
 	pod, err := s.get(key)
 	switch {
@@ -43,22 +42,19 @@ func (s *server) evict(key string, uid types.UID) error {
 	return nil
 }
 
-// evictions are the books of who was evicted, and for whom.
+// evictions records which pods were evicted.
 type evictions struct {
-	// leaving are pods whose containers end, by key.
-	leaving []*v1.Pod
-	// ours are all pods of ours that ever were.
-	ours map[types.UID]*v1.Pod
-	// goners are the victims that were told to go for good; victims counts those
-	// of each preemptor.
-	goners  map[types.UID]bool
-	victims map[types.UID]int
+	// terminating are deleted pods whose containers still run.
+	terminating []*v1.Pod
+	// ourPods are all pods that were ever created for our profiles.
+	ourPods map[types.UID]*v1.Pod
+	// evicted are the victims whose eviction an Event reported.
+	evicted map[types.UID]bool
 }
 
-// checkEvict holds each deletion that the server commits to what must be true
-// of it.
-func (w *world) checkEvict(victim *v1.Pod) {
-	w.count("a victim is deleted")
+// checkEvict checks each deletion by Berth that the server commits.
+func (sim *simulation) checkEvict(victim *v1.Pod) {
+	sim.count("a victim is deleted")
 	condition := v1.PodCondition{}
 	for _, c := range victim.Status.Conditions {
 		if c.Type == v1.DisruptionTarget {
@@ -66,66 +62,65 @@ func (w *world) checkEvict(victim *v1.Pod) {
 		}
 	}
 	if condition.Status != v1.ConditionTrue || condition.Reason != v1.PodReasonPreemptionByScheduler {
-		w.fail("%s was deleted before its status said why: %+v", describe(victim), condition)
+		sim.failf("%s was deleted without the condition DisruptionTarget: %+v", describe(victim), condition)
 	}
-	if !slices.ContainsFunc(w.leaving, func(p *v1.Pod) bool { return p.UID == victim.UID }) {
-		w.leaving = append(w.leaving, victim)
+	if !slices.ContainsFunc(sim.terminating, func(p *v1.Pod) bool { return p.UID == victim.UID }) {
+		sim.terminating = append(sim.terminating, victim)
 	}
 }
 
-// checkPreempted holds the news of an eviction to what must be true of it: for
-// the sake of a pod of ours that is more important, and told once.
-func (w *world) checkPreempted(victim *v1.Pod, note string) {
+// checkPreempted checks an Event about a victim: the preemptor is a pod of ours with a higher
+// priority, and no victim is reported twice.
+func (sim *simulation) checkPreempted(victim *v1.Pod, note string) {
 	var uid, node string
 	if _, err := fmt.Sscanf(note, "Preempted by pod %s on node %s", &uid, &node); err != nil {
-		w.fail("%s: the note %q: %v", describe(victim), note, err)
+		sim.failf("%s: the note %q: %v", describe(victim), note, err)
 		return
 	}
-	switch preemptor := w.ours[types.UID(uid)]; {
+	switch preemptor := sim.ourPods[types.UID(uid)]; {
 	case preemptor == nil:
-		w.fail("%s was preempted by %s, which is none of ours", describe(victim), uid)
+		sim.failf("%s was preempted by %s, which is not a pod of ours", describe(victim), uid)
 	case corev1.PodPriority(preemptor) <= corev1.PodPriority(victim):
-		w.fail("%s was preempted by %s, which matters no more", describe(victim), describe(preemptor))
+		sim.failf("%s was preempted by %s, whose priority is not higher", describe(victim), describe(preemptor))
 	case preemptor.Spec.PreemptionPolicy != nil:
-		w.fail("%s was preempted by %s, which never preempts", describe(victim), describe(preemptor))
+		sim.failf("%s was preempted by %s, whose preemption policy is Never", describe(victim), describe(preemptor))
 	}
-	w.victims[types.UID(uid)]++
-	w.say("%s is preempted by %s", describe(victim), uid)
+	sim.logf("%s is preempted by %s", describe(victim), uid)
 	if strings.Contains(note, "memory") {
-		w.count("a victim is stopped in memory")
+		sim.count("a victim that was not bound yet goes back to the queue")
 		return
 	}
-	if w.goners[victim.UID] {
-		w.fail("%s was preempted twice", describe(victim))
+	if sim.evicted[victim.UID] {
+		sim.failf("%s was preempted twice", describe(victim))
 	}
-	w.goners[victim.UID] = true
+	sim.evicted[victim.UID] = true
 }
 
-// reap lets the containers of an evicted pod end; its owner may create another
-// pod in its place.
-func (w *world) reap(i int) {
-	victim := w.leaving[i]
-	w.leaving = slices.Delete(w.leaving, i, i+1)
-	if now, err := w.server.get(keyOf(victim)); err == nil && now.UID == victim.UID {
-		w.say("outside: victim %s is gone", describe(now))
-		w.server.dropPod(keyOf(now))
+// finishTermination ends the containers of an evicted pod; with settings.recreate another pod
+// is created in its place.
+func (sim *simulation) finishTermination(i int) {
+	victim := sim.terminating[i]
+	sim.terminating = slices.Delete(sim.terminating, i, i+1)
+	if now, err := sim.server.get(keyOf(victim)); err == nil && now.UID == victim.UID {
+		sim.logf("outside: victim %s is deleted", describe(now))
+		sim.server.dropPod(keyOf(now))
 	}
-	if _, ours := w.ours[victim.UID]; !w.swarm.comeBack || !ours {
+	if _, ours := sim.ourPods[victim.UID]; !sim.settings.recreate || !ours {
 		return
 	}
 	again := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Labels: maps.Clone(victim.Labels)}, Spec: *victim.Spec.DeepCopy()}
-	again.Name, again.UID, again.Spec.NodeName = "again-"+itoa(w.server.version), types.UID("u"+itoa(w.server.version)), ""
-	if w.healed {
-		delete(again.Labels, permitLabel) // as heal does
+	again.Name, again.UID, again.Spec.NodeName = "again-"+itoa(sim.server.version), types.UID("u"+itoa(sim.server.version)), ""
+	if sim.healed {
+		delete(again.Labels, permitLabel) // as endFaults does
 	}
-	w.create(again)
-	w.count("a victim comes again")
+	sim.addPod(again)
+	sim.count("a victim is created again")
 }
 
-// create lets the outside create a pod of ours.
-func (w *world) create(pod *v1.Pod) {
-	w.ours[pod.UID] = pod
-	w.server.putPod(pod)
-	w.say("outside: pod %s of %s, %s cpu, priority %d, labels %v, gates %d", describe(pod), pod.Spec.SchedulerName,
+// addPod creates a pod for one of our profiles.
+func (sim *simulation) addPod(pod *v1.Pod) {
+	sim.ourPods[pod.UID] = pod
+	sim.server.putPod(pod)
+	sim.logf("outside: pod %s of %s, %s cpu, priority %d, labels %v, gates %d", describe(pod), pod.Spec.SchedulerName,
 		cpuOf(pod), *pod.Spec.Priority, pod.Labels, len(pod.Spec.SchedulingGates))
 }

@@ -7,45 +7,45 @@ import (
 	"slices"
 )
 
-// executor runs tasks one at a time, each from one wait to the next. Whoever
-// calls step decides the order.
+// executor runs tasks one at a time, each from one wait to the next, in the order of the calls
+// of step.
 type executor struct {
-	tasks   []*task // not over yet, oldest first
+	tasks   []*task // not done, oldest first
 	current *task
-	back    chan struct{} // the running task gives the baton back
+	yielded chan struct{} // receives when the running task yields or ends
 	ending  bool
-	// looks is how often the running task has looked at the clock.
-	looks int
-	// panicked hears of a task that panicked, spinning of one that never waits.
-	panicked func(t *task, value any, stack []byte)
-	spinning func(t *task)
+	// clockReads is how often the running task has read the clock since it was resumed.
+	clockReads int
+	// onPanic is called for a task that panicked, onSpin for one that never waits.
+	onPanic func(t *task, value any, stack []byte)
+	onSpin  func(t *task)
 }
 
-// task is one piece of work.
+// task is a goroutine that the executor runs.
 type task struct {
 	name string
 	work func()
-	// ready says whether the wait is over; nil: there is none.
+	// ready says whether the wait is over; nil: the task does not wait.
 	ready func() bool
-	// baton lets the task go on, or with false tells it to end.
-	baton       chan bool
-	begun, over bool
-	// patient says that the task's waits have no limit.
-	patient bool
-	// view is what the scheduler knew when the task was started.
-	view view
+	// resume lets the task run on; false ends it.
+	resume        chan bool
+	started, done bool
+	// ignoreDeadlines says that no deadline of a context ends the task's waits.
+	ignoreDeadlines bool
+	// known is what the scheduler knew when the task was started.
+	known knownState
 }
 
-func newExecutor() *executor { return &executor{back: make(chan struct{})} }
+func newExecutor() *executor { return &executor{yielded: make(chan struct{})} }
 
-// start adds a task, which runs when its turn comes.
+// start adds a task; step runs it.
 func (e *executor) start(name string, work func()) *task {
-	t := &task{name: name, work: work, baton: make(chan bool)}
+	t := &task{name: name, work: work, resume: make(chan bool)}
 	e.tasks = append(e.tasks, t)
 	return t
 }
 
-// runnable are the tasks that do not wait.
+// runnable returns the tasks that do not wait.
 func (e *executor) runnable() []*task {
 	var found []*task
 	for _, t := range e.tasks {
@@ -59,18 +59,18 @@ func (e *executor) runnable() []*task {
 	return found
 }
 
-// step lets t go on until it waits or is over.
+// step runs t until it yields or ends.
 func (e *executor) step(t *task) {
-	e.current, e.looks = t, 0
-	if t.begun {
-		t.baton <- true
+	e.current, e.clockReads = t, 0
+	if t.started {
+		t.resume <- true
 	} else {
-		t.begun = true
+		t.started = true
 		go e.run(t)
 	}
-	<-e.back
+	<-e.yielded
 	e.current = nil
-	if t.over {
+	if t.done {
 		e.tasks = slices.DeleteFunc(e.tasks, func(other *task) bool { return other == t })
 	}
 }
@@ -78,42 +78,42 @@ func (e *executor) step(t *task) {
 func (e *executor) run(t *task) {
 	defer func() {
 		if value := recover(); value != nil {
-			e.panicked(t, value, debug.Stack())
+			e.onPanic(t, value, debug.Stack())
 		}
-		t.over = true
-		e.back <- struct{}{}
+		t.done = true
+		e.yielded <- struct{}{}
 	}()
 	t.work()
 }
 
-// park gives the baton back until ready says that the wait is over; nil waits
-// for nothing but the next turn. The running task calls it.
-func (e *executor) park(ready func() bool) {
+// yield returns control to the executor until ready is true; with nil, until the next step of
+// the task. The running task calls it.
+func (e *executor) yield(ready func() bool) {
 	if e.ending {
 		runtime.Goexit()
 	}
 	t := e.current
 	t.ready = ready
-	e.back <- struct{}{}
-	if goOn := <-t.baton; !goOn {
+	e.yielded <- struct{}{}
+	if goOn := <-t.resume; !goOn {
 		runtime.Goexit()
 	}
 }
 
-// mostLooks is how often a task may look at the clock before it waits.
-const mostLooks = 100000
+// maxClockReads is how often a task may read the clock before it waits.
+const maxClockReads = 100000
 
-// look stops a task for good that goes round and round. Whoever looks at the
-// clock may hold a lock: nothing may be asked of the rooms any more.
-func (e *executor) look() {
-	if e.looks++; e.looks == mostLooks && e.current != nil {
-		e.spinning(e.current)
-		e.park(func() bool { return false })
+// noteClockRead stops a task that reads the clock without end. That task may hold a lock, so
+// nothing of the scheduler may be called after it.
+func (e *executor) noteClockRead() {
+	if e.clockReads++; e.clockReads == maxClockReads && e.current != nil {
+		e.onSpin(e.current)
+		e.yield(func() bool { return false })
 	}
 }
 
-// wait is the framework.Wait of tasks. The end of ctx is a limit that was set
-// to the wait: otherwise a task is ended, and not its context.
+// wait implements framework.Wait. Only a deadline ends ctx early: tasks are ended through
+// resume, not through their contexts.
 func (e *executor) wait(ctx context.Context, until <-chan struct{}) error {
 	over := func() bool {
 		select {
@@ -123,25 +123,25 @@ func (e *executor) wait(ctx context.Context, until <-chan struct{}) error {
 			return false
 		}
 	}
-	patient := e.current.patient
-	e.park(func() bool { return over() || ctx.Err() != nil && !patient })
+	ignoreDeadlines := e.current.ignoreDeadlines
+	e.yield(func() bool { return over() || ctx.Err() != nil && !ignoreDeadlines })
 	if over() {
 		return nil
 	}
 	return ctx.Err()
 }
 
-// endAll ends every task where it waits, as a crash would. What a task
-// deferred still runs.
+// endAll ends every task where it waits, as a crash does, but for deferred calls, which still
+// run.
 func (e *executor) endAll() {
 	e.ending = true
 	for len(e.tasks) > 0 {
 		t := e.tasks[0]
 		e.tasks = e.tasks[1:]
-		if t.begun {
+		if t.started {
 			e.current = t
-			t.baton <- false
-			<-e.back
+			t.resume <- false
+			<-e.yielded
 		}
 	}
 	e.current, e.ending = nil, false

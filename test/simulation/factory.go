@@ -18,9 +18,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// factory offers the two informers that the simulation moves. Of the other
-// kinds that the scheduler watches there is nothing in the model: their
-// informers are client-go's own, empty and never started.
+// factory returns the informers of pods and nodes that the simulation drives. For other kinds
+// it returns client-go's own, which are never started and have empty stores.
 type factory struct {
 	informers.SharedInformerFactory
 	pods, nodes *informer
@@ -30,7 +29,7 @@ func newFactory(c *client, pods, nodes *informer) *factory {
 	return &factory{SharedInformerFactory: informers.NewSharedInformerFactory(c, 0), pods: pods, nodes: nodes}
 }
 
-// Start does nothing: the simulation moves the watches.
+// Start does nothing: step drives the watches.
 func (*factory) Start(<-chan struct{}) {}
 
 func (f *factory) Core() coregroup.Interface { return coreGroup{f.SharedInformerFactory.Core(), f} }
@@ -47,16 +46,18 @@ type coreVersion struct {
 	f *factory
 }
 
-func (v coreVersion) Pods() coreinformers.TypedPodInformer   { return podInformer{of: v.f.pods} }
-func (v coreVersion) Nodes() coreinformers.TypedNodeInformer { return nodeInformer{of: v.f.nodes} }
+func (v coreVersion) Pods() coreinformers.TypedPodInformer { return podInformer{informer: v.f.pods} }
+func (v coreVersion) Nodes() coreinformers.TypedNodeInformer {
+	return nodeInformer{informer: v.f.nodes}
+}
 func (v coreVersion) Namespaces() coreinformers.TypedNamespaceInformer {
-	return stillNamespaces{v.Interface.Namespaces()}
+	return emptyNamespaces{v.Interface.Namespaces()}
 }
 func (v coreVersion) Services() coreinformers.TypedServiceInformer {
-	return stillServices{v.Interface.Services()}
+	return emptyServices{v.Interface.Services()}
 }
 func (v coreVersion) ReplicationControllers() coreinformers.TypedReplicationControllerInformer {
-	return stillControllers{v.Interface.ReplicationControllers()}
+	return emptyControllers{v.Interface.ReplicationControllers()}
 }
 
 func (f *factory) Apps() appsgroup.Interface { return appsGroup{f.SharedInformerFactory.Apps()} }
@@ -68,10 +69,10 @@ func (g appsGroup) V1() appsinformers.Interface { return appsVersion{g.Interface
 type appsVersion struct{ appsinformers.Interface }
 
 func (v appsVersion) ReplicaSets() appsinformers.TypedReplicaSetInformer {
-	return stillReplicaSets{v.Interface.ReplicaSets()}
+	return emptyReplicaSets{v.Interface.ReplicaSets()}
 }
 func (v appsVersion) StatefulSets() appsinformers.TypedStatefulSetInformer {
-	return stillStatefulSets{v.Interface.StatefulSets()}
+	return emptyStatefulSets{v.Interface.StatefulSets()}
 }
 
 func (f *factory) Policy() policygroup.Interface {
@@ -85,86 +86,86 @@ func (g policyGroup) V1() policyinformers.Interface { return policyVersion{g.Int
 type policyVersion struct{ policyinformers.Interface }
 
 func (v policyVersion) PodDisruptionBudgets() policyinformers.TypedPodDisruptionBudgetInformer {
-	return stillBudgets{v.Interface.PodDisruptionBudgets()}
+	return emptyBudgets{v.Interface.PodDisruptionBudgets()}
 }
 
 type (
-	stillNamespaces struct {
+	emptyNamespaces struct {
 		coreinformers.TypedNamespaceInformer
 	}
-	stillServices struct {
+	emptyServices struct {
 		coreinformers.TypedServiceInformer
 	}
-	stillControllers struct {
+	emptyControllers struct {
 		coreinformers.TypedReplicationControllerInformer
 	}
-	stillReplicaSets struct {
+	emptyReplicaSets struct {
 		appsinformers.TypedReplicaSetInformer
 	}
-	stillStatefulSets struct {
+	emptyStatefulSets struct {
 		appsinformers.TypedStatefulSetInformer
 	}
-	stillBudgets struct {
+	emptyBudgets struct {
 		policyinformers.TypedPodDisruptionBudgetInformer
 	}
 )
 
-func (stillNamespaces) Informer() toolscache.SharedIndexInformer   { return still{} }
-func (stillServices) Informer() toolscache.SharedIndexInformer     { return still{} }
-func (stillControllers) Informer() toolscache.SharedIndexInformer  { return still{} }
-func (stillReplicaSets) Informer() toolscache.SharedIndexInformer  { return still{} }
-func (stillStatefulSets) Informer() toolscache.SharedIndexInformer { return still{} }
-func (stillBudgets) Informer() toolscache.SharedIndexInformer      { return still{} }
+func (emptyNamespaces) Informer() toolscache.SharedIndexInformer   { return emptyInformer{} }
+func (emptyServices) Informer() toolscache.SharedIndexInformer     { return emptyInformer{} }
+func (emptyControllers) Informer() toolscache.SharedIndexInformer  { return emptyInformer{} }
+func (emptyReplicaSets) Informer() toolscache.SharedIndexInformer  { return emptyInformer{} }
+func (emptyStatefulSets) Informer() toolscache.SharedIndexInformer { return emptyInformer{} }
+func (emptyBudgets) Informer() toolscache.SharedIndexInformer      { return emptyInformer{} }
 
-// still is an informer that has nothing to tell.
-type still struct{ toolscache.SharedIndexInformer }
+// emptyInformer has no object and calls no handler.
+type emptyInformer struct{ toolscache.SharedIndexInformer }
 
-func (still) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return stillRegistration{}, nil
+func (emptyInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return emptyRegistration{}, nil
 }
 
-func (still) HasSynced() bool { return true }
+func (emptyInformer) HasSynced() bool { return true }
 
-type stillRegistration struct {
+type emptyRegistration struct {
 	toolscache.ResourceEventHandlerRegistration
 }
 
-func (stillRegistration) HasSynced() bool { return true }
+func (emptyRegistration) HasSynced() bool { return true }
 
 type podInformer struct {
 	coreinformers.TypedPodInformer
-	of *informer
+	informer *informer
 }
 
-func (p podInformer) Informer() toolscache.SharedIndexInformer { return p.of }
-func (p podInformer) Lister() corelisters.PodLister            { return podLister{of: p.of} }
+func (p podInformer) Informer() toolscache.SharedIndexInformer { return p.informer }
+func (p podInformer) Lister() corelisters.PodLister            { return podLister{informer: p.informer} }
 
 type nodeInformer struct {
 	coreinformers.TypedNodeInformer
-	of *informer
+	informer *informer
 }
 
-func (n nodeInformer) Informer() toolscache.SharedIndexInformer { return n.of }
-func (n nodeInformer) Lister() corelisters.NodeLister           { return nodeLister{of: n.of} }
+func (n nodeInformer) Informer() toolscache.SharedIndexInformer { return n.informer }
+func (n nodeInformer) Lister() corelisters.NodeLister           { return nodeLister{informer: n.informer} }
 
 // podLister reads the store, which is ahead of the handlers.
 type podLister struct {
 	corelisters.PodLister
-	of *informer
+	informer *informer
 }
 
 func (l podLister) Pods(namespace string) corelisters.PodNamespaceLister {
-	return namespaceLister{of: l.of, namespace: namespace}
+	return namespaceLister{informer: l.informer, namespace: namespace}
 }
 
 type namespaceLister struct {
 	corelisters.PodNamespaceLister
-	of        *informer
+	informer  *informer
 	namespace string
 }
 
 func (l namespaceLister) Get(name string) (*v1.Pod, error) {
-	if o, ok := l.of.store[l.namespace+"/"+name]; ok {
+	if o, ok := l.informer.store[l.namespace+"/"+name]; ok {
 		return o.(*v1.Pod), nil
 	}
 	return nil, apierrors.NewNotFound(podResource, name)
@@ -172,8 +173,8 @@ func (l namespaceLister) Get(name string) (*v1.Pod, error) {
 
 func (l podLister) List(labels.Selector) ([]*v1.Pod, error) {
 	var pods []*v1.Pod
-	for _, key := range slices.Sorted(maps.Keys(l.of.store)) {
-		pods = append(pods, l.of.store[key].(*v1.Pod))
+	for _, key := range slices.Sorted(maps.Keys(l.informer.store)) {
+		pods = append(pods, l.informer.store[key].(*v1.Pod))
 	}
 	return pods, nil
 }

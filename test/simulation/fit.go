@@ -9,100 +9,100 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// view is what the scheduler was told by a certain moment: nodes, and pods
-// that others placed.
-type view struct {
-	nodes   map[string]*v1.Node
-	foreign map[types.UID]*v1.Pod
+// knownState is what the scheduler's handlers had received at some moment: the nodes, and the
+// pods that others bound.
+type knownState struct {
+	nodes  map[string]*v1.Node
+	others map[types.UID]*v1.Pod
 }
 
-// known is what the handlers were told up to now.
-func (w *world) known() view {
-	known := view{nodes: map[string]*v1.Node{}, foreign: map[types.UID]*v1.Pod{}}
-	for name, o := range w.nodes().told {
+// known returns what the handlers have received until now.
+func (sim *simulation) known() knownState {
+	known := knownState{nodes: map[string]*v1.Node{}, others: map[types.UID]*v1.Pod{}}
+	for name, o := range sim.nodeInformer().handled {
 		known.nodes[name] = o.(*v1.Node)
 	}
-	for _, o := range w.pods().told {
+	for _, o := range sim.podInformer().handled {
 		pod := o.(*v1.Pod)
-		if pod.Spec.NodeName != "" && !w.oursOn(pod) {
-			known.foreign[pod.UID] = pod
+		if pod.Spec.NodeName != "" && !sim.placedByUs(pod) {
+			known.others[pod.UID] = pod
 		}
 	}
 	return known
 }
 
-// oursOn says whether a pod is on its node because we put it there.
-func (w *world) oursOn(pod *v1.Pod) bool {
-	_, ok := w.decisionFor(pod)
+// placedByUs says whether a pod is on its node because we placed it there.
+func (sim *simulation) placedByUs(pod *v1.Pod) bool {
+	_, ok := sim.placementOf(pod)
 	return ok
 }
 
-// decided is one Reserve: the decision to put a pod on a node.
-type decided struct {
+// placement is one Reserve: a pod is to go to a node.
+type placement struct {
 	number int
 	node   string
-	mark   int
-	// pod and room are the pod and the node as they were known then, foreign
-	// what others had there.
-	pod     *v1.Pod
-	room    *v1.Node
-	foreign []types.UID
-	// undone says that the claims of it were taken back: it must not come true.
+	spec   int
+	// pod and knownNode are the objects as they were known then; others are the pods of others
+	// on the node that were known then.
+	pod       *v1.Pod
+	knownNode *v1.Node
+	others    []types.UID
+	// undone says that Unreserve was called: no Binding of it may be committed any more.
 	undone bool
 }
 
-func (w *world) decide(pod *v1.Pod, node string, mark int) {
-	known := w.tasks.current.view
-	room := known.nodes[node]
-	if room == nil {
-		w.fail("%s was decided for %s, which is not known", describe(pod), node)
+func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
+	known := sim.tasks.current.known
+	knownNode := known.nodes[node]
+	if knownNode == nil {
+		sim.failf("%s was placed on %s, a node that is not known", describe(pod), node)
 		return
 	}
-	w.made++
-	d := decided{number: w.made, node: node, mark: mark, pod: pod, room: room}
-	for uid, other := range known.foreign {
+	sim.placementCount++
+	d := placement{number: sim.placementCount, node: node, spec: number, pod: pod, knownNode: knownNode}
+	for uid, other := range known.others {
 		if other.Spec.NodeName == node {
-			d.foreign = append(d.foreign, uid)
+			d.others = append(d.others, uid)
 		}
 	}
-	if wish := w.wishes[mark]; !wish.withoutProbe && pod.Labels[holdLabel] != "" {
-		w.fail("%s was decided by mark %d, which holds it", describe(pod), mark)
-	} else if !wish.admits(room) {
-		w.fail("%s was decided for %s by mark %d, which does not admit it", describe(pod), node, mark)
+	if spec := sim.specs[number]; !spec.withoutProbe && pod.Labels[holdLabel] != "" {
+		sim.failf("%s was placed by spec %d, whose PreEnqueue refuses it", describe(pod), number)
+	} else if !spec.admits(knownNode) {
+		sim.failf("%s was placed on %s by spec %d, whose Filter refuses the node", describe(pod), node, number)
 	}
-	if why := unfit(pod, room); why != "" {
-		w.fail("%s was decided for %s: %s", describe(pod), node, why)
+	if why := nodeMismatch(pod, knownNode); why != "" {
+		sim.failf("%s was placed on %s, but %s", describe(pod), node, why)
 	}
-	w.decisions[pod.UID] = append(w.decisions[pod.UID], d)
-	w.binds[pod.UID] = 0
-	w.say("decision %d: %s goes to %s", w.steps, describe(pod), node)
+	sim.placements[pod.UID] = append(sim.placements[pod.UID], d)
+	sim.bindingsSent[pod.UID] = 0
+	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
 }
 
-// undo notes that the pod's last decision does not count any more.
-func (w *world) undo(pod *v1.Pod, node string) {
-	if live := w.server.pods[keyOf(pod)]; live != nil && live.UID == pod.UID && live.Spec.NodeName == node && w.oursOn(live) {
-		w.fail("%s is bound, and its claims on %s are taken back", describe(live), node)
+// recordUndo notes that the pod's last placement was undone.
+func (sim *simulation) recordUndo(pod *v1.Pod, node string) {
+	if live := sim.server.pods[keyOf(pod)]; live != nil && live.UID == pod.UID && live.Spec.NodeName == node && sim.placedByUs(live) {
+		sim.failf("%s is bound to %s, and Unreserve is called for it", describe(live), node)
 	}
-	made := w.decisions[pod.UID]
+	made := sim.placements[pod.UID]
 	made[len(made)-1].undone = true
 }
 
-// decisionFor returns the newest decision that put a pod where it is, unless
-// somebody else did.
-func (w *world) decisionFor(pod *v1.Pod) (decided, bool) {
-	if w.theirs[pod.UID] {
-		return decided{}, false
+// placementOf returns the newest placement of a pod on its node; ok is false where another
+// component bound it.
+func (sim *simulation) placementOf(pod *v1.Pod) (placement, bool) {
+	if sim.boundElsewhere[pod.UID] {
+		return placement{}, false
 	}
-	for _, d := range slices.Backward(w.decisions[pod.UID]) {
+	for _, d := range slices.Backward(sim.placements[pod.UID]) {
 		if d.node == pod.Spec.NodeName {
 			return d, true
 		}
 	}
-	return decided{}, false
+	return placement{}, false
 }
 
-// unfit says why a node is not for a pod, whatever else is on the node.
-func unfit(pod *v1.Pod, node *v1.Node) string {
+// nodeMismatch says why a node is not feasible for a pod, whatever other pods are there.
+func nodeMismatch(pod *v1.Pod, node *v1.Node) string {
 	for _, taint := range node.Spec.Taints {
 		if !tolerates(pod, taint.Key) {
 			return "it is tainted"
@@ -123,23 +123,23 @@ func tolerates(pod *v1.Pod, key string) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool { return t.Key == key })
 }
 
-// crowded says why pods cannot be on a node together.
-func crowded(node *v1.Node, pods []*v1.Pod) string {
+// overcommitted says which resource of a node the pods exceed.
+func overcommitted(node *v1.Node, pods []*v1.Pod) string {
 	var cpu int64
 	for _, pod := range pods {
 		cpu += cpuOf(pod).MilliValue()
 	}
-	if room := node.Status.Allocatable.Cpu().MilliValue(); cpu > room {
-		return fmt.Sprintf("%dm cpu of %dm are taken", cpu, room)
+	if capacity := node.Status.Allocatable.Cpu().MilliValue(); cpu > capacity {
+		return fmt.Sprintf("%dm cpu of %dm are requested", cpu, capacity)
 	}
-	if room := node.Status.Allocatable.Pods().Value(); int64(len(pods)) > room {
-		return fmt.Sprintf("%d pods of %d are there", len(pods), room)
+	if capacity := node.Status.Allocatable.Pods().Value(); int64(len(pods)) > capacity {
+		return fmt.Sprintf("it has %d pods of %d", len(pods), capacity)
 	}
 	return ""
 }
 
-// clash says which of a pod's ports another one has.
-func clash(pod *v1.Pod, others []*v1.Pod) string {
+// portConflict names a host port of a pod that another one uses.
+func portConflict(pod *v1.Pod, others []*v1.Pod) string {
 	for _, other := range others {
 		for port := range ports(other) {
 			if ports(pod)[port] && other.UID != pod.UID {
@@ -160,40 +160,40 @@ func ports(pod *v1.Pod) map[int32]bool {
 	return found
 }
 
-// on lists the pods that the server holds as running on a node.
-func (w *world) on(node string) []*v1.Pod {
+// podsOn returns the pods on a node, as the server has them.
+func (sim *simulation) podsOn(node string) []*v1.Pod {
 	var found []*v1.Pod
-	for _, key := range slices.Sorted(maps.Keys(w.server.pods)) {
-		if pod := w.server.pods[key]; pod.Spec.NodeName == node && isLivePod(pod) {
+	for _, key := range slices.Sorted(maps.Keys(sim.server.pods)) {
+		if pod := sim.server.pods[key]; pod.Spec.NodeName == node && isLivePod(pod) {
 			found = append(found, pod)
 		}
 	}
 	return found
 }
 
-// promised is the node where a pod has room promised: what its status says, or
-// what is only known in memory because it may not be written.
-func (w *world) promised(pod *v1.Pod) string {
-	if w.untold[pod.UID] {
-		return w.sched.Components().Cache.NominatedNode(pod.UID)
+// nominatedNode is the node for which a pod is nominated: what its status says, or, where that
+// may not be written, what the cache holds.
+func (sim *simulation) nominatedNode(pod *v1.Pod) string {
+	if sim.unwritable[pod.UID] {
+		return sim.sched.Components().Cache.NominatedNode(pod.UID)
 	}
 	return pod.Status.NominatedNodeName
 }
 
-// fits says whether a waiting pod would find room now: on the node as it is,
-// beside all that is there and all that room was promised to.
-func (w *world) fits(pod *v1.Pod, p *profile) (node string, ok bool) {
-	for _, n := range w.server.sortedNodes() {
-		if !p.runs.admits(n) || unfit(pod, n) != "" {
+// feasibleNode returns a node on which a pending pod would fit now, beside the pods on it and
+// those nominated for it.
+func (sim *simulation) feasibleNode(pod *v1.Pod, p *profile) (node string, ok bool) {
+	for _, n := range sim.server.sortedNodes() {
+		if !p.running.admits(n) || nodeMismatch(pod, n) != "" {
 			continue
 		}
-		there := append(w.on(n.Name), pod)
-		for _, other := range w.server.sortedPods() {
-			if isPending(other) && other.UID != pod.UID && w.promised(other) == n.Name {
+		there := append(sim.podsOn(n.Name), pod)
+		for _, other := range sim.server.sortedPods() {
+			if isPending(other) && other.UID != pod.UID && sim.nominatedNode(other) == n.Name {
 				there = append(there, other)
 			}
 		}
-		if crowded(n, there) == "" && clash(pod, there) == "" {
+		if overcommitted(n, there) == "" && portConflict(pod, there) == "" {
 			return n.Name, true
 		}
 	}

@@ -9,37 +9,35 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer stands for client-go's: a watch that follows the server's log at
-// its own pace, a store that is as far as the watch, and a handler that is
-// told later still.
+// informer replaces client-go's: its watch reads the server's log and updates the store, and
+// its handler is called later still.
 type informer struct {
 	toolscache.SharedIndexInformer
-	world *world
-	name  string
-	// sees says whether an object is among those that are watched.
-	sees func(object) bool
+	sim  *simulation
+	name string
+	// selects says whether the informer watches an object.
+	selects func(object) bool
 
-	handler toolscache.ResourceEventHandler
-	from    int // how much of the server's log has been seen
-	seen    string
-	store   map[string]object
-	notices []notice
-	// initial is how many notices are left of the first list.
-	initial int
-	// told are the objects as the handler knows them.
-	told map[string]object
+	handler         toolscache.ResourceEventHandler
+	logIndex        int // how much of the server's log has been read
+	resourceVersion string
+	store           map[string]object
+	notifications   []notification
+	// initialLeft is how many notifications of the first list are left.
+	initialLeft int
+	// handled are the objects that the handler has received.
+	handled map[string]object
 }
 
-// notice is one call of the handler: an addition without old, a deletion
-// without new.
-type notice struct {
+// notification is one call of the handler: an addition without old, a deletion without new.
+type notification struct {
 	old, new object
-	// gap says that a deletion was concluded from a list.
-	gap bool
+	// unknownState says that a list showed the deletion.
+	unknownState bool
 }
 
-func (w *world) newInformer(name string, sees func(object) bool) *informer {
-	return &informer{world: w, name: name, sees: sees, store: map[string]object{}, told: map[string]object{}}
+func (sim *simulation) newInformer(name string, selects func(object) bool) *informer {
+	return &informer{sim: sim, name: name, selects: selects, store: map[string]object{}, handled: map[string]object{}}
 }
 
 func isNode(o object) bool {
@@ -47,20 +45,20 @@ func isNode(o object) bool {
 	return ok
 }
 
-// isLivePod leaves out pods that have ended, as Berth's field selector does.
+// isLivePod is false for pods that have ended, as Berth's field selector is.
 func isLivePod(o object) bool {
 	pod, ok := o.(*v1.Pod)
 	return ok && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
 }
 
-const handlerOf = "handler of "
+const handlerTaskPrefix = "handler of "
 
-// AddEventHandler lists what is there and starts telling handler.
+// AddEventHandler lists the objects and starts the task that calls the handler.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.handler = handler
 	i.list()
-	i.initial = len(i.notices)
-	i.world.tasks.start(handlerOf+i.name, i.deliver)
+	i.initialLeft = len(i.notifications)
+	i.sim.tasks.start(handlerTaskPrefix+i.name, i.deliver)
 	return registration{informer: i}, nil
 }
 
@@ -69,100 +67,99 @@ type registration struct {
 	*informer
 }
 
-// HasSynced waits until the first list was delivered, since nobody would ask
-// again in time.
+// HasSynced waits until the first list was delivered, since its caller would poll by real
+// time.
 func (r registration) HasSynced() bool {
-	r.world.tasks.park(func() bool { return r.initial == 0 })
+	r.sim.tasks.yield(func() bool { return r.initialLeft == 0 })
 	return true
 }
 
-func (i *informer) HasSynced() bool { return i.initial == 0 }
+func (i *informer) HasSynced() bool { return i.initialLeft == 0 }
 
-func (i *informer) behind() bool { return i.from < len(i.world.server.log) }
+func (i *informer) hasUnread() bool { return i.logIndex < len(i.sim.server.log) }
 
-// follow sees one more write.
-func (i *informer) follow() {
-	c := i.world.server.log[i.from]
-	i.from++
+// readNext reads one more write of the log.
+func (i *informer) readNext() {
+	c := i.sim.server.log[i.logIndex]
+	i.logIndex++
 	if c.new != nil {
-		i.seen = c.new.GetResourceVersion()
+		i.resourceVersion = c.new.GetResourceVersion()
 	}
-	was := c.old != nil && i.sees(c.old)
-	is := c.new != nil && i.sees(c.new)
+	was := c.old != nil && i.selects(c.old)
+	is := c.new != nil && i.selects(c.new)
 	switch {
 	case is:
 		key := keyOf(c.new)
-		is := i.world.server.delivered(c.new)
-		i.notices = append(i.notices, notice{old: i.store[key], new: is})
+		is := i.sim.server.delivered(c.new)
+		i.notifications = append(i.notifications, notification{old: i.store[key], new: is})
 		i.store[key] = is
 	case was:
 		key := keyOf(c.old)
-		i.notices = append(i.notices, notice{old: i.store[key]})
+		i.notifications = append(i.notifications, notification{old: i.store[key]})
 		delete(i.store, key)
 	}
 }
 
-// list replaces the store by what is there now: what happened in between is
-// never told.
+// list replaces the store by what the server has. Changes in between are never notified.
 func (i *informer) list() {
 	there := map[string]object{}
-	for _, pod := range i.world.server.sortedPods() {
-		if i.sees(pod) {
-			there[keyOf(pod)] = i.world.server.delivered(pod)
+	for _, pod := range i.sim.server.sortedPods() {
+		if i.selects(pod) {
+			there[keyOf(pod)] = i.sim.server.delivered(pod)
 		}
 	}
-	for _, node := range i.world.server.sortedNodes() {
-		if i.sees(node) {
+	for _, node := range i.sim.server.sortedNodes() {
+		if i.selects(node) {
 			there[keyOf(node)] = node
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.store)) {
 		if there[key] == nil {
-			i.notices = append(i.notices, notice{old: i.store[key], gap: true})
-			i.world.count("a deletion seen only as a gap")
+			i.notifications = append(i.notifications, notification{old: i.store[key], unknownState: true})
+			i.sim.count("a deletion found only by a list")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(there)) {
 		old := i.store[key]
 		if old != nil && old.GetUID() != there[key].GetUID() {
-			i.world.count("another object under the same name after a gap")
+			i.sim.count("a list finds another object under the same name")
 		}
 		if old != there[key] {
-			i.notices = append(i.notices, notice{old: old, new: there[key]})
+			i.notifications = append(i.notifications, notification{old: old, new: there[key]})
 		}
 	}
-	i.store, i.from, i.seen = there, len(i.world.server.log), itoa(i.world.server.version)
+	i.store, i.logIndex, i.resourceVersion = there, len(i.sim.server.log), itoa(i.sim.server.version)
 }
 
-// deliver tells the handler what there is to tell, one by one.
+// deliver calls the handler for each notification.
 func (i *informer) deliver() {
 	for {
-		i.world.tasks.park(func() bool { return len(i.notices) > 0 })
-		n := i.notices[0]
-		i.notices = i.notices[1:]
-		i.tell(n)
-		i.initial = max(0, i.initial-1)
+		i.sim.tasks.yield(func() bool { return len(i.notifications) > 0 })
+		n := i.notifications[0]
+		i.notifications = i.notifications[1:]
+		i.callHandler(n)
+		i.initialLeft = max(0, i.initialLeft-1)
 	}
 }
 
-func (i *informer) tell(n notice) {
+func (i *informer) callHandler(n notification) {
 	switch {
 	case n.new == nil:
-		i.world.say("%s handler: deleted %s, gap %v", i.name, describe(n.old), n.gap)
-		// Until the handler has dealt with it, room is not known to be free.
-		defer delete(i.told, keyOf(n.old))
-		if n.gap {
+		i.sim.logf("%s handler: deleted %s, found by a list: %v", i.name, describe(n.old), n.unknownState)
+		// Until the handler returns, the resources are not known to be free.
+		defer delete(i.handled, keyOf(n.old))
+		if n.unknownState {
 			i.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: keyOf(n.old), Obj: n.old})
 			return
 		}
 		i.handler.OnDelete(n.old)
 	case n.old == nil:
-		i.world.say("%s handler: added %s", i.name, describe(n.new))
-		i.told[keyOf(n.new)] = n.new
-		i.handler.OnAdd(n.new, i.initial > 0)
+		i.sim.logf("%s handler: added %s", i.name, describe(n.new))
+		i.handled[keyOf(n.new)] = n.new
+		i.handler.OnAdd(n.new, i.initialLeft > 0)
 	default:
-		i.world.say("%s handler: updated %s", i.name, describe(n.new))
-		i.told[keyOf(n.new)] = n.new
+		i.sim.logf("%s handler: updated %s", i.name, describe(n.new))
+		i.handled[keyOf(n.new)] = n.new
 		i.handler.OnUpdate(n.old, n.new)
 	}
 }

@@ -23,107 +23,107 @@ import (
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-// In every fourth history leaders are elected, and leave writes on the wire. A leader
-// that is frozen, cut off or killed sends nothing any more: what it would send after
-// its Lease has ended is refused before it is sent. But all that it has sent arrives at
-// any later moment, before, while and after its successor takes over: Bindings of
-// pods that carry a refusal and of such that do not, patches, evictions, and writes of
-// the journal. checkLate holds the Bindings to what a successor relies on.
+// In every fourth history leaders are elected. A leader that is frozen, cut off or killed
+// sends nothing more: what it would send after its Lease has ended is refused before it is
+// sent. But all that it has sent arrives at any later moment, before, during and after its
+// successor's handover: Bindings of pods with and without a refusal in their status, patches,
+// evictions, and writes of the journal. checkLateBinding checks what a successor relies on.
 
-// leaders is what the world knows of them.
+// leaders is the state of leader election.
 type leaders struct {
-	// elected says that this history has leaders.
+	// elected says that leaders are elected in this history.
 	elected bool
-	// epoch is the Lease's number of the leader, and journal the ConfigMap.
+	// epoch is the current leader's leader epoch, and journal the ConfigMap.
 	epoch   int64
 	journal *v1.ConfigMap
-	// begun is how many decisions there were when the leader began.
-	begun int
-	// frozenAt is the kind of write at which the leader is to be frozen; empty: it is
-	// not. giveUp is the step at which it is frozen at any rate.
-	frozenAt string
-	giveUp   int
-	// booted is the step at which its successor began.
-	booted int
+	// placedBefore is the number of placements when the leader began.
+	placedBefore int
+	// freezeAt is the kind of write on the wire at which the leader is to be frozen; empty: it
+	// is not. freezeBy is the step at which it is frozen without one.
+	freezeAt string
+	freezeBy int
+	// startedAt is the step at which its successor began.
+	startedAt int
 }
 
-// electLeaders gives the history leaders, of which each that loses its place has a
-// successor.
-func (w *world) electLeaders() {
-	w.elected, w.epoch = true, -1
-	if w.chance(0.5) {
-		w.swarm.faults["journal"] = w.dice.Float64() * 0.5
+// electLeaders turns leader election on, and plans leaders to be replaced.
+func (sim *simulation) electLeaders() {
+	sim.elected, sim.epoch = true, -1
+	if sim.chance(0.5) {
+		sim.settings.requestFaults["journal"] = sim.random.Float64() * 0.5
 	}
-	// Bindings take long, and what waits is tried soon.
-	w.swarm.haste.arrive = 1 + w.dice.IntN(3)
-	for range 2 + w.dice.IntN(3) {
-		at := len(w.plan)/4 + w.dice.IntN(len(w.plan)/2)
-		w.plan[at] = act{kind{name: handedOver, do: handOver}, w.dice.Uint64()}
+	// Bindings are slow, and pending pods are retried soon.
+	sim.settings.weights.arrival = 1 + sim.random.IntN(3)
+	for range 2 + sim.random.IntN(3) {
+		at := len(sim.plan)/4 + sim.random.IntN(len(sim.plan)/2)
+		sim.plan[at] = action{actionKind{name: leaderReplaced, do: replaceLeader}, sim.random.Uint64()}
 	}
 }
 
-const handedOver = "a leader is frozen, and has a successor"
+const leaderReplaced = "a leader is frozen, and has a successor"
 
-// handovers are the things that a thousand histories must have seen.
-func handovers() []string {
+// requiredHandoverEvents are those of requiredEvents that only leaders cause.
+func requiredHandoverEvents() []string {
 	return []string{
-		handedOver, "a leader took over from none", "a late Binding of an earlier leader is refused: of a fresh pod",
+		leaderReplaced, "a leader has no predecessor", "a late Binding of an earlier leader is refused: of a fresh pod",
 		"a late Binding of an earlier leader is refused: of a refused pod", "a late journal of an earlier leader is refused",
 	}
 }
 
 const (
-	ofFresh   = " of a fresh pod"
-	ofRefused = " of a refused pod"
-	ofJournal = " of the journal"
+	freshPodWrite   = " of a fresh pod"
+	refusedPodWrite = " of a refused pod"
+	journalWrite    = " of the journal"
 )
 
-// handOver has the leader frozen as soon as it has a write of some kind on the wire.
-func handOver(w *world, dice *rand.Rand) bool {
-	w.frozenAt, w.giveUp = []string{ofFresh, ofRefused, ofRefused, ofJournal}[dice.IntN(4)], w.steps+300
+// replaceLeader has the leader frozen as soon as it has a write of some kind on the wire.
+func replaceLeader(sim *simulation, random *rand.Rand) bool {
+	sim.freezeAt, sim.freezeBy = []string{freshPodWrite, refusedPodWrite, refusedPodWrite, journalWrite}[random.IntN(4)], sim.steps+300
 	return true
 }
 
-// freeze ends the process, if its time has come. What it has sent is still on the
-// wire.
-func (w *world) freeze() {
-	onTheWire := func(r *request) bool { return !r.arrived && strings.HasSuffix(r.what, w.frozenAt) }
-	if w.frozenAt == "" || w.healed || !slices.ContainsFunc(w.requests, onTheWire) && w.steps < w.giveUp {
+// maybeFreeze freezes the leader where that is due, and starts its successor. The requests of
+// the frozen leader that have not arrived stay on the wire.
+func (sim *simulation) maybeFreeze() {
+	onTheWire := func(r *request) bool { return !r.arrived && strings.HasSuffix(r.description, sim.freezeAt) }
+	if sim.freezeAt == "" || sim.healed || !slices.ContainsFunc(sim.requests, onTheWire) && sim.steps < sim.freezeBy {
 		return
 	}
-	w.say("the leader is frozen; %d requests of it are on the wire", len(w.requests)+len(w.ghosts))
-	w.frozenAt = ""
-	w.life++
-	w.tasks.endAll()
-	w.clock.alarms = nil
-	for _, r := range w.requests {
+	sim.logf("the leader is frozen; %d requests are on the wire", len(sim.requests)+len(sim.lateWrites))
+	sim.freezeAt = ""
+	sim.process++
+	sim.tasks.endAll()
+	sim.clock.waiters = nil
+	for _, r := range sim.requests {
 		if !r.arrived && r.verb != "get" && r.verb != "list" {
-			r.held = w.chance(0.8)
-			w.ghosts = append(w.ghosts, r)
+			r.held = sim.chance(0.8)
+			sim.lateWrites = append(sim.lateWrites, r)
 		}
 	}
-	w.requests = nil
-	w.boot()
-	w.booted = w.steps
+	sim.requests = nil
+	sim.startProcess()
+	sim.startedAt = sim.steps
 }
 
-// holdsBack says whether what is held of an earlier leader does not arrive yet: until
-// its successor has decided something, or seems to have nothing to decide.
-func (w *world) holdsBack() bool { return w.takesOver() && w.steps < w.booted+1000 }
+// delaysLateWrites says whether late writes of an earlier leader still wait: until the
+// successor has placed a pod, or 1000 steps after it began.
+func (sim *simulation) delaysLateWrites() bool {
+	return sim.inHandover() && sim.steps < sim.startedAt+1000
+}
 
-// takeover is what a leader that starts now asks.
-func (w *world) takeover() scheduler.Handover {
-	if !w.elected {
+// handover returns the handover of a leader that starts now.
+func (sim *simulation) handover() scheduler.Handover {
+	if !sim.elected {
 		return scheduler.Handover{}
 	}
-	w.epoch++
-	w.begun = w.made
-	epoch, life := w.epoch, w.life
+	sim.epoch++
+	sim.placedBefore = sim.placementCount
+	epoch, process := sim.epoch, sim.process
 	return scheduler.Handover{
-		List: w.list,
+		List: sim.list,
 		Profiles: func(context.Context) (names []string, err error) {
-			for _, p := range w.profiles {
-				if p.wish != nil || p.known {
+			for _, p := range sim.profiles {
+				if p.spec != nil || p.hasRevisions {
 					names = append(names, p.name)
 				}
 			}
@@ -131,32 +131,32 @@ func (w *world) takeover() scheduler.Handover {
 		},
 		Leadership: func(context.Context) (journal.Leadership, error) {
 			if epoch == 0 {
-				w.count("a leader took over from none")
+				sim.count("a leader has no predecessor")
 			}
 			return journal.Leadership{Elected: true, Epoch: epoch, First: epoch == 0}, nil
 		},
 		Journal: journal.New(journal.Options{
-			Client: &configMaps{world: w, life: life}, Holder: fmt.Sprint("life ", life), Clock: w.clock, Log: logr.Discard(),
-			Go: func(work func()) { w.tasks.start("work", work).view = w.known() }, Wait: w.tasks.wait,
+			Client: &configMaps{sim: sim, process: process}, Holder: fmt.Sprint("process ", process), Clock: sim.clock, Log: logr.Discard(),
+			Go: func(work func()) { sim.tasks.start("work", work).known = sim.known() }, Wait: sim.tasks.wait,
 		}),
 	}
 }
 
 // list is a quorum read.
-func (w *world) list(ctx context.Context, kind schema.GroupVersionResource, _ string) (leadership.ObjectList, error) {
+func (sim *simulation) list(ctx context.Context, kind schema.GroupVersionResource, _ string) (leadership.ObjectList, error) {
 	var roll leadership.ObjectList
-	_, err := w.call(ctx, "list", "list "+kind.Resource, func() (*v1.Pod, error) {
-		roll = leadership.ObjectList{ResourceVersion: itoa(w.server.version)}
+	_, err := sim.call(ctx, "list", "list "+kind.Resource, func() (*v1.Pod, error) {
+		roll = leadership.ObjectList{ResourceVersion: itoa(sim.server.version)}
 		note := func(o object) {
 			roll.Objects = append(roll.Objects, leadership.ListedObject{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()})
 		}
 		if kind.Resource == "nodes" {
-			for _, node := range w.server.sortedNodes() {
+			for _, node := range sim.server.sortedNodes() {
 				note(node)
 			}
 			return nil, nil
 		}
-		for _, pod := range w.server.sortedPods() {
+		for _, pod := range sim.server.sortedPods() {
 			if isLivePod(pod) {
 				note(pod)
 			}
@@ -166,58 +166,59 @@ func (w *world) list(ctx context.Context, kind schema.GroupVersionResource, _ st
 	return roll, err
 }
 
-// takesOver says whether the leader has not decided anything yet.
-func (w *world) takesOver() bool { return w.elected && w.made == w.begun }
-
-// risk is the chance that a request goes wrong. While a leader takes over, patches
-// fail less often: a pod that cannot be fenced at all is waited out, which is not what
-// is looked at here.
-func (w *world) risk(verb string) float64 {
-	if verb == "patch" && w.takesOver() {
-		return 0
-	}
-	return w.swarm.faults[verb]
+// inHandover says whether the leader has not placed a pod yet.
+func (sim *simulation) inHandover() bool {
+	return sim.elected && sim.placementCount == sim.placedBefore
 }
 
-// sends returns what the Binding of a process does when it arrives, and of what kind it
-// is.
-func (w *world) sends(life int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
-	kind = ofFresh
-	if pod := w.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.HasPodScheduledFalse(pod) {
-		kind = ofRefused
+// faultChance is the probability that a request fails. During a handover no patch fails: a pod
+// that cannot be fenced at all is waited out, which is not simulated here.
+func (sim *simulation) faultChance(verb string) float64 {
+	if verb == "patch" && sim.inHandover() {
+		return 0
+	}
+	return sim.settings.requestFaults[verb]
+}
+
+// bindCommit returns what the Binding of a process does when it arrives, and the kind of that
+// write.
+func (sim *simulation) bindCommit(process int, b *v1.Binding) (commit func() (*v1.Pod, error), kind string) {
+	kind = freshPodWrite
+	if pod := sim.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.HasPodScheduledFalse(pod) {
+		kind = refusedPodWrite
 	}
 	return func() (*v1.Pod, error) {
-		err := w.server.bind(b)
-		if w.elected && life < w.life && w.made > w.begun {
-			w.checkLate(b, kind, err)
+		err := sim.server.bind(b)
+		if sim.elected && process < sim.process && sim.placementCount > sim.placedBefore {
+			sim.checkLateBinding(b, kind, err)
 		}
 		return nil, err
 	}, kind
 }
 
-// checkLate holds a Binding that an earlier leader has sent, and that arrives when the
-// leader has begun to decide, to what that one relies on: it fails.
-func (w *world) checkLate(b *v1.Binding, kind string, err error) {
+// checkLateBinding checks that a Binding of an earlier leader fails where it arrives after the
+// current leader has placed a pod.
+func (sim *simulation) checkLateBinding(b *v1.Binding, kind string, err error) {
 	if err != nil {
-		w.count("a late Binding of an earlier leader is refused:" + kind)
+		sim.count("a late Binding of an earlier leader is refused:" + kind)
 		return
 	}
-	w.fail("%s was bound by an earlier leader, after its successor had begun to decide", describe(w.server.pods[keyOf(b)]))
+	sim.failf("%s was bound by an earlier leader, after its successor had placed a pod", describe(sim.server.pods[keyOf(b)]))
 }
 
 // configMaps is the journal's client in one process.
 type configMaps struct {
 	corev1.ConfigMapInterface
-	world *world
-	life  int
+	sim     *simulation
+	process int
 }
 
 var configMapResource = schema.GroupResource{Resource: "configmaps"}
 
 func (c *configMaps) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1.ConfigMap, error) {
 	var found *v1.ConfigMap
-	_, err := c.world.call(ctx, "list", "get the journal", func() (*v1.Pod, error) {
-		if found = c.world.journal; found == nil {
+	_, err := c.sim.call(ctx, "list", "get the journal", func() (*v1.Pod, error) {
+		if found = c.sim.journal; found == nil {
 			return nil, apierrors.NewNotFound(configMapResource, name)
 		}
 		return nil, nil
@@ -235,24 +236,24 @@ func (c *configMaps) Update(ctx context.Context, object *v1.ConfigMap, _ metav1.
 
 // write creates the journal, or replaces it at the version that object names.
 func (c *configMaps) write(ctx context.Context, object *v1.ConfigMap) (*v1.ConfigMap, error) {
-	w := c.world
+	sim := c.sim
 	var written *v1.ConfigMap
-	what := fmt.Sprintf("write epoch %s (version %q), pods %q%s", object.Data["epoch"], object.ResourceVersion, object.Data["pods"], ofJournal)
-	_, err := w.call(ctx, "journal", what, func() (*v1.Pod, error) {
+	what := fmt.Sprintf("write epoch %s (version %q), pods %q%s", object.Data["epoch"], object.ResourceVersion, object.Data["pods"], journalWrite)
+	_, err := sim.call(ctx, "journal", what, func() (*v1.Pod, error) {
 		version := ""
-		if w.journal != nil {
-			version = w.journal.ResourceVersion
+		if sim.journal != nil {
+			version = sim.journal.ResourceVersion
 		}
 		if version != object.ResourceVersion {
-			if c.life < w.life {
-				w.count("a late journal of an earlier leader is refused")
+			if c.process < sim.process {
+				sim.count("a late journal of an earlier leader is refused")
 			}
 			return nil, apierrors.NewConflict(configMapResource, object.Name, errors.New("the resource version is another"))
 		}
-		w.server.version++
+		sim.server.version++
 		written = object.DeepCopy()
-		written.ResourceVersion = itoa(w.server.version)
-		w.journal = written
+		written.ResourceVersion = itoa(sim.server.version)
+		sim.journal = written
 		return nil, nil
 	})
 	if err != nil {
@@ -261,17 +262,17 @@ func (c *configMaps) write(ctx context.Context, object *v1.ConfigMap) (*v1.Confi
 	return written, nil
 }
 
-// LastSyncResourceVersion is how far the watch has come.
-func (i *informer) LastSyncResourceVersion() string { return i.seen }
+// LastSyncResourceVersion is the resource version up to which the watch has read.
+func (i *informer) LastSyncResourceVersion() string { return i.resourceVersion }
 
 // nodeLister reads the store, which is ahead of the handlers.
 type nodeLister struct {
 	corelisters.NodeLister
-	of *informer
+	informer *informer
 }
 
 func (l nodeLister) Get(name string) (*v1.Node, error) {
-	if o, ok := l.of.store[name]; ok {
+	if o, ok := l.informer.store[name]; ok {
 		return o.(*v1.Node), nil
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
@@ -279,7 +280,7 @@ func (l nodeLister) Get(name string) (*v1.Node, error) {
 
 func (l nodeLister) List(labels.Selector) ([]*v1.Node, error) {
 	var nodes []*v1.Node
-	for _, o := range l.of.store {
+	for _, o := range l.informer.store {
 		nodes = append(nodes, o.(*v1.Node))
 	}
 	slices.SortFunc(nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })

@@ -14,9 +14,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// The labels that the simulation's plugin reads.
+// The labels that Probe reads.
 const (
 	tierLabel   = "tier"   // of nodes: Probe's tier argument selects by it
 	permitLabel = "permit" // of pods: wait, refuse
@@ -26,9 +27,9 @@ const (
 // ProbeArgs are the arguments of Probe.
 type ProbeArgs struct {
 	metav1.TypeMeta
-	// Tier, where it is set, is the label that nodes must have.
+	// Tier, where it is set, is the value of the tier label that nodes must have.
 	Tier string `json:"tier"`
-	// Build says how the constructor ends: "", "error" or "panic".
+	// Build says how the factory ends: "", "error" or "panic".
 	Build string `json:"build"`
 }
 
@@ -38,8 +39,8 @@ func (a *ProbeArgs) DeepCopyObject() runtime.Object {
 	return &clone
 }
 
-// probe is a plugin at every point where work can go wrong or in between. It
-// keeps books of what was reserved, and knows when it is used after its end.
+// probe has every extension point that can fail or let other tasks run. It records which pods
+// are reserved, and detects calls after Close.
 type probe struct {
 	instance
 	handle fwk.Handle
@@ -50,68 +51,68 @@ type probe struct {
 
 const probeName = "Probe"
 
-func (w *world) newProbe(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func (sim *simulation) newProbe(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	p := &probe{
-		instance: w.newInstance(probeName), handle: handle, args: *args.(*ProbeArgs), reserved: map[types.UID]string{},
+		instance: sim.newInstance(probeName), handle: handle, args: *args.(*ProbeArgs), reserved: map[types.UID]string{},
 	}
-	w.breathe()
+	sim.maybeYield()
 	switch p.args.Build {
 	case "error":
-		w.count("a plugin that cannot be built")
-		return nil, errors.New("as told")
+		sim.count("a plugin's factory returns an error")
+		return nil, errors.New("requested by the simulation")
 	case "panic":
-		w.count("a plugin that panics when it is built")
-		panic("as told")
+		sim.count("a plugin's factory panics")
+		panic("requested by the simulation")
 	}
-	w.probes = append(w.probes, p)
+	sim.probes = append(sim.probes, p)
 	return p, nil
 }
 
-// Close ends the instance; with work under way, it is a fault.
+// Close fails where pods are still reserved.
 func (p *probe) Close() error {
-	if len(p.reserved) > 0 && p.life == p.world.life {
-		p.world.fail("Probe was closed under pods on their way: %v", p.reserved)
+	if len(p.reserved) > 0 && p.process == p.sim.process {
+		p.sim.failf("Probe was closed with pods still reserved: %v", p.reserved)
 	}
 	return p.instance.Close()
 }
 
-// enter is use, and may fail as plugins do.
-func (p *probe) enter(point string) *fwk.Status {
-	p.use(point)
-	p.hang(point)
-	if p.world.healed || !p.world.chance(p.world.swarm.pluginFaults) {
+// call begins a call, which may be slow, panic or return an error.
+func (p *probe) call(point string) *fwk.Status {
+	p.begin(point)
+	p.maybeSleep(point)
+	if p.sim.healed || !p.sim.chance(p.sim.settings.pluginFaults) {
 		return nil
 	}
-	if p.world.chance(0.3) {
-		p.world.count("a panic in " + point)
-		p.world.say("plugin: panics in %s", point)
-		panic("as told")
+	if p.sim.chance(0.3) {
+		p.sim.count("a panic in " + point)
+		p.sim.logf("plugin: panics in %s", point)
+		panic("requested by the simulation")
 	}
-	p.world.count("an error in " + point)
-	p.world.say("plugin: fails in %s", point)
-	return fwk.AsStatus(errors.New(point + " failed as told"))
+	p.sim.count("an error in " + point)
+	p.sim.logf("plugin: fails in %s", point)
+	return fwk.AsStatus(errors.New(point + " failed, as the simulation requested"))
 }
 
-// watchedPoints are those at which nobody waits for a plugin for ever.
-var watchedPoints = []string{"PreEnqueue", "PreFilter", "Filter", "Reserve", "Unreserve", "Permit"}
+// timedPoints are the extension points whose calls have a time-out.
+var timedPoints = []string{"PreEnqueue", "PreFilter", "Filter", "Reserve", "Unreserve", "Permit"}
 
-// hang takes its time now and then, and sometimes more than anybody waits for.
-func (p *probe) hang(point string) {
-	w := p.world
-	if w.healed || !w.chance(w.swarm.hangs) || !slices.Contains(watchedPoints, point) {
+// maybeSleep lets a call be slow, sometimes slower than framework.CallTimeout.
+func (p *probe) maybeSleep(point string) {
+	sim := p.sim
+	if sim.healed || !sim.chance(sim.settings.slowCalls) || !slices.Contains(timedPoints, point) {
 		return
 	}
-	d := time.Duration(1+w.dice.IntN(20)) * time.Second
-	w.say("plugin: takes %v in %s", d, point)
-	w.clock.Sleep(d)
+	d := time.Duration(1+sim.random.IntN(20)) * time.Second
+	sim.logf("plugin: takes %v in %s", d, point)
+	sim.clock.Sleep(d)
 	if d > framework.CallTimeout {
-		w.count("a plugin comes back late from " + point)
-		w.say("plugin: is back from %s", point)
+		sim.count("a plugin's call times out in " + point)
+		sim.logf("plugin: returns from %s", point)
 	}
-	p.alive(point)
+	p.checkOpen(point)
 }
 
-// EventsToRegister names what changes the verdicts below.
+// EventsToRegister names the events that change the verdicts below.
 func (p *probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: p.nodeHint},
@@ -120,7 +121,7 @@ func (p *probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 }
 
 func (p *probe) nodeHint(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingHint, error) {
-	if s := p.enter("QueueingHint"); s != nil {
+	if s := p.call("QueueingHint"); s != nil {
 		return fwk.QueueSkip, s.AsError()
 	}
 	if p.admits(newObj.(*v1.Node)) {
@@ -130,7 +131,7 @@ func (p *probe) nodeHint(_ klog.Logger, _ *v1.Pod, _, newObj any) (fwk.QueueingH
 }
 
 func (p *probe) podHint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	if s := p.enter("QueueingHint"); s != nil {
+	if s := p.call("QueueingHint"); s != nil {
 		return fwk.QueueSkip, s.AsError()
 	}
 	before, after := oldObj.(*v1.Pod).Labels, newObj.(*v1.Pod).Labels
@@ -141,10 +142,9 @@ func (p *probe) podHint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.Queue
 }
 
 func (p *probe) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	// It never fails: a pod that a failing gate holds is woken by nothing, here
-	// as upstream.
-	p.use("PreEnqueue")
-	p.hang("PreEnqueue")
+	// It never fails: as upstream, no event requeues a pod whose PreEnqueue failed.
+	p.begin("PreEnqueue")
+	p.maybeSleep("PreEnqueue")
 	if pod.Labels[holdLabel] != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held by its label")
 	}
@@ -156,13 +156,13 @@ func (p *probe) admits(node *v1.Node) bool {
 }
 
 func (p *probe) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	return nil, p.enter("PreFilter")
+	return nil, p.call("PreFilter")
 }
 
 func (p *probe) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 func (p *probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if s := p.enter("Filter"); s != nil {
+	if s := p.call("Filter"); s != nil {
 		return s
 	}
 	if !p.admits(node.Node()) {
@@ -172,35 +172,35 @@ func (p *probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.
 }
 
 func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if s := p.enter("Reserve"); s != nil {
+	if s := p.call("Reserve"); s != nil {
 		return s
 	}
 	if on, twice := p.reserved[pod.UID]; twice {
-		p.world.fail("pod %s was reserved for %s and is still reserved for %s", pod.Name, node, on)
+		p.sim.failf("pod %s was reserved for %s and is still reserved for %s", pod.Name, node, on)
 	}
 	p.reserved[pod.UID] = node
 	return nil
 }
 
-// Unreserve comes before the pod is forgotten: somebody else's claims would
-// meet this one's.
+// Unreserve must be called before the pod is forgotten: the cache would give its resources to
+// another pod while Probe still holds it as reserved.
 func (p *probe) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if known, ok := p.world.pods().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.world.sched.Components().Cache.IsAssigned(pod.UID) {
-		p.world.fail("%s was forgotten before it was unreserved", describe(pod))
+	if known, ok := p.sim.podInformer().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.sim.sched.Components().Cache.IsAssigned(pod.UID) {
+		p.sim.failf("%s was forgotten before it was unreserved", describe(pod))
 	}
 	delete(p.reserved, pod.UID)
-	p.world.count("unreserved")
-	_ = p.enter("Unreserve")
+	p.sim.count("unreserved")
+	_ = p.call("Unreserve")
 }
 
 func (p *probe) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if s := p.enter("Permit"); s != nil {
+	if s := p.call("Permit"); s != nil {
 		return s, 0
 	}
 	switch pod.Labels[permitLabel] {
 	case "wait":
-		p.world.count("a pod waits at Permit")
-		return fwk.NewStatus(fwk.Wait), time.Duration(1+p.world.dice.IntN(20)) * time.Second
+		p.sim.count("a pod waits at Permit")
+		return fwk.NewStatus(fwk.Wait), time.Duration(1+p.sim.random.IntN(20)) * time.Second
 	case "refuse":
 		return fwk.NewStatus(fwk.Unschedulable, "refused by its label"), 0
 	}
@@ -208,7 +208,7 @@ func (p *probe) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ strin
 }
 
 func (p *probe) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
-	if s := p.enter("PreBindPreFlight"); s != nil {
+	if s := p.call("PreBindPreFlight"); s != nil {
 		return nil, s
 	}
 	if len(pod.Name)%2 == 0 {
@@ -218,14 +218,168 @@ func (p *probe) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Po
 }
 
 func (p *probe) PreBind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status {
-	return p.enter("PreBind")
+	return p.call("PreBind")
 }
 
 func (p *probe) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
 	if p.reserved[pod.UID] != node {
-		p.world.fail("pod %s was bound to %s, reserved for %q", pod.Name, node, p.reserved[pod.UID])
+		p.sim.failf("pod %s was bound to %s, reserved for %q", pod.Name, node, p.reserved[pod.UID])
 	}
 	delete(p.reserved, pod.UID)
-	p.world.count("post-bound")
-	_ = p.enter("PostBind")
+	p.sim.count("post-bound")
+	_ = p.call("PostBind")
+}
+
+// registry has the in-tree plugins and those of the simulation.
+func (sim *simulation) registry() framework.Registry {
+	registry, err := plugins.With(plugins.InTree(),
+		plugins.Register(observerName, sim.newObserver, (*observer)(nil), (*ObserverArgs)(nil)),
+		plugins.Register(probeName, sim.newProbe, (*probe)(nil), (*ProbeArgs)(nil)),
+		plugins.Register(orderName, sim.newOrder, (*order)(nil), (*OrderArgs)(nil)),
+	)
+	if err != nil {
+		sim.failf("the registry: %v", err)
+	}
+	for _, name := range []string{observerName, probeName, orderName} {
+		plugin := registry[name]
+		plugin.InTree = name != probeName || !sim.settings.outOfTree
+		registry[name] = plugin
+	}
+	return registry
+}
+
+// instance is embedded in all plugins of the simulation: it detects calls after Close.
+type instance struct {
+	sim     *simulation
+	name    string
+	process int
+	closed  bool
+}
+
+func (sim *simulation) newInstance(name string) instance {
+	return instance{sim: sim, name: name, process: sim.process}
+}
+
+func (i *instance) Name() string { return i.name }
+
+// Close marks the instance as closed.
+func (i *instance) Close() error {
+	i.checkOpen("Close")
+	i.closed = true
+	i.sim.count(i.name + " closed")
+	return nil
+}
+
+// checkOpen fails where a closed instance is called. Calls in a process that was killed are
+// ignored.
+func (i *instance) checkOpen(point string) {
+	if i.closed && i.process == i.sim.process {
+		i.sim.failf("%s of %s was called after it was closed", point, i.name)
+	}
+}
+
+// begin starts a call, and lets other tasks run.
+func (i *instance) begin(point string) {
+	i.checkOpen(point)
+	i.sim.maybeYield()
+}
+
+const observerName = "Observer"
+
+// ObserverArgs are the arguments of Observer.
+type ObserverArgs struct {
+	metav1.TypeMeta
+	// Spec is the number of the spec.
+	Spec int `json:"spec"`
+}
+
+// DeepCopyObject makes ObserverArgs a runtime.Object.
+func (a *ObserverArgs) DeepCopyObject() runtime.Object {
+	clone := *a
+	return &clone
+}
+
+// observer is in every profile, before Probe. It admits every pod and records which spec
+// placed it, and what the scheduler knew of the cluster then.
+type observer struct {
+	instance
+	spec int
+}
+
+func (sim *simulation) newObserver(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	sim.openGenerations++
+	return &observer{sim.newInstance(observerName), args.(*ObserverArgs).Spec}, nil
+}
+
+// Close counts the Generations that are not closed.
+func (n *observer) Close() error {
+	n.sim.openGenerations--
+	return n.instance.Close()
+}
+
+// PreFilter records what the scheduler knows: no task has run since UpdateSnapshot. An attempt
+// outside the loop is a task that was started right after UpdateSnapshot, with what was known
+// then.
+func (n *observer) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	n.checkOpen("PreFilter")
+	if current := n.sim.tasks.current; current.name == loopTask {
+		current.known = n.sim.known()
+	}
+	return nil, nil
+}
+
+func (n *observer) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Reserve records the placement.
+func (n *observer) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	n.checkOpen("Reserve")
+	n.sim.recordPlacement(pod, node, n.spec)
+	return nil
+}
+
+// Unreserve must come after Probe's: plugins are unreserved in reverse order.
+func (n *observer) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
+	n.checkOpen("Unreserve")
+	for _, p := range n.sim.probes {
+		if on, still := p.reserved[pod.UID]; still && p.process == n.sim.process {
+			n.sim.failf("%s was unreserved on %s by Observer before Probe, which holds it on %s", describe(pod), node, on)
+		}
+	}
+	if n.process == n.sim.process {
+		n.sim.recordUndo(pod, node)
+	}
+}
+
+const orderName = "Order"
+
+// OrderArgs are the arguments of Order.
+type OrderArgs struct {
+	metav1.TypeMeta
+	// Last lets the pod with the lower priority go first.
+	Last bool `json:"last"`
+}
+
+// DeepCopyObject makes OrderArgs a runtime.Object.
+func (a *OrderArgs) DeepCopyObject() runtime.Object {
+	clone := *a
+	return &clone
+}
+
+// order sorts the queue by priority, descending or ascending.
+type order struct {
+	instance
+	last bool
+}
+
+func (sim *simulation) newOrder(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	return &order{sim.newInstance(orderName), args.(*OrderArgs).Last}, nil
+}
+
+// Less does not yield, since the queue calls it under its lock.
+func (o *order) Less(a, b fwk.QueuedEntityInfo) bool {
+	o.checkOpen("Less")
+	if mine, other := a.GetPriority(), b.GetPriority(); mine != other {
+		return (mine > other) != o.last
+	}
+	return a.GetTimestamp().Before(b.GetTimestamp())
 }

@@ -11,111 +11,134 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// wish is what a user wrote into a profile.
-type wish struct {
-	mark          int
+// profileSpec is what a user wrote into a profile.
+type profileSpec struct {
+	number        int
 	paused        bool
 	tier, build   string
-	order         string // "": as upstream; else first or last
+	order         string // "": the default; else first or last
 	withoutProbe  bool
 	refused       bool // the spec does not compile
 	backoff       int32
 	withoutScores bool
 }
 
-// admits says whether the spec lets pods onto a node.
-func (s *wish) admits(node *v1.Node) bool {
+// admits says whether Probe's Filter passes a node.
+func (s *profileSpec) admits(node *v1.Node) bool {
 	return s.withoutProbe || s.tier == "" || node.Labels[tierLabel] == s.tier
 }
 
-// profile is a name and its reconciler, which brings to run what is wished.
+// profile is a SchedulingProfile and its reconciler.
 type profile struct {
-	world *world
-	name  string
-	wish  *wish // nil: there is no such object
-	// edits counts the wishes, seen those that were brought to run.
-	edits, seen int
-	// runs is the wish that runs, as far as the reconciler was told; paused
-	// says that it holds its pods.
-	runs   *wish
-	paused bool
-	// known says that it was built once: it has revisions.
-	known bool
+	sim  *simulation
+	name string
+	spec *profileSpec // nil: there is no such object
+	// generation counts the changes of the spec; observedGeneration is the last one that was
+	// reconciled.
+	generation, observedGeneration int
+	// running is the spec that runs, as far as the reconciler knows; paused says that the
+	// profile holds its pods.
+	running *profileSpec
+	paused  bool
+	// hasRevisions says that it was built once.
+	hasRevisions bool
 }
 
-func (p *profile) want(wish *wish) {
-	p.wish = wish
-	p.edits++
-	if wish == nil {
-		p.world.say("outside: profile %s is deleted", p.name)
+func (p *profile) setSpec(spec *profileSpec) {
+	p.spec = spec
+	p.generation++
+	if spec == nil {
+		p.sim.logf("outside: profile %s is deleted", p.name)
 		return
 	}
-	p.world.wishes[wish.mark] = wish
-	p.world.say("outside: profile %s: %+v", p.name, *wish)
+	p.sim.specs[spec.number] = spec
+	p.sim.logf("outside: profile %s: %+v", p.name, *spec)
 }
 
-// boot starts the reconciler of a new process, which runs nothing yet.
-func (p *profile) boot() {
-	p.seen, p.runs, p.paused = 0, nil, false
-	// Other work may keep a build waiting for longer than it may take.
-	p.world.tasks.start("reconciler of "+p.name, func() {
+// startReconciler starts the reconciler of a new process.
+func (p *profile) startReconciler() {
+	p.observedGeneration, p.running, p.paused = 0, nil, false
+	// Other tasks may delay a build for longer than its deadline.
+	p.sim.tasks.start("reconciler of "+p.name, func() {
 		for {
-			p.world.tasks.park(func() bool { return p.seen < p.edits })
+			p.sim.tasks.yield(func() bool { return p.observedGeneration < p.generation })
 			p.reconcile()
 		}
-	}).patient = true
+	}).ignoreDeadlines = true
 }
 
-// reconcile does as controllers does: a pause comes before the swap and its
-// end after it, and what is refused changes nothing.
+// reconcile does as the controllers do: a pause comes before the swap and its end after it,
+// and a spec that is refused changes nothing.
 func (p *profile) reconcile() {
-	w := p.world
-	set := w.sched.Profiles()
-	p.seen = p.edits
-	wish := p.wish
-	w.say("reconciler: profile %s", p.name)
-	if wish == nil {
+	sim := p.sim
+	set := sim.sched.Profiles()
+	p.observedGeneration = p.generation
+	spec := p.spec
+	sim.logf("reconciler: profile %s", p.name)
+	if spec == nil {
 		set.Delete(p.name)
-		p.runs, p.paused = nil, false
+		p.running, p.paused = nil, false
 		return
 	}
-	if wish.paused {
+	if spec.paused {
 		p.paused = true
 		set.SetPaused(p.name, true)
 	}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: wish.object(p), Registry: w.registry(), Version: "sim"})
-	if (rejection != nil) != wish.refused {
-		w.fail("profile %s: rejection %v of %+v", p.name, rejection, *wish)
+	blueprint, rejection := compile.Profile(compile.Input{Profile: spec.schedulingProfile(p), Registry: sim.registry(), Version: "sim"})
+	if (rejection != nil) != spec.refused {
+		sim.failf("profile %s: rejection %v of %+v", p.name, rejection, *spec)
 	}
 	if rejection != nil {
-		w.count("a rejection")
+		sim.count("a rejection")
 	} else {
-		w.markOf[blueprint.Hash] = wish.mark
-		p.known = true // before the build, as the history has it
+		sim.specOf[blueprint.Hash] = spec.number
+		p.hasRevisions = true // before the build, as the history does
 		err := set.Apply(context.Background(), blueprint)
-		if (err != nil) != (wish.build != "") {
-			w.fail("profile %s: building %+v: %v", p.name, *wish, err)
+		if (err != nil) != (spec.build != "") {
+			sim.failf("profile %s: building %+v: %v", p.name, *spec, err)
 		}
 		if err == nil {
-			if p.runs != nil {
-				w.countSwap(p.name)
+			if p.running != nil {
+				sim.countSwap(p.name)
 			}
-			p.runs = wish
+			p.running = spec
 		}
 	}
-	if !wish.paused {
+	if !spec.paused {
 		set.SetPaused(p.name, false)
 		p.paused = false
 	}
-	w.say("reconciler: profile %s is done", p.name)
+	sim.logf("reconciler: profile %s is done", p.name)
 }
 
-// object is the SchedulingProfile that a user would write.
-func (s *wish) object(p *profile) *v1alpha1.SchedulingProfile {
+// countSwap counts in which situations a profile was swapped.
+func (sim *simulation) countSwap(name string) {
+	sim.count("a swap")
+	for _, pod := range sim.server.sortedPods() {
+		if pod.Spec.SchedulerName != name {
+			continue
+		}
+		if sim.sched.Components().Waiting.Has(pod.UID) {
+			sim.count("a swap meets a pod at Permit")
+		}
+		if sim.sched.Components().Queue.Places()[pod.UID] == queue.Unschedulable {
+			sim.count("a swap meets a refused pod")
+		}
+	}
+	for _, r := range sim.requests {
+		if r.verb == "bind" {
+			sim.count("a swap meets a Binding under way")
+		}
+	}
+}
+
+// schedulingProfile is the object that a user would write.
+func (s *profileSpec) schedulingProfile(p *profile) *v1alpha1.SchedulingProfile {
 	o := &v1alpha1.SchedulingProfile{}
-	o.Name, o.Generation = p.name, int64(p.edits)
+	o.Name, o.Generation = p.name, int64(p.generation)
 	o.Spec.State = v1alpha1.StateActive
 	if s.paused {
 		o.Spec.State = v1alpha1.StatePaused
@@ -123,8 +146,8 @@ func (s *wish) object(p *profile) *v1alpha1.SchedulingProfile {
 	o.Spec.Plugins = &v1alpha1.Plugins{}
 	o.Spec.Queue.FlushAfterSeconds = ptr.To[int32](0)
 	o.Spec.Queue.InitialBackoffSeconds = ptr.To(1 + s.backoff)
-	enable(&o.Spec.Plugins.MultiPoint, witnessName)
-	o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(witnessName, map[string]any{"mark": s.mark}))
+	enable(&o.Spec.Plugins.MultiPoint, observerName)
+	o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(observerName, map[string]any{"spec": s.number}))
 	if !s.withoutProbe {
 		enable(&o.Spec.Plugins.MultiPoint, probeName)
 		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(probeName, map[string]any{"tier": s.tier, "build": s.build}))
@@ -152,52 +175,54 @@ func arguments(plugin string, values map[string]any) v1alpha1.PluginArguments {
 	return v1alpha1.PluginArguments{Name: plugin, Args: &runtime.RawExtension{Raw: raw}}
 }
 
-// newWish draws what a user may want.
-func newWish(w *world, dice *rand.Rand) *wish {
-	w.marks++
-	return &wish{
-		mark: w.marks, tier: tiers[dice.IntN(len(tiers))], order: []string{"", "", "first", "last"}[dice.IntN(4)],
-		withoutProbe: dice.IntN(5) == 0, backoff: int32(dice.IntN(3)), withoutScores: dice.IntN(8) == 0,
+// newSpec draws a spec.
+func newSpec(sim *simulation, random *rand.Rand) *profileSpec {
+	sim.specCount++
+	return &profileSpec{
+		number: sim.specCount, tier: tiers[random.IntN(len(tiers))], order: []string{"", "", "first", "last"}[random.IntN(4)],
+		withoutProbe: random.IntN(5) == 0, backoff: int32(random.IntN(3)), withoutScores: random.IntN(8) == 0,
 	}
 }
 
-func someProfile(w *world, dice *rand.Rand) *profile { return w.profiles[dice.IntN(len(w.profiles))] }
+func pickProfile(sim *simulation, random *rand.Rand) *profile {
+	return sim.profiles[random.IntN(len(sim.profiles))]
+}
 
-func applyProfile(w *world, dice *rand.Rand) bool {
-	someProfile(w, dice).want(newWish(w, dice))
+func applyProfile(sim *simulation, random *rand.Rand) bool {
+	pickProfile(sim, random).setSpec(newSpec(sim, random))
 	return true
 }
 
-func refuseProfile(w *world, dice *rand.Rand) bool {
-	wish := newWish(w, dice)
-	wish.refused = true
-	someProfile(w, dice).want(wish)
+func refuseProfile(sim *simulation, random *rand.Rand) bool {
+	spec := newSpec(sim, random)
+	spec.refused = true
+	pickProfile(sim, random).setSpec(spec)
 	return true
 }
 
-func breakProfile(w *world, dice *rand.Rand) bool {
-	wish := newWish(w, dice)
-	wish.withoutProbe, wish.build = false, []string{"error", "panic"}[dice.IntN(2)]
-	someProfile(w, dice).want(wish)
+func breakProfile(sim *simulation, random *rand.Rand) bool {
+	spec := newSpec(sim, random)
+	spec.withoutProbe, spec.build = false, []string{"error", "panic"}[random.IntN(2)]
+	pickProfile(sim, random).setSpec(spec)
 	return true
 }
 
-func pauseProfile(w *world, dice *rand.Rand) bool {
-	p := someProfile(w, dice)
-	if p.wish == nil {
+func pauseProfile(sim *simulation, random *rand.Rand) bool {
+	p := pickProfile(sim, random)
+	if p.spec == nil {
 		return false
 	}
-	other := *p.wish
+	other := *p.spec
 	other.paused = !other.paused
-	p.want(&other)
+	p.setSpec(&other)
 	return true
 }
 
-func deleteProfile(w *world, dice *rand.Rand) bool {
-	p := someProfile(w, dice)
-	if p.wish == nil {
+func deleteProfile(sim *simulation, random *rand.Rand) bool {
+	p := pickProfile(sim, random)
+	if p.spec == nil {
 		return false
 	}
-	p.want(nil)
+	p.setSpec(nil)
 	return true
 }

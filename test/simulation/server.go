@@ -19,24 +19,22 @@ import (
 
 var podResource = schema.GroupResource{Resource: "pods"}
 
-// object is a Pod or a Node. Objects in the model are never changed, only
-// replaced.
+// object is a Pod or a Node. Objects in the model are replaced, never changed.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// server is the model of the API server: what is stored, and the log of how
-// it came about, which watches read at their own pace.
+// server is the model of the API server: the objects, and the log of all writes, which watches
+// read at their own pace.
 type server struct {
 	version int
 	pods    map[string]*v1.Pod // by namespace/name
 	nodes   map[string]*v1.Node
 	log     []change
-	// onBind hears of each Binding that is committed, with the pod before and
-	// after it.
+	// onBind is called for each Binding that is committed, with the pod before and after it.
 	onBind func(before, after *v1.Pod)
-	// onEvict hears of each deletion that Berth asked for, with the pod before.
+	// onEvict is called for each deletion by Berth, with the pod before it.
 	onEvict func(pod *v1.Pod)
 	now     func() time.Time
 	// trimmed are pods as informers deliver them, each made once.
@@ -52,8 +50,8 @@ func newServer() *server {
 	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, trimmed: map[*v1.Pod]*v1.Pod{}}
 }
 
-// transform is the one of the manager's informers where all plugins are built in.
-// What the API server answers to a GET or a PATCH goes through none.
+// transform is the manager's transform where all plugins are in-tree. Responses to GET and
+// PATCH do not pass through it.
 var transform = eventhandlers.Trim(false)
 
 // delivered returns an object as an informer delivers it.
@@ -84,7 +82,7 @@ func (s *server) stamp(o object) {
 	o.SetResourceVersion(strconv.Itoa(s.version))
 }
 
-// putPod stores a pod, which is the caller's no more.
+// putPod stores a pod and takes ownership of it.
 func (s *server) putPod(pod *v1.Pod) {
 	s.stamp(pod)
 	c := change{new: pod}
@@ -103,7 +101,7 @@ func (s *server) dropPod(key string) {
 	}
 }
 
-// putNode stores a node, which is the caller's no more.
+// putNode stores a node and takes ownership of it.
 func (s *server) putNode(node *v1.Node) {
 	s.stamp(node)
 	c := change{new: node}
@@ -160,7 +158,7 @@ func (s *server) get(key string) (*v1.Pod, error) {
 	return nil, apierrors.NewNotFound(podResource, key)
 }
 
-// bind is what a Binding does: all checks and the write are one step.
+// bind is what a Binding does: all checks and the write are atomic.
 // Source: k8s.io/kubernetes/pkg/registry/core/pod/storage, BindingREST.
 func (s *server) bind(b *v1.Binding) error {
 	before, err := s.get(keyOf(b))
@@ -196,7 +194,7 @@ func (s *server) bind(b *v1.Binding) error {
 	return nil
 }
 
-// statusPatch is what Berth's patches of a pod's status can hold.
+// statusPatch is what Berth's patches of a pod's status can have.
 type statusPatch struct {
 	Metadata struct {
 		UID             string `json:"uid"`
@@ -206,7 +204,7 @@ type statusPatch struct {
 		NominatedNodeName *string           `json:"nominatedNodeName"`
 		Conditions        []v1.PodCondition `json:"conditions"`
 	} `json:"status"`
-	// nominates says that NominatedNodeName was there, as null perhaps.
+	// nominates says that the patch has nominatedNodeName, perhaps as null.
 	nominates bool
 }
 
@@ -232,7 +230,7 @@ func (s *server) patchStatus(key string, p statusPatch) (*v1.Pod, error) {
 		setCondition(patched, c)
 	}
 	if equality.Semantic.DeepEqual(pod, patched) {
-		return pod, nil // a patch that changes nothing is no write
+		return pod, nil // as in the API server, an empty patch is no write
 	}
 	s.putPod(patched)
 	return patched, nil

@@ -18,133 +18,130 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-// verdict is what the plugin says of a pod: the nodes that it does not keep
-// from it.
+// verdict has the nodes for which the plugin does not refuse the pod.
 type verdict struct {
 	pod   *v1.Pod
 	nodes sets.Set[string]
 }
 
-// counts say what the changes were about: a hint that is never put to the
-// proof is not proved.
+// counts show whether the changes tested the hints at all.
 type counts struct {
-	// Changes happened while at least one refused pod waited. After Flips of
-	// them a pod found a node that had none before, after Openings one more.
-	Changes, Flips, Openings int
-	// Woken are pods that a change woke, Vain those of them for which no node
-	// had opened.
-	Woken, Vain int
+	// Changes happened while at least one refused pod was pending. BecameFeasible of them made the
+	// first node feasible for a pod, NewNodes one more.
+	Changes, BecameFeasible, NewNodes int
+	// Requeued are pods that a change requeued, InVain those of them for which no node became
+	// feasible.
+	Requeued, InVain int
 }
 
 func (c *counts) add(other counts) {
 	c.Changes += other.Changes
-	c.Flips += other.Flips
-	c.Openings += other.Openings
-	c.Woken += other.Woken
-	c.Vain += other.Vain
+	c.BecameFeasible += other.BecameFeasible
+	c.NewNodes += other.NewNodes
+	c.Requeued += other.Requeued
+	c.InVain += other.InVain
 }
 
-// forgotten says that a pod waits on, though a node has opened to it.
-type forgotten struct {
+// missedRequeue says that a pod is not requeued although a node became feasible.
+type missedRequeue struct {
 	pod   *v1.Pod
 	nodes []string
 }
 
-func (f *forgotten) Error() string {
-	return fmt.Sprintf("pod %s/%s was not woken, though the plugin keeps it from %v no more", f.pod.Namespace, f.pod.Name, f.nodes)
+func (f *missedRequeue) Error() string {
+	return fmt.Sprintf("pod %s/%s was not requeued, though the plugin does not refuse it for %v any more", f.pod.Namespace, f.pod.Name, f.nodes)
 }
 
-// do lets one thing happen. The error is a *forgotten when a pod should have
-// been woken by it.
-func (w *world) do(ctx context.Context, op log.Op) error {
-	before := maps.Clone(w.waiting)
-	if err := w.tell(ctx, op); err != nil {
+// apply applies one op. The error is a *missedRequeue where a pod should have been requeued.
+func (env *testEnv) apply(ctx context.Context, op log.Op) error {
+	before := maps.Clone(env.waiting)
+	if err := env.deliver(ctx, op); err != nil {
 		return err
 	}
-	w.cache.UpdateSnapshot()
-	if err := w.check(ctx, op, before); err != nil {
+	env.cache.UpdateSnapshot()
+	if err := env.check(ctx, op, before); err != nil {
 		return err
 	}
-	return w.retry(ctx)
+	return env.retry(ctx)
 }
 
-// tell makes the change, as the API server would, and lets it be heard of.
-func (w *world) tell(ctx context.Context, op log.Op) error {
-	w.version++
+// deliver makes the change, as the API server would, and calls the event handlers.
+func (env *testEnv) deliver(ctx context.Context, op log.Op) error {
+	env.version++
 	object := op.Object.DeepCopyObject().(log.Object)
-	object.SetResourceVersion(strconv.Itoa(w.version))
+	object.SetResourceVersion(strconv.Itoa(env.version))
 	pod, isPod := object.(*v1.Pod)
 	if isPod && op.Kind == log.Schedule && pod.Spec.NodeName != "" {
-		// The intake takes it for a pod that runs. But NodeName is there to
-		// judge it.
-		w.queue.Add(ctx, pod)
+		// The event handlers would take it for a bound pod. But the plugin NodeName exists for
+		// it.
+		env.queue.Add(ctx, pod)
 		return nil
 	}
-	informer := w.informers[reflect.TypeOf(object)]
+	informer := env.informers[reflect.TypeOf(object)]
 	if op.Kind != log.Delete {
 		return informer.Apply(object)
 	}
 	if isPod {
-		w.queue.Delete(pod.UID)
-		delete(w.waiting, pod.UID)
+		env.queue.Delete(pod.UID)
+		delete(env.waiting, pod.UID)
 	}
 	return informer.Remove(object)
 }
 
-// check holds the queue to what the plugin says now of the pods that waited.
-func (w *world) check(ctx context.Context, op log.Op, before map[types.UID]verdict) error {
-	places := w.queue.Places()
-	var flipped bool
+// check compares the queue with the plugin's verdicts on the pending pods.
+func (env *testEnv) check(ctx context.Context, op log.Op, before map[types.UID]verdict) error {
+	places := env.queue.Places()
+	var becameFeasible bool
 	for _, uid := range slices.Sorted(maps.Keys(before)) {
-		place, waits := places[uid]
-		if !waits {
-			delete(w.waiting, uid)
+		place, queued := places[uid]
+		if !queued {
+			delete(env.waiting, uid)
 			continue
 		}
 		was := before[uid]
-		pod := w.newest(was.pod)
-		now, err := w.judge(ctx, pod)
+		pod := env.latest(was.pod)
+		now, err := env.evaluate(ctx, pod)
 		if err != nil {
 			return err
 		}
-		w.waiting[uid] = now
-		opened := now.nodes.Difference(was.nodes)
-		asleep := place == queue.Unschedulable || place == queue.Gated
+		env.waiting[uid] = now
+		feasible := now.nodes.Difference(was.nodes)
+		waits := place == queue.Unschedulable || place == queue.Gated
 		switch {
-		case asleep && len(opened) > 0:
-			return &forgotten{pod, sets.List(opened)}
-		case !asleep && len(opened) == 0:
-			w.counts.Vain++
+		case waits && len(feasible) > 0:
+			return &missedRequeue{pod, sets.List(feasible)}
+		case !waits && len(feasible) == 0:
+			env.counts.InVain++
 		}
-		if !asleep {
-			w.counts.Woken++
+		if !waits {
+			env.counts.Requeued++
 		}
-		if len(opened) > 0 {
-			w.counts.Openings++
-			flipped = flipped || len(was.nodes) == 0
+		if len(feasible) > 0 {
+			env.counts.NewNodes++
+			becameFeasible = becameFeasible || len(was.nodes) == 0
 		}
 	}
 	if len(before) > 0 {
-		w.counts.Changes++
+		env.counts.Changes++
 	}
-	if flipped {
-		w.counts.Flips++
+	if becameFeasible {
+		env.counts.BecameFeasible++
 	}
 	return nil
 }
 
-// newest is the pod as the API server has it.
-func (w *world) newest(pod *v1.Pod) *v1.Pod {
-	if now, known, err := w.informers[reflect.TypeOf(pod)].store.Get(pod); err == nil && known {
+// latest is the pod as the API server has it.
+func (env *testEnv) latest(pod *v1.Pod) *v1.Pod {
+	if now, known, err := env.informers[reflect.TypeOf(pod)].store.Get(pod); err == nil && known {
 		return now.(*v1.Pod)
 	}
 	return pod
 }
 
-// judge asks the plugin about every node, as an attempt does.
-func (w *world) judge(ctx context.Context, pod *v1.Pod) (verdict, error) {
+// evaluate runs the plugin for every node, as an attempt does.
+func (env *testEnv) evaluate(ctx context.Context, pod *v1.Pod) (verdict, error) {
 	v := verdict{pod: pod, nodes: sets.New[string]()}
-	f := w.profile.Framework
+	f := env.profile.Framework
 	if gate, _ := f.RunPreEnqueuePlugins(ctx, pod, "", nil); gate != "" {
 		return v, nil
 	}
@@ -156,7 +153,7 @@ func (w *world) judge(ctx context.Context, pod *v1.Pod) (verdict, error) {
 	if !status.IsSuccess() {
 		return v, status.AsError()
 	}
-	for _, node := range w.cache.Snapshot().Nodes() {
+	for _, node := range env.cache.Snapshot().Nodes() {
 		name := node.Node().Name
 		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(name) {
 			continue
@@ -172,46 +169,46 @@ func (w *world) judge(ctx context.Context, pod *v1.Pod) (verdict, error) {
 	return v, nil
 }
 
-// retry tries all pods that may be tried, once. Those that waited have just
-// been judged.
-func (w *world) retry(ctx context.Context) error {
-	w.clock.Step(time.Hour)
-	w.queue.Tick(ctx)
+// retry attempts all pods in the queues once. Pods that were pending before have just been
+// evaluated.
+func (env *testEnv) retry(ctx context.Context) error {
+	env.clock.Step(time.Hour)
+	env.queue.Tick(ctx)
 	for {
-		attempt := w.queue.TryPop()
+		attempt := env.queue.TryPop()
 		if attempt == nil {
 			break
 		}
-		now, judged := w.waiting[attempt.Pod.UID]
-		if !judged {
+		now, evaluated := env.waiting[attempt.Pod.UID]
+		if !evaluated {
 			var err error
-			if now, err = w.judge(ctx, attempt.Pod); err != nil {
+			if now, err = env.evaluate(ctx, attempt.Pod); err != nil {
 				return fmt.Errorf("pod %s/%s: %w", attempt.Pod.Namespace, attempt.Pod.Name, err)
 			}
 		}
-		delete(w.waiting, attempt.Pod.UID)
+		delete(env.waiting, attempt.Pod.UID)
 		switch {
-		case len(now.nodes) < w.cache.Snapshot().Len():
-			w.waiting[attempt.Pod.UID] = now
-			attempt.Refused(ctx, sets.New(w.plugin), nil)
+		case len(now.nodes) < env.cache.Snapshot().Len():
+			env.waiting[attempt.Pod.UID] = now
+			attempt.Refused(ctx, sets.New(env.plugin), nil)
 		case attempt.Pod.Status.NominatedNodeName != "":
-			// It still waits for the room that it was promised.
+			// It is pending until it gets the node that it is nominated for.
 			attempt.Refused(ctx, sets.New("AnotherPlugin"), nil)
 		default:
 			attempt.Done()
-			w.gone = append(w.gone, attempt.Pod)
+			env.finished = append(env.finished, attempt.Pod)
 		}
 	}
-	for uid, place := range w.queue.Places() {
-		if _, known := w.waiting[uid]; place == queue.Gated && !known {
-			w.waiting[uid] = verdict{pod: w.gated(uid), nodes: sets.New[string]()}
+	for uid, place := range env.queue.Places() {
+		if _, known := env.waiting[uid]; place == queue.Gated && !known {
+			env.waiting[uid] = verdict{pod: env.gatedPod(uid), nodes: sets.New[string]()}
 		}
 	}
 	return nil
 }
 
-func (w *world) gated(uid types.UID) *v1.Pod {
-	for _, object := range w.informers[reflect.TypeFor[*v1.Pod]()].store.List() {
+func (env *testEnv) gatedPod(uid types.UID) *v1.Pod {
+	for _, object := range env.informers[reflect.TypeFor[*v1.Pod]()].store.List() {
 		if pod := object.(*v1.Pod); pod.UID == uid {
 			return pod
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-// Informer tells its handlers of a change in the moment in which it is made.
+// Informer calls its handlers in Apply and Remove, before these return.
 type Informer struct {
 	toolscache.SharedIndexInformer
 	store    toolscache.Indexer
@@ -37,17 +37,16 @@ func (i *Informer) GetStore() toolscache.Store                 { return i.store 
 func (i *Informer) GetIndexer() toolscache.Indexer             { return i.store }
 func (i *Informer) AddIndexers(more toolscache.Indexers) error { return i.store.AddIndexers(more) }
 
-// shipped is the transform of a Manager without plugins of its own.
-var shipped = eventhandlers.Trim(false)
+// managerTransform is the transform of a manager without out-of-tree plugins.
+var managerTransform = eventhandlers.Trim(false)
 
-// Apply makes an object what it is given as, in the form that a Manager's informers
-// keep, whether or not it was there.
+// Apply adds or updates an object, in the form that a manager's informers store.
 func (i *Informer) Apply(given log.Object) error {
 	before, known, err := i.store.Get(given)
 	if err != nil {
 		return err
 	}
-	kept, err := shipped(given.DeepCopyObject())
+	kept, err := managerTransform(given.DeepCopyObject())
 	if err != nil {
 		return err
 	}
@@ -65,14 +64,14 @@ func (i *Informer) Apply(given log.Object) error {
 	return nil
 }
 
-// registration is of a handler that has been told all there is.
+// registration has synced from the start.
 type registration struct {
 	toolscache.ResourceEventHandlerRegistration
 }
 
 func (registration) HasSynced() bool { return true }
 
-// Remove deletes an object; one that is not there may be removed.
+// Remove deletes an object, if it exists.
 func (i *Informer) Remove(object log.Object) error {
 	last, known, err := i.store.Get(object)
 	if err != nil || !known {
@@ -85,8 +84,8 @@ func (i *Informer) Remove(object log.Object) error {
 	return err
 }
 
-// NewInformers returns the informers of all kinds that the scheduler listens to,
-// and the factory that hands them out.
+// NewInformers returns the informers of all kinds that the scheduler watches, and the factory
+// that returns them.
 func NewInformers() (informers.SharedInformerFactory, map[reflect.Type]*Informer) {
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	all := map[reflect.Type]*Informer{}

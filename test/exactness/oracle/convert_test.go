@@ -28,21 +28,21 @@ import (
 )
 
 var (
-	conversions = flag.Int("conversions", 1000, "how many generated configurations are converted there and back")
-	played      = flag.Int("played", 100, "through how many of them a history is played")
+	conversions = flag.Int("conversions", 1000, "number of generated configurations that are converted there and back")
+	histories   = flag.Int("histories", 100, "number of them that also decide a history")
 )
 
-// perConversion is how many attempts each of those histories has.
+// perConversion is the number of attempts in each of those histories.
 const perConversion = 30
 
-// A configuration of kube-scheduler, as profiles and back again, runs the same
-// plugins with the same weights and arguments; and the profiles decide as
-// kube-scheduler does under the first file.
+// A kube-scheduler configuration that is converted to profiles and back runs the same plugins
+// with the same weights and arguments, and the profiles decide as kube-scheduler does with the
+// first file.
 func TestConversionsThereAndBack(t *testing.T) {
 	var profiles, decisions int
 	for i := range *conversions {
 		seed := *firstSeed + uint64(i)
-		config, games := someConfiguration(t, seed)
+		config, generators := randomConfiguration(t, seed)
 		text, err := json.Marshal(config)
 		if err != nil {
 			t.Fatal(err)
@@ -54,69 +54,69 @@ func TestConversionsThereAndBack(t *testing.T) {
 		if lost := upstreamconfig.LostRemarks(read.Remarks); len(lost) > 0 {
 			t.Fatalf("seed %d: %v is lost\n%s", seed, lost, text)
 		}
-		first := theirs(t, seed, text)
-		second := theirs(t, seed, back(t, seed, read))
+		first := readUpstream(t, seed, text)
+		second := readUpstream(t, seed, convertBack(t, seed, read))
 		for j := range first.Profiles {
-			same(t, seed, &first.Profiles[j], &second.Profiles[j], text)
+			compareProfiles(t, seed, &first.Profiles[j], &second.Profiles[j], text)
 			profiles++
-			if i >= *played {
+			if i >= *histories {
 				continue
 			}
 			decisions += perConversion
-			playConverted(t, seed, &first.Profiles[j], run.Config{Profile: read.Profiles[j], Configs: configsOf(read)}, games[j])
+			compareConverted(t, seed, &first.Profiles[j], run.Config{Profile: read.Profiles[j], Configs: configsOf(read)}, generators[j])
 		}
 		if t.Failed() {
 			return
 		}
 	}
-	t.Logf("%d configurations with %d profiles there and back, %d decisions by those of %d", *conversions, profiles, decisions, min(*played, *conversions))
+	t.Logf("%d configurations with %d profiles there and back, %d decisions by those of %d", *conversions, profiles, decisions, min(*histories, *conversions))
 }
 
-// someConfiguration makes up a configuration of one to three profiles, with a
-// history for each.
-func someConfiguration(t *testing.T, seed uint64) (*configv1.KubeSchedulerConfiguration, []*generate.Generator) {
+// randomConfiguration returns a configuration of one to three profiles, with a history for
+// each.
+func randomConfiguration(t *testing.T, seed uint64) (*configv1.KubeSchedulerConfiguration, []*generate.Generator) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(seed, 1))
 	config := &configv1.KubeSchedulerConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: upstreamconfig.Kind},
 	}
-	var games []*generate.Generator
-	for i := range 1 + dice.IntN(3) {
-		game := generate.New(seed*4+uint64(i), perConversion)
-		made := game.Config()
-		if i > 0 && !sortsAlike(made) { // kube-scheduler has one order for all
+	var generators []*generate.Generator
+	for i := range 1 + random.IntN(3) {
+		generator := generate.New(seed*4+uint64(i), perConversion)
+		made := generator.Config()
+		if i > 0 && !keepsQueueSort(made) { // kube-scheduler has one QueueSort for all profiles
 			continue
 		}
-		profile, err := upstream.Written(made)
+		profile, err := upstream.V1Profile(made)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := fmt.Sprint("generated-", i)
 		profile.SchedulerName = &name
-		if profile.PercentageOfNodesToScore != nil && *profile.PercentageOfNodesToScore == 0 && dice.IntN(2) == 0 {
+		if profile.PercentageOfNodesToScore != nil && *profile.PercentageOfNodesToScore == 0 && random.IntN(2) == 0 {
 			profile.PercentageOfNodesToScore = nil
 		}
 		config.Profiles = append(config.Profiles, *profile)
-		games = append(games, game)
-		if !sortsAlike(made) {
+		generators = append(generators, generator)
+		if !keepsQueueSort(made) {
 			break
 		}
 	}
 	for _, chance := range []func(){
-		func() { n := int32(1 + dice.IntN(100)); config.PercentageOfNodesToScore = &n },
-		func() { n := int64(1 + dice.IntN(5)); config.PodInitialBackoffSeconds = &n },
-		func() { n := int64(5 + dice.IntN(50)); config.PodMaxBackoffSeconds = &n },
-		func() { n := int32(1 + dice.IntN(32)); config.Parallelism = &n },
+		func() { n := int32(1 + random.IntN(100)); config.PercentageOfNodesToScore = &n },
+		func() { n := int64(1 + random.IntN(5)); config.PodInitialBackoffSeconds = &n },
+		func() { n := int64(5 + random.IntN(50)); config.PodMaxBackoffSeconds = &n },
+		func() { n := int32(1 + random.IntN(32)); config.Parallelism = &n },
 	} {
-		if dice.IntN(2) == 0 {
+		if random.IntN(2) == 0 {
 			chance()
 		}
 	}
-	return config, games
+	return config, generators
 }
 
-// sortsAlike says whether a profile leaves the queue's order alone.
-func sortsAlike(config run.Config) bool {
+// keepsQueueSort says whether a profile has the default QueueSort.
+func keepsQueueSort(config run.Config) bool {
 	spec := config.Profile.Spec
 	if spec.Base == v1alpha1.BaseNone {
 		return false
@@ -128,12 +128,13 @@ func sortsAlike(config run.Config) bool {
 	return len(queueSort.Enabled)+len(queueSort.Disabled) == 0
 }
 
-// theirs is what kube-scheduler reads, with the share of nodes that it uses.
-func theirs(t *testing.T, seed uint64, text []byte) *internal.KubeSchedulerConfiguration {
+// readUpstream reads a configuration as kube-scheduler does, and sets each profile's
+// percentageOfNodesToScore.
+func readUpstream(t *testing.T, seed uint64, text []byte) *internal.KubeSchedulerConfiguration {
 	t.Helper()
 	read, err := upstream.Read(text)
 	if err != nil {
-		t.Fatalf("seed %d: kube-scheduler does not take it: %v\n%s", seed, err, text)
+		t.Fatalf("seed %d: kube-scheduler refuses it: %v\n%s", seed, err, text)
 	}
 	for i := range read.Profiles {
 		if read.Profiles[i].PercentageOfNodesToScore == nil {
@@ -143,8 +144,8 @@ func theirs(t *testing.T, seed uint64, text []byte) *internal.KubeSchedulerConfi
 	return read
 }
 
-// back writes profiles as one configuration.
-func back(t *testing.T, seed uint64, read *upstreamconfig.Result) []byte {
+// convertBack writes profiles as one configuration.
+func convertBack(t *testing.T, seed uint64, read *upstreamconfig.Result) []byte {
 	t.Helper()
 	var blueprints []*compile.Blueprint
 	for _, p := range read.Profiles {
@@ -173,8 +174,8 @@ func configsOf(read *upstreamconfig.Result) map[string]*v1alpha1.PluginConfig {
 	return configs
 }
 
-// same compares what kube-scheduler runs for two profiles.
-func same(t *testing.T, seed uint64, first, second *internal.KubeSchedulerProfile, text []byte) {
+// compareProfiles compares what kube-scheduler runs for two profiles.
+func compareProfiles(t *testing.T, seed uint64, first, second *internal.KubeSchedulerProfile, text []byte) {
 	t.Helper()
 	type effect struct {
 		Chains     framework.Chains
@@ -183,8 +184,8 @@ func same(t *testing.T, seed uint64, first, second *internal.KubeSchedulerProfil
 	}
 	of := func(p *internal.KubeSchedulerProfile) effect {
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel() // thousands that go on would slow each other down
-		s, err := upstream.For(ctx, p, run.Config{})
+		defer cancel() // thousands of running schedulers would slow each other down
+		s, err := upstream.NewForProfile(ctx, p, run.Config{})
 		if err != nil {
 			t.Fatalf("seed %d: kube-scheduler does not start: %v\n%s", seed, err, text)
 		}
@@ -200,16 +201,16 @@ func same(t *testing.T, seed uint64, first, second *internal.KubeSchedulerProfil
 	}
 	if diff := cmp.Diff(of(first), of(second)); diff != "" {
 		pretty, _ := yaml.JSONToYAML(text)
-		t.Errorf("seed %d, profile %s: what runs (-before,+after there and back):\n%s%s", seed, first.SchedulerName, diff, pretty)
+		t.Errorf("seed %d, profile %s: what runs (-before,+after):\n%s%s", seed, first.SchedulerName, diff, pretty)
 	}
 }
 
-// playConverted decides a history twice: kube-scheduler under the first file,
-// Berth under the profile that it became.
-func playConverted(t *testing.T, seed uint64, profile *internal.KubeSchedulerProfile, config run.Config, game *generate.Generator) {
+// compareConverted decides a history twice: kube-scheduler with the first file, Berth with the
+// profile that it was converted to.
+func compareConverted(t *testing.T, seed uint64, profile *internal.KubeSchedulerProfile, config run.Config, generator *generate.Generator) {
 	t.Helper()
-	config.Plain, config.Opaque = way(seed)
-	difference, err := compare.Against(profile, config, source{game}, compare.NewCoverage())
+	config.Reference, config.Opaque = modeOf(seed)
+	difference, err := compare.RunWithProfile(profile, config, source{generator}, compare.NewCoverage())
 	if err != nil {
 		t.Errorf("seed %d, profile %s: %v", seed, config.Profile.Name, err)
 	} else if difference != nil {
@@ -217,8 +218,7 @@ func playConverted(t *testing.T, seed uint64, profile *internal.KubeSchedulerPro
 	}
 }
 
-// What is said to be kube-scheduler's is.
-func TestNamesAreKubeSchedulers(t *testing.T) {
+func TestUpstreamPluginsAreKubeSchedulers(t *testing.T) {
 	var want []string
 	for name := range upstreamplugins.NewInTreeRegistry() {
 		want = append(want, name)

@@ -1,6 +1,5 @@
-// Oracle is kube-scheduler behind the command line of test/replay: the same
-// flags, the same log, the same lines, so that the two can be compared with
-// diff and their benches line by line.
+// Oracle runs kube-scheduler behind the command line of test/replay: the same flags, the same
+// log, the same output, so that diff can compare the two, and --bench the costs.
 //
 //	go run . [--profile FILE.yaml] [--bench] [--explain] [--preempt] LOG.jsonl
 package main

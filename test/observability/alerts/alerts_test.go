@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,7 +18,7 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// named returns an alert.
+// named returns the alert of this name.
 func named(name string) *alert {
 	GinkgoHelper()
 	i := slices.IndexFunc(alerts, func(a *alert) bool { return a.Alert == name })
@@ -25,7 +27,7 @@ func named(name string) *alert {
 }
 
 var _ = Describe("Alerts", Ordered, func() {
-	It("have a page each, and a state each that makes them fire", func() {
+	It("have a page each, and a state in which they fire", func() {
 		for _, a := range alerts {
 			Expect(a.Annotations).To(And(HaveKey("summary"), HaveKey("description")), a.Alert)
 			Expect(a.Labels["severity"]).To(BeElementOf("critical", "warning", "info"), a.Alert)
@@ -45,13 +47,13 @@ var _ = Describe("Alerts", Ordered, func() {
 		}
 	})
 
-	It("are silent while all is well, for an hour", minutes, func(ctx SpecContext) {
+	It("do not fire without a problem, for an hour", minutes, func(ctx SpecContext) {
 		for i := range 120 {
 			if i%10 == 0 {
 				pod := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/well-", i)).SchedulerName("berth").Requests("cpu", "100m"))
 				admin.ExpectBound(ctx, pod)
-				// The server's clock is far ahead of the manager's: a pod whose binding the
-				// manager has not heard of yet would have waited for long.
+				// The time of the stored scrapes is far ahead of the manager's: a pod whose
+				// binding the manager has not observed yet would look pending for long.
 				Eventually(gauge).WithArguments(ctx, "berth_oldest_pending_pod_timestamp_seconds").Should(BeZero())
 			}
 			scrape(ctx)
@@ -61,7 +63,7 @@ var _ = Describe("Alerts", Ordered, func() {
 		}
 	})
 
-	It("stand beside a dashboard of which every panel has something to show", minutes, func(ctx SpecContext) {
+	It("have a dashboard in which every panel has data", minutes, func(ctx SpecContext) {
 		for i := range 12 {
 			var pods []*v1.Pod
 			for k := range 5 {
@@ -76,7 +78,7 @@ var _ = Describe("Alerts", Ordered, func() {
 		Expect(panels).NotTo(BeEmpty())
 		for _, panel := range panels {
 			for _, query := range panel.queries {
-				vector, err := server.ask(ctx, query)
+				vector, err := server.query(ctx, query)
 				Expect(err).NotTo(HaveOccurred(), panel.title)
 				Expect(slices.ContainsFunc(vector, func(s promql.Sample) bool { return !math.IsNaN(s.F) })).To(BeTrue(),
 					"%s has no data: %s is %v", panel.title, query, vector)
@@ -85,7 +87,7 @@ var _ = Describe("Alerts", Ordered, func() {
 	})
 
 	for _, s := range states {
-		It("tell that "+s.sentence+": "+s.alert, minutes, func(ctx SpecContext) {
+		It("fire when "+s.sentence+": "+s.alert, minutes, func(ctx SpecContext) {
 			a := named(s.alert)
 			Eventually(func() []string {
 				scrape(ctx)
@@ -106,6 +108,39 @@ var _ = Describe("Alerts", Ordered, func() {
 
 // unfired says what an alert lacks.
 func unfired(ctx context.Context, a *alert) string {
-	vector, err := server.ask(ctx, a.Expr)
-	return fmt.Sprintf("%s holds since %v for %v, it is %v: %v", a.Expr, a.since, vector, server.now, err)
+	vector, err := server.query(ctx, a.Expr)
+	return fmt.Sprintf("%s is true since %v for %v, at %v: %v", a.Expr, a.since, vector, server.now, err)
+}
+
+// panel is a panel of the dashboard, with its queries as Grafana sends them.
+type panel struct {
+	title   string
+	queries []string
+}
+
+// panels returns the panels of a dashboard that have queries.
+func panels(path string) (all []panel) {
+	GinkgoHelper()
+	text, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	var dashboard struct {
+		Panels []struct {
+			Title, Type string
+			Targets     []struct{ Expr string }
+		}
+	}
+	Expect(json.Unmarshal(text, &dashboard)).To(Succeed())
+	for _, p := range dashboard.Panels {
+		if p.Type == "row" {
+			continue
+		}
+		Expect(p.Targets).NotTo(BeEmpty(), p.Title)
+		found := panel{title: p.Title}
+		for _, target := range p.Targets {
+			// Grafana's rate interval is at least four scrape intervals.
+			found.queries = append(found.queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"))
+		}
+		all = append(all, found)
+	}
+	return all
 }

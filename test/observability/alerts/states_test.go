@@ -21,34 +21,33 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// state is one that makes an alert fire.
+// state is a state of the manager in which an alert fires.
 type state struct {
 	alert, sentence string
-	// bring brings the manager into it. keep, where it is not nil, is called
-	// before each scrape.
+	// bring brings the manager into the state. keep, where it is not nil, is called before
+	// each scrape.
 	bring func(ctx context.Context) (keep func(turn int))
 }
 
-// extended is the spec of a profile with an extender that cannot be reached: its
-// name is this host's own, and connections to that are refused.
+// extended is the spec of a profile with an extender that refuses connections: its name is
+// this host's own.
 const extended = `{extenders: [{name: gone, url: "https://ip6-loopback:1/v1", verbs: {filter: filter}, timeoutSeconds: 1, tls: {caBundle: %s}}]}`
 
-// never is a change of a kind by which no object is valid any more.
+// never is a patch of a CRD after which no object is valid.
 const never = `[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/x-kubernetes-validations", "value": [{"rule": "false", "message": "not now"}]}]`
 
-// states are in the order in which they are played: the last ones disturb the
-// others.
+// states are in the order of the specs: the last ones disturb the others.
 var states = []state{
-	{"BerthPodsUnserved", "pods name a scheduler that is not there", func(ctx context.Context) func(int) {
+	{"BerthPodsUnserved", "pods name a scheduler that does not exist", func(ctx context.Context) func(int) {
 		admin.Pod(ctx, fixture.Pod("default/lost").SchedulerName("nobody"))
 		Eventually(gauge).WithArguments(ctx, "berth_unserved_pods").WithTimeout(90 * time.Second).ShouldNot(BeZero())
 		return nil
 	}},
-	{"BerthPodWaitsLong", "a pod fits nowhere", func(ctx context.Context) func(int) {
+	{"BerthPodWaitsLong", "a pod fits no node", func(ctx context.Context) func(int) {
 		admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "1000"))
 		return nil
 	}},
-	{"BerthPodsHeld", "a profile is deleted while its pods wait", func(ctx context.Context) func(int) {
+	{"BerthPodsHeld", "a profile is deleted while it has pending pods", func(ctx context.Context) func(int) {
 		profile(ctx, "Going", "{}")
 		admin.Pod(ctx, fixture.Pod("default/left").SchedulerName("going").Requests("cpu", "1000"))
 		Eventually(gauge).WithArguments(ctx, "scheduler_unschedulable_pods").ShouldNot(BeZero())
@@ -56,18 +55,18 @@ var states = []state{
 		Expect(err).NotTo(HaveOccurred())
 		return nil
 	}},
-	{"BerthProfileNotRunning", "nothing of a profile can be run", func(ctx context.Context) func(int) {
+	{"BerthProfileNotRunning", "no revision of a profile can run", func(ctx context.Context) func(int) {
 		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: idle}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(cp.Kubectl(ctx, nil, "delete", "sprof", "idle")).Error().NotTo(HaveOccurred())
 		})
 		return nil
 	}},
-	{"BerthProfileNotReady", "a profile names a plugin that is not there", func(ctx context.Context) func(int) {
+	{"BerthProfileNotReady", "a profile names a plugin that does not exist", func(ctx context.Context) func(int) {
 		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: wrong}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
 		return nil
 	}},
-	{"BerthJournalUnavailable", "somebody edits the journal of Bindings", func(ctx context.Context) func(int) {
+	{"BerthJournalUnavailable", "a user edits the journal of Bindings", func(ctx context.Context) func(int) {
 		pod := admin.Pod(ctx, fixture.Pod("default/journaled").SchedulerName("berth").Mutate(func(pod *v1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"journal": "edited"}
 		}))
@@ -85,21 +84,21 @@ var states = []state{
 		kubectl("label", "node", "n1", "journal=edited")
 		return nil
 	}},
-	{"BerthProfileDegraded", "a plugin cannot hear what it wants to", func(ctx context.Context) func(int) {
-		profile(ctx, "Deaf", "{plugins: {filter: {enabled: [{name: Deaf}]}}}")
+	{"BerthProfileDegraded", "a plugin registers for events of a resource that is not served", func(ctx context.Context) func(int) {
+		profile(ctx, "UnservedEvents", "{plugins: {filter: {enabled: [{name: UnservedEvents}]}}}")
 		return nil
 	}},
 	{"BerthPluginFails", "a plugin panics", func(ctx context.Context) func(int) {
 		profile(ctx, "Panics", "{plugins: {filter: {enabled: [{name: Panics}]}}}")
 		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/panics-", turn), "Panics")) }
 	}},
-	{"BerthEquivalenceCacheWrong", "a plugin reads more than it says", func(ctx context.Context) func(int) {
-		profile(ctx, "Liar", "{plugins: {filter: {enabled: [{name: Liar}]}}}")
-		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/liar-", turn), "Liar")) }
+	{"BerthEquivalenceCacheWrong", "a plugin reads more than it declares", func(ctx context.Context) func(int) {
+		profile(ctx, "WrongReads", "{plugins: {filter: {enabled: [{name: WrongReads}]}}}")
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/wrong-reads-", turn), "WrongReads")) }
 	}},
-	{"BerthPodsOverlooked", "a plugin does not say what wakes its pods", func(ctx context.Context) func(int) {
-		profile(ctx, "Sleeper", "{plugins: {preFilter: {enabled: [{name: Sleeper}]}}, queue: {flushAfterSeconds: 1}}")
-		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/sleeper-", turn), "Sleeper")) }
+	{"BerthPodsOverlooked", "a plugin does not register for the events that help its pods", func(ctx context.Context) func(int) {
+		profile(ctx, "WrongEvents", "{plugins: {preFilter: {enabled: [{name: WrongEvents}]}}, queue: {flushAfterSeconds: 1}}")
+		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/wrong-events-", turn), "WrongEvents")) }
 	}},
 	{"BerthExtenderFails", "an extender cannot be reached", func(ctx context.Context) func(int) {
 		profile(ctx, "Extended", fmt.Sprintf(extended, authority()))
@@ -113,9 +112,9 @@ var states = []state{
 			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/unbound-", turn)).SchedulerName("berth"))
 		}
 	}},
-	{"BerthStatusWritesFail", "writing of pods is not allowed", refusedUnheard},
-	{"BerthEventsDropped", "writing of Events is not allowed", refusedUnheard},
-	{"BerthExplanationsDropped", "no SchedulingDecision is as the API server wants it", func(ctx context.Context) func(int) {
+	{"BerthStatusWritesFail", "writes of pods are forbidden", refusedWithoutWrites},
+	{"BerthEventsDropped", "writes of Events are forbidden", refusedWithoutWrites},
+	{"BerthExplanationsDropped", "the API server refuses every SchedulingDecision", func(ctx context.Context) func(int) {
 		_, err := cp.Kubectl(ctx, nil, "patch", "crd", "schedulingdecisions.berth.dev", "--type=json", "--patch="+never)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
@@ -146,20 +145,20 @@ var states = []state{
 			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).SchedulerName("berth"))
 		}
 	}},
-	{"BerthQueueGrows", "a plugin takes long while pods come", func(ctx context.Context) func(int) {
+	{"BerthQueueGrows", "a plugin is slow while pods are created", func(ctx context.Context) func(int) {
 		profile(ctx, "Slow", "{plugins: {filter: {enabled: [{name: Slow}]}}}")
 		for i := range 120 {
 			admin.Pod(ctx, failed(fmt.Sprint("default/many-", i), "Slow"))
 		}
 		return func(turn int) { admin.Pod(ctx, failed(fmt.Sprint("default/more-", turn), "Slow")) }
 	}},
-	{"BerthNotScheduling", "the loop stands", func(ctx context.Context) func(int) {
+	{"BerthNotScheduling", "the loop is blocked", func(ctx context.Context) func(int) {
 		for i := range 10 {
 			admin.Pod(ctx, failed(fmt.Sprint("default/stuck-", i), "Slow"))
 		}
 		return nil
 	}},
-	{"BerthNoLeader", "somebody else holds the Lease", func(ctx context.Context) func(int) {
+	{"BerthNoLeader", "another process holds the Lease", func(ctx context.Context) func(int) {
 		cp.End(manager.Process)
 		leases := cp.Client().CoordinationV1().Leases(operator.Namespace)
 		Expect(leases.Delete(ctx, "berth-manager", metav1.DeleteOptions{})).To(Succeed())
@@ -171,18 +170,18 @@ var states = []state{
 			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		manages(ctx)
+		startManager(ctx)
 		return nil
 	}},
-	{"BerthDown", "the manager is gone", func(context.Context) func(int) {
+	{"BerthDown", "the manager has ended", func(context.Context) func(int) {
 		cp.End(manager.Process)
 		manager = nil
 		return nil
 	}},
 }
 
-// refusedUnheard has pods refused by a manager that may write of it nowhere.
-func refusedUnheard(ctx context.Context) func(int) {
+// refusedWithoutWrites has pods refused by a manager that may not write about them.
+func refusedWithoutWrites(ctx context.Context) func(int) {
 	unbind(ctx, "berth-manager-role")
 	round := time.Now().UnixNano()
 	return func(turn int) {
@@ -190,7 +189,7 @@ func refusedUnheard(ctx context.Context) func(int) {
 	}
 }
 
-// authority is a certificate authority, as a profile has it.
+// authority returns a certificate authority as a caBundle.
 func authority() string {
 	GinkgoHelper()
 	certificate, _, err := certutil.GenerateSelfSignedCertKey("nobody.test", nil, nil)
@@ -198,7 +197,7 @@ func authority() string {
 	return base64.StdEncoding.EncodeToString(certificate)
 }
 
-// gauge is the sum of a metric's series, as the manager tells it now.
+// gauge returns the sum of a metric's series in a scrape.
 func gauge(ctx context.Context, name string) (sum float64, err error) {
 	_, text, err := manager.Scrape(ctx, token)
 	if err != nil {

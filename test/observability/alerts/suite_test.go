@@ -38,7 +38,7 @@ var (
 	root  string
 	cp    *controlplane.ControlPlane
 	admin apitest.API
-	// proxy is the manager's way to the API server.
+	// proxy is between the manager and the API server.
 	proxy   *faultproxy.Proxy
 	manager *operator.Manager
 	token   string
@@ -70,18 +70,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		_, err := cp.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	}
-	manages(ctx)
+	startManager(ctx)
 }, NodeTimeout(15*time.Minute))
 
-// manages starts a manager, which reaches the API server through proxy.
-func manages(ctx context.Context) {
+// startManager starts a manager that reaches the API server through proxy.
+func startManager(ctx context.Context) {
 	GinkgoHelper()
 	account, err := cp.ServiceAccountConfig(ctx, operator.Namespace, operator.Account)
 	Expect(err).NotTo(HaveOccurred())
-	way := proxy.Config(account)
+	proxied := proxy.Config(account)
 	config := clientcmdapi.NewConfig()
-	config.Clusters["berth"] = &clientcmdapi.Cluster{Server: way.Host, CertificateAuthorityData: way.CAData}
-	config.AuthInfos["berth"] = &clientcmdapi.AuthInfo{Token: way.BearerToken}
+	config.Clusters["berth"] = &clientcmdapi.Cluster{Server: proxied.Host, CertificateAuthorityData: proxied.CAData}
+	config.AuthInfos["berth"] = &clientcmdapi.AuthInfo{Token: proxied.BearerToken}
 	config.Contexts["berth"] = &clientcmdapi.Context{Cluster: "berth", AuthInfo: "berth"}
 	config.CurrentContext = "berth"
 	kubeconfig := filepath.Join(cp.Dir(), "proxy.kubeconfig")
@@ -95,7 +95,7 @@ func manages(ctx context.Context) {
 	}).Should(ContainSubstring("scheduler_pending_pods"))
 }
 
-// scrape scrapes the manager, if there is one, and has all alerts evaluated.
+// scrape scrapes the manager, if it runs, and evaluates all alerts.
 func scrape(ctx context.Context) {
 	GinkgoHelper()
 	var text []byte
@@ -116,8 +116,8 @@ func apply(ctx context.Context, manifest string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// profile makes a profile that runs one more plugin at a point, and waits until
-// it does. A pod of it is failed by that plugin.
+// profile creates a profile with one of the plugins of this binary, and waits until it runs.
+// That plugin fails the pods of the profile that failed builds.
 func profile(ctx context.Context, plugin, spec string) {
 	GinkgoHelper()
 	name := strings.ToLower(plugin)

@@ -23,23 +23,23 @@ import (
 	process "github.com/berthdev/berth/test/support/operator"
 )
 
-// waiting is a profile whose pods wait at Permit, and are refused then.
+// waiting is a profile whose pods wait on Permit and are rejected at the time-out.
 const waiting = `{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: waiting}, spec: {plugins: {permit: {enabled: [{name: Waits}]}}}}`
 
-var _ = Describe("What is told", Ordered, func() {
+var _ = Describe("Metrics", Ordered, func() {
 	var scraped map[string]*dto.MetricFamily
 
 	BeforeAll(func(ctx SpecContext) {
-		manager := manages(ctx)
+		manager := startManager(ctx)
 		_, err := cp.Kubectl(ctx, strings.NewReader(waiting), "apply", "--server-side", "-f", "-")
 		Expect(err).NotTo(HaveOccurred())
 		for _, profile := range []string{"berth", "waiting"} {
 			_, err := process.UntilProgrammed(ctx, cp, profile)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		By("pods that are bound, refused, preempted and held at Permit")
+		By("pods that are bound, refused, preempted and waiting on Permit")
 		var bound []*v1.Pod
-		for i := range 12 { // calls of plugins are timed in one attempt of ten
+		for i := range 12 { // one attempt in ten times its plugin calls
 			bound = append(bound, admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/bound-", i)).SchedulerName("berth").Requests("cpu", "500m")))
 		}
 		for _, pod := range bound {
@@ -51,7 +51,7 @@ var _ = Describe("What is told", Ordered, func() {
 			p.Spec.PriorityClassName = "system-cluster-critical"
 		}))
 		admin.ExpectBound(ctx, first)
-		By("pods that go, of which those that wait are told: one hint of ten is timed")
+		By("deleted pods, whose events call queueing hints: one hint in ten is timed")
 		for _, pod := range bound {
 			_ = cp.Client().CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
 		}
@@ -69,17 +69,17 @@ var _ = Describe("What is told", Ordered, func() {
 		}).Should(Succeed())
 	}, NodeTimeout(time.Minute))
 
-	It("is what kube-scheduler tells, but for what docs/metrics.md lists", func() {
+	It("are those of kube-scheduler, but for those that docs/metrics.md lists", func() {
 		missing := missing()
 		for _, want := range upstream {
 			got, there := scraped[want.name]
 			switch reason, listed := missing[want.name]; {
 			case listed && there:
-				Fail(want.name + " is listed in docs/metrics.md as missing, and is there")
+				Fail(want.name + " is listed in docs/metrics.md as missing, and exists")
 			case listed:
 				Expect(want.stability).To(Equal("ALPHA"), "%s is missing: %s", want.name, reason)
 			case !there:
-				Fail(want.name + " is neither told nor listed in docs/metrics.md")
+				Fail(want.name + " is missing, and not listed in docs/metrics.md")
 			default:
 				Expect(strings.ToLower(got.GetType().String())).To(Equal(want.kind), want.name)
 				Expect(got.GetHelp()).To(HavePrefix("["+want.stability+"] "), want.name)
@@ -92,7 +92,7 @@ var _ = Describe("What is told", Ordered, func() {
 		}
 	})
 
-	It("is in the reference", func() {
+	It("are in the reference", func() {
 		reference := page("reference", "metrics.md")
 		for name, family := range scraped {
 			if strings.HasPrefix(name, "berth_") || strings.HasPrefix(name, "scheduler_") {
@@ -101,7 +101,7 @@ var _ = Describe("What is told", Ordered, func() {
 		}
 	})
 
-	It("says how the API server answers, who leads and what controllers do", func() {
+	It("include requests to the API server, leader election and controllers", func() {
 		for _, name := range []string{
 			"rest_client_requests_total", "rest_client_request_duration_seconds", "leader_election_master_status",
 			"controller_runtime_reconcile_total", "workqueue_depth", "go_goroutines", "process_cpu_seconds_total",
@@ -111,8 +111,7 @@ var _ = Describe("What is told", Ordered, func() {
 	})
 })
 
-// labelsOf are the names of a family's labels, and no others have any of its
-// series.
+// labelsOf returns the label names of a family, which all its series must have.
 func labelsOf(f *dto.MetricFamily) (names []string) {
 	GinkgoHelper()
 	for i, metric := range f.Metric {
@@ -129,7 +128,7 @@ func labelsOf(f *dto.MetricFamily) (names []string) {
 	return names
 }
 
-// page is a page of docs.
+// page reads a page of docs.
 func page(path ...string) string {
 	GinkgoHelper()
 	root, err := controlplane.ModuleRoot()
@@ -139,7 +138,7 @@ func page(path ...string) string {
 	return string(text)
 }
 
-// missing are the metrics that docs/metrics.md says that Berth has not, and why.
+// missing returns the metrics that docs/metrics.md lists as missing, with the reasons.
 func missing() map[string]string {
 	GinkgoHelper()
 	_, list, found := strings.Cut(page("metrics.md"), "## What kube-scheduler has and Berth has not\n")
@@ -157,4 +156,53 @@ func missing() map[string]string {
 		}
 	}
 	return all
+}
+
+// family is a metric of kube-scheduler 1.37.1.
+type family struct {
+	name, kind, stability string
+	labels                []string
+}
+
+// upstream are the metrics that kube-scheduler registers, with all feature gates but those of
+// pod groups. Source: k8s.io/kubernetes/pkg/scheduler/metrics.
+var upstream = []family{
+	{"scheduler_schedule_attempts_total", "counter", "STABLE", []string{"result", "profile"}},
+	{"scheduler_scheduling_attempt_duration_seconds", "histogram", "STABLE", []string{"result", "profile"}},
+	{"scheduler_preemption_victims", "histogram", "STABLE", nil},
+	{"scheduler_preemption_attempts_total", "counter", "STABLE", nil},
+	{"scheduler_pending_pods", "gauge", "STABLE", []string{"queue"}},
+	{"scheduler_pod_scheduling_attempts", "histogram", "STABLE", nil},
+	{"scheduler_framework_extension_point_duration_seconds", "histogram", "STABLE", []string{"extension_point", "status", "profile"}},
+	{"scheduler_queue_incoming_pods_total", "counter", "STABLE", []string{"queue", "event"}},
+
+	{"scheduler_scheduling_algorithm_duration_seconds", "histogram", "BETA", nil},
+	{"scheduler_goroutines", "gauge", "BETA", []string{"operation"}},
+	{"scheduler_pod_scheduling_sli_duration_seconds", "histogram", "BETA", []string{"attempts"}},
+	{"scheduler_plugin_execution_duration_seconds", "histogram", "BETA", []string{"plugin", "extension_point", "status"}},
+	{"scheduler_permit_wait_duration_seconds", "histogram", "BETA", []string{"result"}},
+	{"scheduler_unschedulable_pods", "gauge", "BETA", []string{"plugin", "profile"}},
+	{"scheduler_plugin_evaluation_total", "counter", "BETA", []string{"plugin", "extension_point", "profile"}},
+
+	{"scheduler_event_handling_duration_seconds", "histogram", "ALPHA", []string{"event"}},
+	{"scheduler_queued_entities", "gauge", "ALPHA", []string{"queue", "type"}},
+	{"scheduler_inflight_events", "gauge", "ALPHA", []string{"event"}},
+	{"scheduler_batch_attempts_total", "counter", "ALPHA", []string{"profile", "result"}},
+	{"scheduler_batch_cache_flushed_total", "counter", "ALPHA", []string{"profile", "reason"}},
+	{"scheduler_batch_rescore_attempts_total", "counter", "ALPHA", []string{"profile"}},
+	{"scheduler_batch_rescore_duration_seconds", "histogram", "ALPHA", []string{"profile"}},
+	{"scheduler_get_node_hint_duration_seconds", "histogram", "ALPHA", []string{"hinted", "profile"}},
+	{"scheduler_store_schedule_results_duration_seconds", "histogram", "ALPHA", []string{"profile"}},
+	{"scheduler_pod_scheduled_after_flush_total", "counter", "ALPHA", nil},
+	{"scheduler_pre_queueing_hint_evaluations_total", "counter", "ALPHA", []string{"plugin", "result"}},
+	{"scheduler_queueing_hint_execution_duration_seconds", "histogram", "ALPHA", []string{"plugin", "event", "hint"}},
+	{"scheduler_queue_incoming_entities_total", "counter", "ALPHA", []string{"queue", "event", "type"}},
+	{"scheduler_cache_size", "gauge", "ALPHA", []string{"type"}},
+	{"scheduler_preemption_goroutines_duration_seconds", "histogram", "ALPHA", []string{"result"}},
+	{"scheduler_preemption_goroutines_execution_total", "counter", "ALPHA", []string{"result"}},
+	{"scheduler_async_api_call_execution_total", "counter", "ALPHA", []string{"call_type", "result"}},
+	{"scheduler_async_api_call_execution_duration_seconds", "histogram", "ALPHA", []string{"call_type", "result"}},
+	{"scheduler_pending_async_api_calls", "gauge", "ALPHA", []string{"call_type"}},
+	{"scheduler_dra_bindingconditions_allocations_total", "counter", "ALPHA", []string{"profile", "driver", "status"}},
+	{"scheduler_dra_bindingconditions_wait_duration_seconds", "histogram", "ALPHA", []string{"profile", "driver", "status"}},
 }

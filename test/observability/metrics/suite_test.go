@@ -1,4 +1,4 @@
-// Package metrics scrapes a manager that runs: what it tells, and whom.
+// Package metrics scrapes a running manager.
 package metrics
 
 import (
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	process.Main(m, func() { operator.Main(plugins.Register("Waits", newWaits, (*waits)(nil), nil)) })
 }
 
-// waits lets each pod wait at Permit until it has waited long enough.
+// waits returns Wait at Permit for each pod, with a short time-out.
 type waits struct{}
 
 func newWaits(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return waits{}, nil }
@@ -49,8 +49,7 @@ func TestMetrics(t *testing.T) {
 var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
-	// reader and stranger are tokens: of an account that may scrape, and of one
-	// that may not.
+	// reader and stranger are tokens: of an account that may scrape, and of one that may not.
 	reader, stranger string
 )
 
@@ -74,8 +73,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 }, NodeTimeout(15*time.Minute))
 
-// manages starts a manager with more flags, which ends with the spec.
-func manages(ctx context.Context, flags ...string) *process.Manager {
+// startManager starts a manager with additional flags, which ends with the spec.
+func startManager(ctx context.Context, flags ...string) *process.Manager {
 	GinkgoHelper()
 	manager, err := process.StartSelf(ctx, cp, flags...)
 	Expect(err).NotTo(HaveOccurred())

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/test/support/controlplane"
 )
 
-// pipeline is the Collector's configuration, but for the address and the file.
+// pipeline is the Collector's configuration; the address and the file are formatted into it.
 const pipeline = `yaml:
 receivers: {otlp: {protocols: {grpc: {endpoint: %q}}}}
 exporters: {file: {path: %q, flush_interval: 100ms}}
@@ -25,15 +25,15 @@ service:
   telemetry: {metrics: {level: none}}
 `
 
-// collector is a Collector that runs.
+// collector is a running Collector.
 type collector struct {
 	*controlplane.Process
-	// address is where it receives, and file what it writes.
+	// address is where it receives; file is its output.
 	address, file string
 }
 
-// startCollector starts the Collector at path, which writes into dir, and waits until
-// it receives.
+// startCollector starts the Collector at path, with its output in dir, and waits until it
+// accepts connections.
 func startCollector(ctx context.Context, cp *controlplane.ControlPlane, path, dir string) (*collector, error) {
 	free, err := controlplane.FreeAddresses(1)
 	if err != nil {
@@ -52,17 +52,17 @@ func startCollector(ctx context.Context, cp *controlplane.ControlPlane, path, di
 	})
 }
 
-// span is one that was collected.
+// span is a collected span.
 type span struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Start                               nanoseconds `json:"startTimeUnixNano"`
 	End                                 nanoseconds `json:"endTimeUnixNano"`
 	Attributes                          attributes
-	// Service is what its resource is called.
+	// Service is the service.name of its resource.
 	Service string `json:"-"`
 }
 
-// nanoseconds are since the epoch.
+// nanoseconds is a time in nanoseconds since the epoch.
 type nanoseconds struct{ time.Time }
 
 // UnmarshalJSON reads a number, which OTLP writes as a string.
@@ -72,10 +72,10 @@ func (n *nanoseconds) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// attributes are texts by their keys, whatever their type is.
+// attributes are values as texts, by key.
 type attributes map[string]string
 
-// UnmarshalJSON reads a list of keys and values, each value by the name of its type.
+// UnmarshalJSON reads a list of keys and values; each value is keyed by its type.
 func (a *attributes) UnmarshalJSON(text []byte) error {
 	var list []struct {
 		Key   string
@@ -93,8 +93,7 @@ func (a *attributes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// read returns the spans that the file holds: one batch a line, the last of which may
-// be half written.
+// read returns the spans in the file: one batch a line, the last of which may be incomplete.
 func (c *collector) read() (spans []span, err error) {
 	text, err := os.ReadFile(c.file)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build tracing
 
-// Package tracing shows traces in the OpenTelemetry Collector: a manager that runs sends
-// them, and what the Collector's file exporter writes is read again. It is built for
-// make tracing only, since the Collector takes minutes to compile.
+// Package tracing tests traces with the OpenTelemetry Collector: a running manager sends them,
+// and the specs read the output of the Collector's file exporter. It is built for make tracing
+// only, since the Collector takes minutes to compile.
 package tracing
 
 import (
@@ -31,7 +31,7 @@ const minute = NodeTimeout(time.Minute)
 var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
-	// root is the repository, and binary the manager as it is shipped.
+	// root is the repository, and binary the shipped manager.
 	root, binary string
 )
 
@@ -55,8 +55,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 }, NodeTimeout(15*time.Minute))
 
-// manages starts a manager with more flags, and says how it is ended.
-func manages(ctx context.Context, flags ...string) (end func()) {
+// startManager starts a manager with additional flags; end ends it.
+func startManager(ctx context.Context, flags ...string) (end func()) {
 	GinkgoHelper()
 	manager, err := operator.Start(ctx, cp, binary, flags...)
 	Expect(err).NotTo(HaveOccurred())

@@ -33,17 +33,17 @@ var _ = Describe("A collector", func() {
 		DeferCleanup(func() { cp.End(c.Process) })
 	}, minute)
 
-	It("is sent a trace of each attempt", func(ctx SpecContext) {
-		end := manages(ctx, endpoint+c.address, rate+"1000000")
+	It("receives a trace of each attempt", func(ctx SpecContext) {
+		end := startManager(ctx, endpoint+c.address, rate+"1000000")
 		pods := map[string]*v1.Pod{}
 		for _, name := range []string{"web-0", "web-1", "web-2"} {
 			pods[name] = admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("berth").Requests("cpu", "500m"))
 			admin.ExpectBound(ctx, pods[name])
 		}
 		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
-		// The pod says so before its attempt has ended.
+		// The condition is written before the attempt ends.
 		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
-		By("what is left being sent when the manager ends")
+		By("the manager ends, and sends the remaining spans")
 		end()
 
 		var attempts map[string][]span
@@ -83,24 +83,24 @@ var _ = Describe("A collector", func() {
 		Expect(names(large, large[0])).To(ContainElements("PreFilter", "Filter", "PostFilter"))
 	}, minute)
 
-	It("is sent nothing at a rate of 0", func(ctx SpecContext) {
-		end := manages(ctx, endpoint+c.address, rate+"0")
-		pod := admin.Pod(ctx, fixture.Pod("default/unseen").SchedulerName("berth").Requests("cpu", "100m"))
+	It("receives nothing at a rate of 0", func(ctx SpecContext) {
+		end := startManager(ctx, endpoint+c.address, rate+"0")
+		pod := admin.Pod(ctx, fixture.Pod("default/unsampled").SchedulerName("berth").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		end()
 		Expect(c.read()).To(BeEmpty())
 	}, minute)
 
-	It("is missed by nobody when it is not there", func(ctx SpecContext) {
-		end := manages(ctx, endpoint+"127.0.0.1:1", rate+"1000000")
-		pod := admin.Pod(ctx, fixture.Pod("default/untold").SchedulerName("berth").Requests("cpu", "100m"))
+	It("may be down: pods are bound without it", func(ctx SpecContext) {
+		end := startManager(ctx, endpoint+"127.0.0.1:1", rate+"1000000")
+		pod := admin.Pod(ctx, fixture.Pod("default/untraced").SchedulerName("berth").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		end()
 	}, minute)
 })
 
-// byPod are the spans of each pod's first attempt, the attempt's before those of what
-// was done in it, as they began.
+// byPod returns the spans of each pod's first attempt: the span of the attempt, and then the
+// others by their start.
 func byPod(spans []span) map[string][]span {
 	slices.SortStableFunc(spans, func(a, b span) int { return a.Start.Compare(b.Start.Time) })
 	attempts := map[string][]span{}
@@ -120,7 +120,7 @@ func byPod(spans []span) map[string][]span {
 	return attempts
 }
 
-// names are the spans right below one.
+// names are the names of the spans right below one.
 func names(spans []span, below span) (all []string) {
 	for _, s := range spans {
 		if s.ParentSpanID == below.SpanID {
@@ -130,19 +130,18 @@ func names(spans []span, below span) (all []string) {
 	return all
 }
 
-// draw is a trace as docs/tracing.md shows it: each span, when it began and how long it
-// took.
+// draw prints a trace as docs/tracing.md shows it: each span with its start and duration.
 func draw(spans []span) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	var below func(span, int)
 	below = func(s span, depth int) {
-		var said []string
+		var values []string
 		for _, key := range slices.Sorted(maps.Keys(s.Attributes)) {
-			said = append(said, key+"="+s.Attributes[key])
+			values = append(values, key+"="+s.Attributes[key])
 		}
 		fmt.Fprintf(w, "%s%s\t%v\t%v\t%s\n", strings.Repeat("  ", depth), s.Name,
-			s.Start.Sub(spans[0].Start.Time), s.End.Sub(s.Start.Time), strings.Join(said, " "))
+			s.Start.Sub(spans[0].Start.Time), s.End.Sub(s.Start.Time), strings.Join(values, " "))
 		for _, other := range spans {
 			if other.ParentSpanID == s.SpanID {
 				below(other, depth+1)

@@ -1,6 +1,6 @@
-// Command slow is a Berth with one plugin more, Slow, whose PreFilter takes 20 ms of
-// the loop: what a profile that takes too much of it costs the others. It sleeps,
-// since on few cores a busy one would take them from the API server as well.
+// Command slow is Berth with one plugin more, Slow, whose PreFilter takes 20 ms of the loop.
+// It shows what a slow profile costs the others. It sleeps, since on few cores a busy one
+// would take them from the API server as well.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// takes is how long PreFilter takes.
-const takes = 20 * time.Millisecond
+// delay is how long PreFilter takes.
+const delay = 20 * time.Millisecond
 
 type slow struct{}
 
@@ -25,7 +25,7 @@ var _ fwk.PreFilterPlugin = slow{}
 func (slow) Name() string { return "Slow" }
 
 func (slow) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	time.Sleep(takes)
+	time.Sleep(delay)
 	return nil, nil
 }
 

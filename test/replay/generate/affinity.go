@@ -12,8 +12,8 @@ import (
 )
 
 func (g *Generator) addSelector(pod *v1.Pod) {
-	key := pick(g.dice, []string{"disk", "arch", "gen"})
-	pod.Spec.NodeSelector = map[string]string{key: pick(g.dice, labels[key])}
+	key := pick(g.random, []string{"disk", "arch", "gen"})
+	pod.Spec.NodeSelector = map[string]string{key: pick(g.random, labels[key])}
 }
 
 func (g *Generator) addRequired(pod *v1.Pod) {
@@ -52,8 +52,7 @@ func (g *Generator) nodeAffinity(pod *v1.Pod) *v1.NodeAffinity {
 	return pod.Spec.Affinity.NodeAffinity
 }
 
-// term wants one or two things of a node's labels; seldom nothing, which no
-// node matches.
+// term has one or two requirements on labels; rarely none, which no node matches.
 func (g *Generator) term() v1.NodeSelectorTerm {
 	var term v1.NodeSelectorTerm
 	if g.chance(3) {
@@ -66,33 +65,33 @@ func (g *Generator) term() v1.NodeSelectorTerm {
 }
 
 func (g *Generator) requirement() v1.NodeSelectorRequirement {
-	key := pick(g.dice, labelKeys)
+	key := pick(g.random, labelKeys)
 	values := labels[key]
 	switch key {
 	case v1.LabelTopologyZone:
 		values = zones
 	case v1.LabelHostname:
-		values = append([]string{"nowhere"}, g.names...)
+		values = append([]string{"nowhere"}, g.nodeNames...)
 	}
-	operator := pick(g.dice, []v1.NodeSelectorOperator{
+	operator := pick(g.random, []v1.NodeSelectorOperator{
 		v1.NodeSelectorOpIn, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist,
 	})
 	if key == "gen" && g.chance(60) {
-		operator = pick(g.dice, []v1.NodeSelectorOperator{v1.NodeSelectorOpGt, v1.NodeSelectorOpLt})
+		operator = pick(g.random, []v1.NodeSelectorOperator{v1.NodeSelectorOpGt, v1.NodeSelectorOpLt})
 	}
 	r := v1.NodeSelectorRequirement{Key: key, Operator: operator}
 	switch operator {
 	case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt:
-		r.Values = []string{pick(g.dice, []string{"1", "2", "4", "0"})}
+		r.Values = []string{pick(g.random, []string{"1", "2", "4", "0"})}
 	case v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn:
-		if r.Values = some(g.dice, values, 2); len(r.Values) == 0 {
+		if r.Values = some(g.random, values, 2); len(r.Values) == 0 {
 			r.Values = values[:1]
 		}
 	}
 	return r
 }
 
-// matchFields names nodes, or one that it must not be.
+// matchFields includes or excludes nodes by name.
 func (g *Generator) matchFields() []v1.NodeSelectorRequirement {
 	r := v1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{g.someNode()}}
 	if g.chance(30) {
@@ -104,7 +103,7 @@ func (g *Generator) matchFields() []v1.NodeSelectorRequirement {
 	return []v1.NodeSelectorRequirement{r}
 }
 
-// sorted goes through m by its keys, so that the dice fall alike each time.
+// sorted iterates over m by its keys, so that a seed draws the same values each time.
 func sorted[V any](m map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -9,117 +9,117 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// Changes makes up what happens to a small cluster around pods that wait: each
-// op adds, changes or removes one object. A pod that is scheduled waits from
-// then on, as does one that is nominated; to schedule it again is to change it.
-// One seed, one history, but for the pods that Gone takes out.
+// Changes generates changes of a small cluster with pending pods: each op adds, changes or
+// removes one object. A pod is pending from the op that schedules or nominates it; another op
+// that schedules it changes it. A seed gives one history, but for the pods that RemovePending
+// removes.
 type Changes struct {
 	*Generator
 	focus focus
-	// waiting are the pods without a node, the nominated ones left out.
-	waiting []*v1.Pod
-	// mostNodes is how many nodes there are: few, so that one matters.
-	mostNodes int
+	// pending are the pods without a node, nominated ones excluded.
+	pending []*v1.Pod
+	// maxNodes is small, so that each node matters.
+	maxNodes int
 }
 
-// How many pods a cluster has.
+// Limits on the number of pods.
 const (
-	mostWaiting = 10
-	mostPlaced  = 20
+	maxPending = 10
+	maxBound   = 20
 )
 
-// NewChanges returns the changes of a seed around pods that the plugin often
-// refuses, by nodes that it often refuses them.
+// NewChanges returns the changes of a seed, with pods that the plugin often refuses and nodes
+// for which it often refuses them.
 func NewChanges(seed uint64, plugin string) *Changes {
-	g := &Generator{dice: newDice(seed), nodes: map[string]*v1.Node{}, defaulted: true}
+	g := &Generator{random: newRandom(seed), nodes: map[string]*v1.Node{}, defaulted: true}
 	c := &Changes{Generator: g, focus: focusOn(plugin)}
 	g.config = g.profileOf(plugin, c.focus.args)
-	g.before = append(g.objects(), g.storage()...)
-	c.mostNodes = draw(g.dice, c.focus.nodes)
-	g.first = c.mostNodes
+	g.initial = append(g.objects(), g.storage()...)
+	c.maxNodes = draw(g.random, c.focus.nodes)
+	g.initialNodes = c.maxNodes
 	return c
 }
 
-// Config is a profile that the plugin has for itself.
+// Config returns a profile with this plugin alone.
 func (c *Changes) Config() run.Config { return c.config }
 
-// Gone takes out a pod that waits no more.
-func (c *Changes) Gone(pod *v1.Pod) {
-	c.waiting = without(c.waiting, pod)
+// RemovePending removes a pod that is not pending any more.
+func (c *Changes) RemovePending(pod *v1.Pod) {
+	c.pending = without(c.pending, pod)
 	c.nominated = without(c.nominated, pod)
 }
 
-func without(pods []*v1.Pod, gone *v1.Pod) []*v1.Pod {
-	return slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.UID == gone.UID })
+func without(pods []*v1.Pod, removed *v1.Pod) []*v1.Pod {
+	return slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.UID == removed.UID })
 }
 
-// Next returns what happens next.
+// Next returns the next op.
 func (c *Changes) Next() log.Op {
-	if len(c.before) > 0 {
-		op := c.before[0]
-		c.before = c.before[1:]
+	if len(c.initial) > 0 {
+		op := c.initial[0]
+		c.initial = c.initial[1:]
 		return op
 	}
-	if c.first > 0 {
-		c.first--
-		return c.after(c.nodeOf(c.addNode()))
+	if c.initialNodes > 0 {
+		c.initialNodes--
+		return c.withPrerequisites(c.focusNode(c.addNode()))
 	}
 	for {
-		if op, ok := draw(c.dice, c.events())(); ok {
-			return c.after(op)
+		if op, ok := draw(c.random, c.events())(); ok {
+			return c.withPrerequisites(op)
 		}
 	}
 }
 
 func (c *Changes) events() []weighted[func() (log.Op, bool)] {
 	return []weighted[func() (log.Op, bool)]{
-		{10, c.comes},
-		{c.focus.own, c.changeWaiting},
-		{2, c.leaves},
-		{12, c.nodeChanges},
-		{c.focus.churn, c.nodeReturns},
-		{c.focus.churn, c.nodeGoes},
-		{c.focus.pods, c.placed},
-		{c.focus.pods, c.changePlaced},
-		{c.focus.pods, c.ends},
+		{10, c.addPending},
+		{c.focus.own, c.changePending},
+		{2, c.deletePending},
+		{12, c.changeFocusedNode},
+		{c.focus.churn, c.addFocusedNode},
+		{c.focus.churn, c.removeNode},
+		{c.focus.pods, c.addBound},
+		{c.focus.pods, c.changeBound},
+		{c.focus.pods, c.deleteBound},
 		{3, c.nominate},
 		{3, c.changeNominated},
-		{c.focus.objects, c.changeAround},
-		{c.focus.storage, c.changeStorageAround},
+		{c.focus.objects, c.changeObjectOfPending},
+		{c.focus.storage, c.changeStorageOfPending},
 	}
 }
 
-// comes lets a pod come that has to wait.
-func (c *Changes) comes() (log.Op, bool) {
-	if len(c.waiting) >= mostWaiting {
+// addPending adds a pending pod.
+func (c *Changes) addPending() (log.Op, bool) {
+	if len(c.pending) >= maxPending {
 		return log.Op{}, false
 	}
 	pod := c.newPod()
 	pod.Status.NominatedNodeName = ""
 	c.focus.pod(c.Generator, pod)
-	c.waiting = append(c.waiting, pod)
+	c.pending = append(c.pending, pod)
 	return log.Op{Kind: log.Schedule, Object: pod.DeepCopy()}, true
 }
 
-// leaves deletes a pod that waits.
-func (c *Changes) leaves() (log.Op, bool) {
-	pod, ok := take(c.Generator, &c.waiting)
+// deletePending deletes a pending pod.
+func (c *Changes) deletePending() (log.Op, bool) {
+	pod, ok := take(c.Generator, &c.pending)
 	return log.Op{Kind: log.Delete, Object: pod}, ok
 }
 
-// changeWaiting changes of a pod that waits what can be changed then.
-func (c *Changes) changeWaiting() (log.Op, bool) {
-	if len(c.waiting) == 0 {
+// changePending changes a mutable field of a pending pod.
+func (c *Changes) changePending() (log.Op, bool) {
+	if len(c.pending) == 0 {
 		return log.Op{}, false
 	}
-	i := c.IntN(len(c.waiting))
-	pod := c.waiting[i].DeepCopy()
-	c.changeOwn(pod)
-	c.waiting[i] = pod
+	i := c.IntN(len(c.pending))
+	pod := c.pending[i].DeepCopy()
+	c.changePendingFields(pod)
+	c.pending[i] = pod
 	return log.Op{Kind: log.Schedule, Object: pod.DeepCopy()}, true
 }
 
-func (c *Changes) changeOwn(pod *v1.Pod) {
+func (c *Changes) changePendingFields(pod *v1.Pod) {
 	switch gates := pod.Spec.SchedulingGates; {
 	case len(gates) > 0 && c.chance(60):
 		pod.Spec.SchedulingGates = gates[1:]
@@ -132,41 +132,41 @@ func (c *Changes) changeOwn(pod *v1.Pod) {
 	case len(pod.Spec.Containers) > 0 && c.chance(80):
 		pod.Spec.Containers[c.IntN(len(pod.Spec.Containers))].Resources.Requests = c.requests()
 	default:
-		pod.Annotations = map[string]string{"note": pick(c.dice, apps)}
+		pod.Annotations = map[string]string{"note": pick(c.random, apps)}
 	}
 }
 
-// nodeChanges changes a node, half the time where the plugin looks.
-func (c *Changes) nodeChanges() (log.Op, bool) {
+// changeFocusedNode changes a node, half the time in fields that the plugin reads.
+func (c *Changes) changeFocusedNode() (log.Op, bool) {
 	op, ok := c.changeNode()
 	if ok && c.chance(50) {
-		return c.nodeOf(op), true
+		return c.focusNode(op), true
 	}
 	return op, ok
 }
 
-// nodeReturns lets a node come, a new one or one that was there before.
-func (c *Changes) nodeReturns() (log.Op, bool) {
-	if len(c.names) >= c.mostNodes {
+// addFocusedNode adds a node, a new one or one that was deleted before.
+func (c *Changes) addFocusedNode() (log.Op, bool) {
+	if len(c.nodeNames) >= c.maxNodes {
 		return log.Op{}, false
 	}
-	return c.nodeOf(c.addNode()), true
+	return c.focusNode(c.addNode()), true
 }
 
-// nodeOf changes the node of an op in what the plugin looks at.
-func (c *Changes) nodeOf(op log.Op) log.Op {
+// focusNode changes the node of an op in the fields that the plugin reads.
+func (c *Changes) focusNode(op log.Op) log.Op {
 	node := op.Object.(*v1.Node)
 	c.focus.node(c.Generator, node)
 	c.nodes[node.Name] = node.DeepCopy()
 	return op
 }
 
-// placed adds a pod that is on its node already.
-func (c *Changes) placed() (log.Op, bool) {
-	if len(c.Generator.placed) >= mostPlaced {
+// addBound adds a bound pod.
+func (c *Changes) addBound() (log.Op, bool) {
+	if len(c.Generator.bound) >= maxBound {
 		return log.Op{}, false
 	}
-	op, ok := c.placeElsewhere()
+	op, ok := c.bindElsewhere()
 	if !ok {
 		return op, false
 	}
@@ -175,24 +175,24 @@ func (c *Changes) placed() (log.Op, bool) {
 	if c.chance(70) {
 		c.focus.pod(c.Generator, pod)
 	}
-	if len(c.names) > 0 && c.chance(c.focus.crowd) {
-		node = c.names[0]
+	if len(c.nodeNames) > 0 && c.chance(c.focus.sameNode) {
+		node = c.nodeNames[0]
 	}
 	pod.Spec.NodeName, pod.Spec.SchedulingGates = node, nil
-	c.Generator.placed[len(c.Generator.placed)-1] = pod.DeepCopy()
+	c.Generator.bound[len(c.Generator.bound)-1] = pod.DeepCopy()
 	return op, true
 }
 
-// ends deletes a pod that has a node. A cluster fills before it empties.
-func (c *Changes) ends() (log.Op, bool) {
-	if len(c.Generator.placed) < mostPlaced/2 && c.chance(75) {
+// deleteBound deletes a bound pod, seldom while there are few.
+func (c *Changes) deleteBound() (log.Op, bool) {
+	if len(c.Generator.bound) < maxBound/2 && c.chance(75) {
 		return log.Op{}, false
 	}
-	pod, ok := take(c.Generator, &c.Generator.placed)
+	pod, ok := take(c.Generator, &c.Generator.bound)
 	return log.Op{Kind: log.Delete, Object: pod}, ok
 }
 
-// changeNominated does to a nominated pod what may be done to one.
+// changeNominated changes, binds or deletes a nominated pod.
 func (c *Changes) changeNominated() (log.Op, bool) {
 	pod, ok := take(c.Generator, &c.nominated)
 	if !ok {
@@ -206,41 +206,40 @@ func (c *Changes) changeNominated() (log.Op, bool) {
 		pod.Status.NominatedNodeName = c.someNode()
 	case 2:
 		if pod.Spec.NodeName = c.someNode(); pod.Spec.NodeName != "" {
-			c.Generator.placed = append(c.Generator.placed, pod)
+			c.Generator.bound = append(c.Generator.bound, pod)
 			return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 		}
 	default:
-		c.changeOwn(pod)
+		c.changePendingFields(pod)
 	}
 	c.nominated = append(c.nominated, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 }
 
-// changeStorageAround changes storage, half the time a claim of a pod that waits
-// or the volume of one.
-func (c *Changes) changeStorageAround() (log.Op, bool) {
-	if len(c.waiting) == 0 || c.chance(50) {
+// changeStorageOfPending changes storage, half the time a claim or a volume of a pending pod.
+func (c *Changes) changeStorageOfPending() (log.Op, bool) {
+	if len(c.pending) == 0 || c.chance(50) {
 		return c.changeStorage()
 	}
-	pod := pick(c.dice, c.waiting)
+	pod := pick(c.random, c.pending)
 	if len(pod.Spec.Volumes) == 0 {
 		return log.Op{}, false
 	}
-	claim := pick(c.dice, pod.Spec.Volumes).PersistentVolumeClaim
+	claim := pick(c.random, pod.Spec.Volumes).PersistentVolumeClaim
 	if claim == nil {
 		return log.Op{}, false
 	}
-	made := pick(c.dice, []func(namespace, claim string) log.Object{c.claim, c.volumeOf})
+	made := pick(c.random, []func(namespace, claim string) log.Object{c.claim, c.volumeOf})
 	return log.Op{Kind: log.Apply, Object: made(pod.Namespace, claim.ClaimName)}, true
 }
 
-// changeAround changes the namespace of a pod that waits, or what owns or
+// changeObjectOfPending changes the namespace of a pending pod, or an object that owns or
 // selects pods there.
-func (c *Changes) changeAround() (log.Op, bool) {
-	if len(c.waiting) == 0 || c.chance(30) {
+func (c *Changes) changeObjectOfPending() (log.Op, bool) {
+	if len(c.pending) == 0 || c.chance(30) {
 		return c.changeObject()
 	}
-	pod := pick(c.dice, c.waiting)
+	pod := pick(c.random, c.pending)
 	app := pod.Labels["app"]
 	if owned := pod.OwnerReferences; len(owned) > 0 {
 		app = owned[0].Name

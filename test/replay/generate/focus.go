@@ -8,38 +8,38 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// focus is what makes a plugin refuse, and change its mind. Functions that are
-// nil change nothing; a frequency of 0 stands for the usual one.
+// focus says how to generate pods and nodes that a plugin refuses, and changes after which it
+// does not. Functions that are nil change nothing; a frequency of 0 stands for the default.
 type focus struct {
-	// pod and node give what the plugin looks at to a pod, and to a node.
+	// pod and node set the fields that the plugin filters by.
 	pod  func(*Generator, *v1.Pod)
 	node func(*Generator, *v1.Node)
-	// wish gives to a pod what the plugin scores by.
-	wish func(*Generator, *v1.Pod)
-	// args are the plugin's arguments, half the time.
+	// scored sets the fields of a pod that the plugin scores by.
+	scored func(*Generator, *v1.Pod)
+	// args returns the plugin's arguments, for half of the profiles.
 	args func(*Generator) any
-	// nodes is how many nodes there are at most.
+	// nodes is the maximal number of nodes.
 	nodes []weighted[int]
-	// crowd is how many percent of the pods crowd on one node, or on few.
-	crowd int
-	// judged and wishing are how many percent of the pods to look at are given
-	// what the plugin filters and scores by.
-	judged, wishing int
-	// How often waiting pods change, nodes come and go, pods that have a node
-	// come, change and go, and what is neither pod nor node changes.
+	// sameNode is the percentage of pods that are on one node, or on few.
+	sameNode int
+	// filteredPercent and scoredPercent are the percentages of pods with the fields that the
+	// plugin filters and scores by.
+	filteredPercent, scoredPercent int
+	// Frequencies: of changes of pending pods, of nodes added and removed, of bound pods
+	// added, changed and deleted, and of changes of other objects.
 	own, churn, pods, objects int
-	// storage is how often storage changes; it does not unless it says so.
+	// storage is the frequency of changes of storage; 0 is none.
 	storage int
 }
 
-// focusOn returns the focus of a plugin, the usual one where none is set.
+// focusOn returns the focus of a plugin, with defaults.
 func focusOn(plugin string) focus {
 	f := focuses[plugin]
 	if f.pod == nil {
 		f.pod = func(*Generator, *v1.Pod) {}
 	}
-	if f.wish == nil {
-		f.wish = func(*Generator, *v1.Pod) {}
+	if f.scored == nil {
+		f.scored = func(*Generator, *v1.Pod) {}
 	}
 	if f.node == nil {
 		f.node = func(*Generator, *v1.Node) {}
@@ -50,7 +50,7 @@ func focusOn(plugin string) focus {
 	for _, often := range []struct {
 		field *int
 		usual int
-	}{{&f.own, 5}, {&f.churn, 3}, {&f.pods, 5}, {&f.objects, 1}, {&f.judged, 60}, {&f.wishing, 60}} {
+	}{{&f.own, 5}, {&f.churn, 3}, {&f.pods, 5}, {&f.objects, 1}, {&f.filteredPercent, 60}, {&f.scoredPercent, 60}} {
 		if *often.field == 0 {
 			*often.field = often.usual
 		}
@@ -66,46 +66,46 @@ var focuses = map[string]focus{
 	}},
 	"TaintToleration": {node: (*Generator).taintHard},
 	"NodeAffinity": {
-		judged: 35, wishing: 90,
+		filteredPercent: 35, scoredPercent: 90,
 		pod: func(g *Generator, pod *v1.Pod) {
-			pick(g.dice, []func(*v1.Pod){g.addSelector, g.addRequired, g.addRequired, g.addName})(pod)
+			pick(g.random, []func(*v1.Pod){g.addSelector, g.addRequired, g.addRequired, g.addName})(pod)
 		},
-		wish: (*Generator).addPreferred,
-		node: (*Generator).relabelNode,
+		scored: (*Generator).addPreferred,
+		node:   (*Generator).relabelNode,
 	},
-	"NodePorts":            {judged: 85, pods: 20, pod: (*Generator).addCommonPorts},
-	"NodeResourcesFit":     {pods: 10, judged: 10, pod: (*Generator).addLarge, node: (*Generator).resizeNode},
-	"NodeDeclaredFeatures": {judged: 95, pod: (*Generator).addFeature, node: (*Generator).declareNode},
+	"NodePorts":            {filteredPercent: 85, pods: 20, pod: (*Generator).addCommonPorts},
+	"NodeResourcesFit":     {pods: 10, filteredPercent: 10, pod: (*Generator).addLarge, node: (*Generator).resizeNode},
+	"NodeDeclaredFeatures": {filteredPercent: 95, pod: (*Generator).addFeature, node: (*Generator).declareNode},
 	"PodTopologySpread": {
-		judged: 95, own: 8, pods: 12, objects: 14, crowd: 50, nodes: []weighted[int]{{4, 2}, {4, 3}, {2, 4}, {1, 5}},
-		pod: (*Generator).addHardSpread, wish: (*Generator).addSoftSpread, args: (*Generator).hardDefault,
+		filteredPercent: 95, own: 8, pods: 12, objects: 14, sameNode: 50, nodes: []weighted[int]{{4, 2}, {4, 3}, {2, 4}, {1, 5}},
+		pod: (*Generator).addHardSpread, scored: (*Generator).addSoftSpread, args: (*Generator).hardDefault,
 		node: func(g *Generator, node *v1.Node) {
-			pick(g.dice, []func(*v1.Node){g.rezoneNode, g.taintNode, g.relabelNode})(node)
+			pick(g.random, []func(*v1.Node){g.rezoneNode, g.taintNode, g.relabelNode})(node)
 			if g.chance(25) {
 				node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: taintKeys[0], Effect: v1.TaintEffectNoSchedule})
 			}
 		},
 	},
-	"VolumeRestrictions": {judged: 95, pods: 25, storage: 12, churn: 5, crowd: 40, pod: func(g *Generator, pod *v1.Pod) {
-		pick(g.dice, []func(*v1.Pod){g.addDisk, g.addDisk, g.addClaim, func(pod *v1.Pod) { g.addClaimOf(pod, "own") }})(pod)
+	"VolumeRestrictions": {filteredPercent: 95, pods: 25, storage: 12, churn: 5, sameNode: 40, pod: func(g *Generator, pod *v1.Pod) {
+		pick(g.random, []func(*v1.Pod){g.addDisk, g.addDisk, g.addClaim, func(pod *v1.Pod) { g.addClaimOf(pod, "own") }})(pod)
 	}},
-	"VolumeBinding": {judged: 95, storage: 30, churn: 5, pod: func(g *Generator, pod *v1.Pod) {
+	"VolumeBinding": {filteredPercent: 95, storage: 30, churn: 5, pod: func(g *Generator, pod *v1.Pod) {
 		if pod.Spec.Volumes = nil; g.chance(65) {
-			g.addClaimOf(pod, pick(g.dice, claimNames[4:]))
+			g.addClaimOf(pod, pick(g.random, claimNames[4:]))
 		} else {
 			g.addClaim(pod)
 		}
 	}, node: (*Generator).rezoneNode},
-	"NodeVolumeLimits": {judged: 95, pods: 20, storage: 60, churn: 5, crowd: 30, pod: func(g *Generator, pod *v1.Pod) {
+	"NodeVolumeLimits": {filteredPercent: 95, pods: 20, storage: 60, churn: 5, sameNode: 30, pod: func(g *Generator, pod *v1.Pod) {
 		g.addVolumes(pod)
-		g.addClaimOf(pod, pick(g.dice, claimNames[:3]))
+		g.addClaimOf(pod, pick(g.random, claimNames[:3]))
 	}},
-	"VolumeZone": {judged: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
+	"VolumeZone": {filteredPercent: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
 	"InterPodAffinity": {
-		judged: 25, wishing: 85, pods: 12, objects: 6, nodes: []weighted[int]{{2, 1}, {4, 2}, {3, 3}, {1, 5}},
-		pod:  func(g *Generator, pod *v1.Pod) { g.addCompany(pod, 75) },
-		wish: func(g *Generator, pod *v1.Pod) { g.addCompany(pod, 10) },
-		node: (*Generator).rezoneNode,
+		filteredPercent: 25, scoredPercent: 85, pods: 12, objects: 6, nodes: []weighted[int]{{2, 1}, {4, 2}, {3, 3}, {1, 5}},
+		pod:    func(g *Generator, pod *v1.Pod) { g.addPodAffinity(pod, 75) },
+		scored: func(g *Generator, pod *v1.Pod) { g.addPodAffinity(pod, 10) },
+		node:   (*Generator).rezoneNode,
 	},
 }
 
@@ -115,25 +115,25 @@ func (g *Generator) addGates(pod *v1.Pod) {
 	}
 }
 
-// nameNode lets the pod name a node, most often one that may come back.
+// nameNode sets the pod's nodeName, most often to a deleted node that may return.
 func (g *Generator) nameNode(pod *v1.Pod) {
-	if pod.Spec.NodeName = g.someNode(); len(g.gone) > 0 && g.chance(60) {
-		pod.Spec.NodeName = pick(g.dice, g.gone)
+	if pod.Spec.NodeName = g.someNode(); len(g.deletedNodes) > 0 && g.chance(60) {
+		pod.Spec.NodeName = pick(g.random, g.deletedNodes)
 	}
 }
 
-// taintHard gives the node taints, most often, of which some only advise.
+// taintHard gives the node taints, some of them PreferNoSchedule.
 func (g *Generator) taintHard(node *v1.Node) {
 	node.Spec.Taints = nil
 	for range g.IntN(4) {
 		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{
-			Key: pick(g.dice, taintKeys), Value: pick(g.dice, taintValues),
-			Effect: draw(g.dice, []weighted[v1.TaintEffect]{{2, effects[0]}, {6, effects[1]}, {1, effects[2]}}),
+			Key: pick(g.random, taintKeys), Value: pick(g.random, taintValues),
+			Effect: draw(g.random, []weighted[v1.TaintEffect]{{2, effects[0]}, {6, effects[1]}, {1, effects[2]}}),
 		})
 	}
 }
 
-// addCommonPorts adds host ports that others are likely to want.
+// addCommonPorts adds host ports that other pods use, too.
 func (g *Generator) addCommonPorts(pod *v1.Pod) {
 	pod.Spec.Containers = append(pod.Spec.Containers, g.container("p", 0))
 	g.addHostPorts(pod)
@@ -148,13 +148,12 @@ func (g *Generator) addCommonPorts(pod *v1.Pod) {
 
 func (g *Generator) addLarge(pod *v1.Pod) {
 	large := g.container("large", 0)
-	large.Resources.Requests = fixture.Resources("cpu", pick(g.dice, []string{"1", "2", "3", "4"}))
+	large.Resources.Requests = fixture.Resources("cpu", pick(g.random, []string{"1", "2", "3", "4"}))
 	pod.Spec.Containers = append(pod.Spec.Containers, large)
 }
 
-// addHardSpread spreads the pod by constraints of its own or by what owns and
-// selects it. Most such pods are in one namespace, so that there is something
-// to spread.
+// addHardSpread spreads the pod by constraints of its own, or by default constraints and its
+// owner. Most such pods are in one namespace, so that there are pods to count.
 func (g *Generator) addHardSpread(pod *v1.Pod) {
 	if g.chance(80) {
 		pod.Namespace, pod.UID = namespaces[0], types.UID(namespaces[0]+"/"+pod.Name)
@@ -178,7 +177,7 @@ func (g *Generator) addHardSpread(pod *v1.Pod) {
 	}
 }
 
-// addSoftSpread adds constraints that are wishes.
+// addSoftSpread adds constraints with ScheduleAnyway.
 func (g *Generator) addSoftSpread(pod *v1.Pod) {
 	hard := len(pod.Spec.TopologySpreadConstraints)
 	g.addSpread(pod)
@@ -187,10 +186,9 @@ func (g *Generator) addSoftSpread(pod *v1.Pod) {
 	}
 }
 
-// hardDefault are arguments by which pods are spread strictly when they say
-// nothing about it.
+// hardDefault are arguments with a default constraint that has DoNotSchedule.
 func (g *Generator) hardDefault() any {
-	c := fixture.HardSpreadConstraint(pick(g.dice, topologies[1:3]), "", "")
+	c := fixture.HardSpreadConstraint(pick(g.random, topologies[1:3]), "", "")
 	c.LabelSelector = nil
 	return configv1.PodTopologySpreadArgs{
 		DefaultingType: configv1.ListDefaulting, DefaultConstraints: []v1.TopologySpreadConstraint{c},

@@ -1,7 +1,6 @@
-// Package generate makes up the histories of clusters: profiles, nodes and
-// pods that use every feature that a plugin of this build decides by, in
-// clusters that are neither empty nor quite full. One seed, one history, given
-// the same decisions.
+// Package generate generates histories of clusters: profiles, nodes and pods that use every
+// feature that a plugin of this build decides by, in clusters that are neither empty nor quite
+// full. A seed gives one history, given the same decisions.
 package generate
 
 import (
@@ -13,110 +12,109 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// Generator makes up one history. After each attempt that it asks for it must
-// be told the outcome, since what happens later depends on it: pods are
-// confirmed where they were put, and pods that were refused are tried again.
+// Generator generates one history. Its caller must pass the outcome of each attempt to
+// Observe, since later ops depend on it: pods are confirmed on their nodes, and refused pods
+// are retried.
 type Generator struct {
-	dice
+	random
 	config run.Config
-	// attempts is how many are still to come.
+	// attempts is how many attempts are left.
 	attempts int
-	// What the cluster begins with and is still to come: objects, then so many
-	// nodes.
-	before []log.Op
-	first  int
-	// ahead is what has to happen before what was drawn last.
-	ahead []log.Op
-	// defaulted says that each class has a binding mode, as the API server sees
-	// to. Without one VolumeBinding fails, which wakes pods by itself.
+	// initial and initialNodes are what is left of the first objects and nodes.
+	initial      []log.Op
+	initialNodes int
+	// prerequisites are ops that come before the op that was drawn last.
+	prerequisites []log.Op
+	// defaulted says that each StorageClass has a binding mode, as the API server ensures.
+	// Without one VolumeBinding returns an error, which requeues pods by itself.
 	defaulted bool
-	// kept is what was made up of storage for good.
-	kept map[string]any
-	// crowd is nil unless the cluster is full.
-	crowd *crowd
+	// fixed has the immutable values of storage objects.
+	fixed map[string]any
+	// preempting is nil unless the cluster is full.
+	preempting *preempting
 
-	nodes map[string]*v1.Node
-	names []string // of the nodes that are there, in a fixed order
-	gone  []string // of nodes that were there
+	nodes        map[string]*v1.Node
+	nodeNames    []string // of existing nodes, in a fixed order
+	deletedNodes []string // names of deleted nodes
 
-	placed    []*v1.Pod // with their node
-	assumed   []*v1.Pod // with their node, not confirmed yet
+	bound     []*v1.Pod // with their nodes
+	assumed   []*v1.Pod // with their nodes, not confirmed yet
 	refused   []*v1.Pod
 	nominated []*v1.Pod
-	last      *v1.Pod // whose attempt was asked for last
+	last      *v1.Pod // the pod of the last attempt
 
-	born         int // pods so far
-	asked, noted int // attempts told of, and refusals among them
+	podCount           int // pods so far
+	observed, refusals int // outcomes observed, and refusals among them
 }
 
-// New returns the history of a seed, of so many attempts.
+// New returns the history of a seed, with this many attempts.
 func New(seed uint64, attempts int) *Generator {
-	g := &Generator{dice: newDice(seed), attempts: attempts, nodes: map[string]*v1.Node{}}
+	g := &Generator{random: newRandom(seed), attempts: attempts, nodes: map[string]*v1.Node{}}
 	g.config = g.profile()
-	g.before = append(g.objects(), g.storage()...)
-	g.first = draw(g.dice, []weighted[int]{
+	g.initial = append(g.objects(), g.storage()...)
+	g.initialNodes = draw(g.random, []weighted[int]{
 		{20, g.between(1, 12)},
 		{30, g.between(13, 60)},
-		{35, g.between(92, 108)}, // below 100 nodes the search is not cut short
+		{35, g.between(92, 108)}, // below 100 nodes every node is evaluated
 		{15, g.between(120, 260)},
 	})
 	return g
 }
 
-// Config is the profile that the history is scheduled by, with its scores
-// asked for.
+// Config returns the profile of the history, with Explain set.
 func (g *Generator) Config() run.Config {
 	config := g.config
 	config.Explain = true
 	return config
 }
 
-// Next returns what happens next; false after the last attempt.
+// Next returns the next op; false after the last attempt.
 func (g *Generator) Next() (log.Op, bool) {
-	if len(g.before) > 0 {
-		op := g.before[0]
-		g.before = g.before[1:]
+	if len(g.initial) > 0 {
+		op := g.initial[0]
+		g.initial = g.initial[1:]
 		return op, true
 	}
-	if g.first > 0 {
-		g.first--
-		return g.after(g.addNode()), true
+	if g.initialNodes > 0 {
+		g.initialNodes--
+		return g.withPrerequisites(g.addNode()), true
 	}
-	if g.crowd != nil && g.crowd.first > 0 {
-		g.crowd.first--
-		if op, ok := g.placeElsewhere(); ok {
-			return g.after(op), true
+	if g.preempting != nil && g.preempting.pods > 0 {
+		g.preempting.pods--
+		if op, ok := g.bindElsewhere(); ok {
+			return g.withPrerequisites(op), true
 		}
 	}
 	if g.attempts == 0 {
 		return log.Op{}, false
 	}
 	for {
-		// What cannot happen now draws again.
-		if op, ok := draw(g.dice, g.events())(); ok {
-			return g.after(op), true
+		// Draw again where the op is impossible now.
+		if op, ok := draw(g.random, g.events())(); ok {
+			return g.withPrerequisites(op), true
 		}
 	}
 }
 
-// after returns what happens first: op, or what has to happen before it.
-func (g *Generator) after(op log.Op) log.Op {
-	if len(g.ahead) == 0 {
+// withPrerequisites returns the first of the prerequisites of op, else op itself; the rest
+// follows.
+func (g *Generator) withPrerequisites(op log.Op) log.Op {
+	if len(g.prerequisites) == 0 {
 		return op
 	}
-	first := g.ahead[0]
-	g.before = append(append(g.ahead[1:], op), g.before...)
-	g.ahead = nil
+	first := g.prerequisites[0]
+	g.initial = append(append(g.prerequisites[1:], op), g.initial...)
+	g.prerequisites = nil
 	return first
 }
 
-// Tell tells how the attempt ended that Next asked for last.
-func (g *Generator) Tell(outcome *run.Outcome) {
-	g.asked++
+// Observe takes the outcome of the attempt that Next returned last.
+func (g *Generator) Observe(outcome *run.Outcome) {
+	g.observed++
 	if outcome.Node == "" {
-		g.noted++
-		if g.crowd != nil {
-			g.tellCrowd(outcome)
+		g.refusals++
+		if g.preempting != nil {
+			g.observePreemption(outcome)
 		}
 		g.refused = append(g.refused, g.last)
 		return
@@ -127,28 +125,28 @@ func (g *Generator) Tell(outcome *run.Outcome) {
 	g.assumed = append(g.assumed, pod)
 }
 
-// events are what may happen, by how often. Pods end the more often the more
-// were refused, so that refusals stay a part of the history and no more.
+// events are the possible events with their weights. After many refusals more pods are
+// deleted, so that refusals stay a part of the history.
 func (g *Generator) events() []weighted[func() (log.Op, bool)] {
-	if g.crowd != nil {
-		return g.crowdEvents()
+	if g.preempting != nil {
+		return g.preemptingEvents()
 	}
 	ends := 8
-	if g.noted*5 > g.asked {
+	if g.refusals*5 > g.observed {
 		ends = 60
 	}
 	return []weighted[func() (log.Op, bool)]{
 		{100, g.schedule},
-		{6, g.tryAgain},
+		{6, g.retry},
 		{12, g.confirm},
-		{4, g.placeElsewhere},
-		{4, g.changePlaced},
-		{ends, g.end},
+		{4, g.bindElsewhere},
+		{4, g.changeBound},
+		{ends, g.deletePod},
 		{3, g.nominate},
-		{3, g.settleNomination},
+		{3, g.changeNomination},
 		{8, g.changeNode},
-		{2, g.nodeComes},
-		{2, g.nodeEmpties},
+		{2, g.nodeAdded},
+		{2, g.drainNode},
 		{5, g.changeObject},
 		{7, g.changeStorage},
 	}
@@ -156,9 +154,9 @@ func (g *Generator) events() []weighted[func() (log.Op, bool)] {
 
 func (g *Generator) schedule() (log.Op, bool) {
 	pod := g.newPod()
-	if g.crowd == nil && g.chance(1) {
-		// A log cannot hold such a pod, and no scheduler would see it. But a
-		// plugin is there to judge it, NodeName.
+	if g.preempting == nil && g.chance(1) {
+		// A log cannot contain such a pod, and no scheduler would see it. But the plugin
+		// NodeName exists for it.
 		pod.Spec.NodeName = g.someNode()
 	}
 	return g.attempt(pod), true
@@ -170,7 +168,7 @@ func (g *Generator) attempt(pod *v1.Pod) log.Op {
 	return log.Op{Kind: log.Schedule, Object: pod}
 }
 
-func (g *Generator) tryAgain() (log.Op, bool) {
+func (g *Generator) retry() (log.Op, bool) {
 	pod, ok := take(g, &g.refused)
 	if !ok {
 		return log.Op{}, false
@@ -178,8 +176,7 @@ func (g *Generator) tryAgain() (log.Op, bool) {
 	return g.attempt(pod.DeepCopy()), true
 }
 
-// confirm lets the API server say that an assumed pod is where it is; seldom
-// that it is elsewhere.
+// confirm binds an assumed pod to its node, rarely to another one.
 func (g *Generator) confirm() (log.Op, bool) {
 	pod, ok := take(g, &g.assumed)
 	if !ok {
@@ -188,45 +185,45 @@ func (g *Generator) confirm() (log.Op, bool) {
 	if node := g.someNodeFor(pod); node != "" && g.chance(2) {
 		pod.Spec.NodeName = node
 	}
-	if g.crowd != nil {
-		g.start(pod)
+	if g.preempting != nil {
+		g.setStartTime(pod)
 	}
-	g.placed = append(g.placed, pod)
+	g.bound = append(g.bound, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 }
 
-// placeElsewhere adds a pod that another scheduler placed, now and then on a
-// node that is not there.
-func (g *Generator) placeElsewhere() (log.Op, bool) {
+// bindElsewhere adds a pod that another scheduler bound, sometimes to a node that does not
+// exist.
+func (g *Generator) bindElsewhere() (log.Op, bool) {
 	pod := g.newPod()
 	pod.Status.NominatedNodeName = ""
 	if pod.Spec.NodeName = g.someNodeFor(pod); pod.Spec.NodeName == "" {
 		return log.Op{}, false
 	}
-	if g.crowd != nil {
-		g.start(pod)
+	if g.preempting != nil {
+		g.setStartTime(pod)
 	} else if g.chance(10) {
-		g.leave(pod)
+		g.terminate(pod)
 	}
-	g.placed = append(g.placed, pod)
+	g.bound = append(g.bound, pod)
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 }
 
-// changePlaced resizes a pod that has a node, relabels it or ends its life.
-func (g *Generator) changePlaced() (log.Op, bool) {
-	if len(g.placed) == 0 {
+// changeBound resizes a bound pod, changes its labels or ends it.
+func (g *Generator) changeBound() (log.Op, bool) {
+	if len(g.bound) == 0 {
 		return log.Op{}, false
 	}
-	i := g.IntN(len(g.placed))
-	pod := g.placed[i].DeepCopy()
+	i := g.IntN(len(g.bound))
+	pod := g.bound[i].DeepCopy()
 	g.changePod(pod)
-	g.placed[i] = pod
+	g.bound[i] = pod
 	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
 }
 
-// end deletes a pod, wherever it is.
-func (g *Generator) end() (log.Op, bool) {
-	from := draw(g.dice, []weighted[*[]*v1.Pod]{{6, &g.placed}, {3, &g.assumed}, {1, &g.refused}})
+// deletePod deletes a pod, bound or not.
+func (g *Generator) deletePod() (log.Op, bool) {
+	from := draw(g.random, []weighted[*[]*v1.Pod]{{6, &g.bound}, {3, &g.assumed}, {1, &g.refused}})
 	pod, ok := take(g, from)
 	if !ok {
 		return log.Op{}, false
@@ -234,7 +231,7 @@ func (g *Generator) end() (log.Op, bool) {
 	return log.Op{Kind: log.Delete, Object: pod.DeepCopy()}, true
 }
 
-// take takes one of list out.
+// take removes a random item from list and returns it.
 func take[T any](g *Generator, list *[]T) (one T, ok bool) {
 	if len(*list) == 0 {
 		return one, false
@@ -246,16 +243,50 @@ func take[T any](g *Generator, list *[]T) (one T, ok bool) {
 	return one, true
 }
 
-// someNode names a node, seldom one that is gone or never was; "" when there
-// is none.
+// someNode returns the name of a node, rarely of a deleted one or one that never existed; ""
+// when there is none.
 func (g *Generator) someNode() string {
 	switch {
 	case g.chance(4):
 		return fmt.Sprintf("nowhere-%d", g.IntN(3))
-	case len(g.gone) > 0 && g.chance(4):
-		return pick(g.dice, g.gone)
-	case len(g.names) == 0:
+	case len(g.deletedNodes) > 0 && g.chance(4):
+		return pick(g.random, g.deletedNodes)
+	case len(g.nodeNames) == 0:
 		return ""
 	}
-	return pick(g.dice, g.names)
+	return pick(g.random, g.nodeNames)
+}
+
+// nominate adds a pod that is nominated for a node.
+func (g *Generator) nominate() (log.Op, bool) {
+	pod := g.newPod()
+	if pod.Status.NominatedNodeName = g.someNode(); pod.Status.NominatedNodeName == "" {
+		return log.Op{}, false
+	}
+	g.nominated = append(g.nominated, pod)
+	return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
+}
+
+// changeNomination schedules a nominated pod, binds it, deletes it, or nominates it for
+// another node or none.
+func (g *Generator) changeNomination() (log.Op, bool) {
+	pod, ok := take(g, &g.nominated)
+	if !ok {
+		return log.Op{}, false
+	}
+	pod = pod.DeepCopy()
+	switch g.IntN(8) {
+	case 0:
+		return log.Op{Kind: log.Delete, Object: pod}, true
+	case 1:
+		pod.Status.NominatedNodeName = g.someNode()
+		g.nominated = append(g.nominated, pod)
+		return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
+	case 2:
+		if pod.Spec.NodeName = g.someNodeFor(pod); pod.Spec.NodeName != "" {
+			g.bound = append(g.bound, pod)
+			return log.Op{Kind: log.Apply, Object: pod.DeepCopy()}, true
+		}
+	}
+	return g.attempt(pod), true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-// objects are what there is beside nodes and pods: namespaces, and what owns
+// objects returns the first objects beside nodes, pods and storage: namespaces, and what owns
 // and selects pods.
 func (g *Generator) objects() []log.Op {
 	var ops []log.Op
@@ -27,15 +27,14 @@ func (g *Generator) objects() []log.Op {
 	return ops
 }
 
-// changeObject changes one of them, or takes it away.
+// changeObject changes or deletes one of these objects.
 func (g *Generator) changeObject() (log.Op, bool) {
-	return g.changeObjectOf(pick(g.dice, namespaces), pick(g.dice, apps)), true
+	return g.changeObjectOf(pick(g.random, namespaces), pick(g.random, apps)), true
 }
 
-// changeObjectOf is changeObject for those in a namespace around the pods of an
-// app.
+// changeObjectOf is changeObject for a namespace and the objects of one app in it.
 func (g *Generator) changeObjectOf(namespace, app string) log.Op {
-	object := pick(g.dice, []func() log.Object{
+	object := pick(g.random, []func() log.Object{
 		func() log.Object { return g.namespace(namespace) },
 		func() log.Object { return g.service(namespace, app) },
 		func() log.Object { return g.replicaSet(namespace, app) },
@@ -49,7 +48,7 @@ func (g *Generator) changeObjectOf(namespace, app string) log.Op {
 }
 
 func (g *Generator) namespace(name string) log.Object {
-	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": pick(g.dice, teams)}}}
+	return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": pick(g.random, teams)}}}
 }
 
 func (g *Generator) service(namespace, app string) log.Object {
@@ -58,7 +57,7 @@ func (g *Generator) service(namespace, app string) log.Object {
 		service.Spec.Selector = map[string]string{"app": app}
 	}
 	if g.chance(20) {
-		service.Spec.Selector = map[string]string{"app": app, "tier": pick(g.dice, tiers)}
+		service.Spec.Selector = map[string]string{"app": app, "tier": pick(g.random, tiers)}
 	}
 	return service
 }
@@ -77,7 +76,7 @@ func (g *Generator) replicationController(namespace, app string) log.Object {
 		Spec:       v1.ReplicationControllerSpec{Selector: map[string]string{"app": app}},
 	}
 	if g.chance(30) {
-		controller.Spec.Selector["tier"] = pick(g.dice, tiers)
+		controller.Spec.Selector["tier"] = pick(g.random, tiers)
 	}
 	return controller
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// The drivers that make and attach volumes. Only the second says that pods must
-// not go where it is missing: of several that do, kube-scheduler names any. The
-// third has taken over from what is in Kubernetes itself.
+// The drivers of volumes. Only the second has a CSIDriver that keeps pods off nodes without
+// it: of several, kube-scheduler names any. The third replaces an in-tree volume type.
 var drivers = []string{"one.csi.example.com", "two.csi.example.com", "pd.csi.storage.gke.io"}
 
-// classes are of every kind that there is.
+// classes cover every kind of StorageClass.
 var classes = []struct {
 	name, provisioner string
 	mode              storagev1.VolumeBindingMode // "" for none
@@ -29,21 +28,21 @@ var classes = []struct {
 	{"modeless", drivers[0], ""},
 }
 
-// claimNames are those in each namespace, and unbound the classes of those among
-// them that always wait for a volume: a free one of some size, or one that is
-// made where there is room.
+// claimNames are the claims in each namespace; unbound has the class of those that are never
+// bound when a pod is scheduled: one binds to a free volume, the other is provisioned where
+// there is capacity.
 var (
 	claimNames = []string{"data", "logs", "cache", "own", "raw", "fresh"}
 	unbound    = map[string]string{"raw": "local", "fresh": "late"}
 )
 
-// freeVolumes is how many volumes nobody claimed yet.
+// freeVolumes is the number of volumes that no claim is bound to.
 const freeVolumes = 12
 
-// sizes are what claims ask for and volumes hold.
+// sizes are those of claims and volumes.
 var sizes = []string{"1Gi", "2Gi", "5Gi", "10Gi"}
 
-// storage is what there is of storage in the beginning.
+// storage returns the first storage objects.
 func (g *Generator) storage() (ops []log.Op) {
 	add := func(percent int, object log.Object) {
 		if g.chance(percent) {
@@ -73,26 +72,26 @@ func (g *Generator) storage() (ops []log.Op) {
 	return ops
 }
 
-// changeStorage changes one object, or takes it away.
+// changeStorage changes or deletes one storage object.
 func (g *Generator) changeStorage() (log.Op, bool) {
-	object := draw(g.dice, []weighted[func() log.Object]{
+	object := draw(g.random, []weighted[func() log.Object]{
 		{1, func() log.Object { return g.class(g.IntN(len(classes))) }},
-		{1, func() log.Object { return g.driver(pick(g.dice, drivers)) }},
-		{5, func() log.Object { return g.claim(pick(g.dice, namespaces), pick(g.dice, claimNames)) }},
-		{5, func() log.Object { return g.volumeOf(pick(g.dice, namespaces), pick(g.dice, claimNames[:4])) }},
+		{1, func() log.Object { return g.driver(pick(g.random, drivers)) }},
+		{5, func() log.Object { return g.claim(pick(g.random, namespaces), pick(g.random, claimNames)) }},
+		{5, func() log.Object { return g.volumeOf(pick(g.random, namespaces), pick(g.random, claimNames[:4])) }},
 		{3, func() log.Object { return g.freeVolume(g.IntN(freeVolumes)) }},
-		{2, func() log.Object { return g.capacity(pick(g.dice, zones)) }},
+		{2, func() log.Object { return g.capacity(pick(g.random, zones)) }},
 		{7, func() log.Object { return g.driversOn(g.someNode()) }},
 		{4, func() log.Object { return g.attachment(g.someNode()) }},
 	})()
 	if object.GetName() == "" {
 		return log.Op{}, false // there is no node
 	}
-	gone := 25
-	if _, ok := object.(*storagev1.VolumeAttachment); ok { // few of them count where a pod waits
-		gone = 50
+	percent := 25
+	if _, ok := object.(*storagev1.VolumeAttachment); ok { // few of them count while a pod is pending
+		percent = 50
 	}
-	if g.chance(gone) {
+	if g.chance(percent) {
 		return log.Op{Kind: log.Delete, Object: object}, true
 	}
 	return log.Op{Kind: log.Apply, Object: object}, true
@@ -108,7 +107,7 @@ func (g *Generator) class(i int) log.Object {
 	}
 	if g.chance(25) {
 		class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
-			{Key: v1.LabelTopologyZone, Values: some(g.dice, zones, 2)},
+			{Key: v1.LabelTopologyZone, Values: some(g.random, zones, 2)},
 		}}}
 	}
 	return class
@@ -117,7 +116,7 @@ func (g *Generator) class(i int) log.Object {
 func (g *Generator) driver(name string) log.Object {
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	counting := 30
-	if name == drivers[0] { // the one whose capacity there is
+	if name == drivers[0] { // the one with CSIStorageCapacities
 		counting = 80
 	}
 	prevents, capacity := name == drivers[1] && g.chance(80), g.chance(counting)
@@ -131,21 +130,21 @@ func (g *Generator) claim(namespace, name string) log.Object {
 		if always := unbound[name]; always != "" {
 			return always
 		}
-		return pick(g.dice, classes).name
+		return pick(g.random, classes).name
 	})
-	claim := fixture.Claim(key, class).Requests(pick(g.dice, sizes)).Obj()
+	claim := fixture.Claim(key, class).Requests(pick(g.random, sizes)).Obj()
 	claim.UID, claim.ResourceVersion = types.UID(key), ""
 	claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{
 		keep(g, "mode of "+key, func() v1.PersistentVolumeAccessMode {
-			return pick(g.dice, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadOnlyMany})
+			return pick(g.random, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadWriteOnce, v1.ReadOnlyMany})
 		}),
 	}
 	if name == "own" {
 		claim.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
 	if unbound[name] != "" {
-		// No volume is of that size, so that the next larger one makes a score.
-		claim.Spec.Resources.Requests = fixture.Resources("storage", pick(g.dice, []string{"500Mi", "1500Mi"}))
+		// No volume has that size, so that the next larger one gets a score.
+		claim.Spec.Resources.Requests = fixture.Resources("storage", pick(g.random, []string{"500Mi", "1500Mi"}))
 	}
 	switch {
 	case unbound[name] != "":
@@ -165,21 +164,21 @@ func (g *Generator) claim(namespace, name string) log.Object {
 	return claim
 }
 
-// keep makes something up once: what the API server lets nobody change.
+// keep generates a value that is immutable in the API once, and returns it from then on.
 func keep[T any](g *Generator, what string, made func() T) T {
-	if known, ok := g.kept[what]; ok {
+	if known, ok := g.fixed[what]; ok {
 		return known.(T)
 	}
-	if g.kept == nil {
-		g.kept = map[string]any{}
+	if g.fixed == nil {
+		g.fixed = map[string]any{}
 	}
 	one := made()
-	g.kept[what] = one
+	g.fixed[what] = one
 	return one
 }
 
 func (g *Generator) capacity(zone string) log.Object {
-	most := pick(g.dice, sizes)
+	most := pick(g.random, sizes)
 	amount := fixture.Resources("storage", most)[v1.ResourceStorage]
 	return &storagev1.CSIStorageCapacity{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: namespaces[0], Name: "in-" + zone},

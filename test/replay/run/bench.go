@@ -14,9 +14,9 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
-// ahead is how many ops are decoded before the clock runs for all of them, so
-// that reading the clock and the heap's counters costs nothing a pod.
-const ahead = 256
+// batchSize is how many ops are decoded before they are timed together, so that reading the
+// clock and the heap's counters adds nothing to the cost of a pod.
+const batchSize = 256
 
 // Bench is what a run cost.
 type Bench struct {
@@ -28,27 +28,27 @@ type Bench struct {
 	SHA256 string `json:"sha256"`
 }
 
-// meter adds up what is spent while it runs.
+// meter sums what the timed ops cost.
 type meter struct {
 	spent         time.Duration
 	allocs, bytes uint64
 	lines         hash.Hash
 }
 
-// Measure takes s through the log and says what that cost: from a decoded pod
-// to assumed, with everything that is derived from the pod and all events from
-// the first attempt on, without decoding and printing.
+// Measure runs the log through s and returns the cost from a decoded pod to an assumed one,
+// with all that is derived from the pod and all events from the first attempt on, without
+// decoding and printing.
 func Measure(s Scheduler, next func() (log.Op, error)) (Bench, error) {
 	m := &meter{lines: sha256.New()}
-	world := NewWorld(s)
+	cluster := NewCluster(s)
 	pods, started := 0, false
 	for {
-		ops, err := read(next)
+		ops, err := readBatch(next)
 		for !started && len(ops) > 0 {
 			if started = ops[0].Kind == log.Schedule; started {
-				break // what is there before the first pod is not its cost
+				break // objects before the first attempt are not part of its cost
 			}
-			if _, err := world.Do(ops[0]); err != nil {
+			if _, err := cluster.Do(ops[0]); err != nil {
 				return Bench{}, err
 			}
 			ops = ops[1:]
@@ -58,7 +58,7 @@ func Measure(s Scheduler, next func() (log.Op, error)) (Bench, error) {
 				return Bench{}, err
 			}
 		}
-		n, failed := m.run(world, ops)
+		n, failed := m.run(cluster, ops)
 		pods += n
 		if failed != nil {
 			return Bench{}, failed
@@ -72,10 +72,10 @@ func Measure(s Scheduler, next func() (log.Op, error)) (Bench, error) {
 	}
 }
 
-// read decodes some ops ahead. The ops count even with an error.
-func read(next func() (log.Op, error)) ([]log.Op, error) {
-	ops := make([]log.Op, 0, ahead)
-	for len(ops) < ahead {
+// readBatch decodes up to batchSize ops. The ops are valid even with an error.
+func readBatch(next func() (log.Op, error)) ([]log.Op, error) {
+	ops := make([]log.Op, 0, batchSize)
+	for len(ops) < batchSize {
 		op, err := next()
 		if err != nil {
 			return ops, err
@@ -85,15 +85,14 @@ func read(next func() (log.Op, error)) ([]log.Op, error) {
 	return ops, nil
 }
 
-// run lets ops happen while the meter runs, and returns how many attempts
-// there were.
-func (m *meter) run(world *World, ops []log.Op) (int, error) {
+// run times ops, and returns the number of attempts among them.
+func (m *meter) run(cluster *Cluster, ops []log.Op) (int, error) {
 	outcomes := make([]*Outcome, 0, len(ops))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
 	for _, op := range ops {
-		outcome, err := world.Do(op)
+		outcome, err := cluster.Do(op)
 		if err != nil {
 			return 0, err
 		}
@@ -106,7 +105,7 @@ func (m *meter) run(world *World, ops []log.Op) (int, error) {
 	m.allocs += after.Mallocs - before.Mallocs
 	m.bytes += after.TotalAlloc - before.TotalAlloc
 	for _, outcome := range outcomes {
-		outcome.Candidates = nil // who else could have been chosen is not the decision
+		outcome.Candidates = nil // the other candidates are not part of the decision
 		text, err := outcome.Line()
 		if err != nil {
 			return 0, err

@@ -17,30 +17,28 @@ const (
 	n2 = `{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2"},"status":{"allocatable":{"cpu":"2","memory":"8Gi","pods":"9"}}}}`
 )
 
-// pod is a line about a pod that asks for cpus; more is the rest of its spec
-// and object.
-func pod(op, name, cpus, more string) string {
+// podOp is the line of an op on a pod that requests cpus; more continues its spec and object.
+func podOp(op, name, cpus, more string) string {
 	return `{"op":"` + op + `","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name +
 		`"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"` + cpus + `"}}}]` + more + `}}}`
 }
 
-// alike are lines of so many nodes that differ in their names.
-func alike(n int) (lines []string) {
+// identicalNodes are the lines of n nodes that differ in their names.
+func identicalNodes(n int) (lines []string) {
 	for i := range n {
 		lines = append(lines, fmt.Sprintf(`{"op":"apply","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n%03d"},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"9"}}}}`, i))
 	}
 	return lines
 }
 
-// replay runs the lines and returns what was printed, then what was complained
-// about.
-func replay(t *testing.T, lines []string, flags ...string) (out, complaints string) {
+// replay runs the lines and returns what was printed to stdout and stderr.
+func replay(t *testing.T, lines []string, flags ...string) (out, stderr string) {
 	t.Helper()
 	var printed, failed strings.Builder
 	streams := run.Streams{In: strings.NewReader(strings.Join(lines, "\n")), Out: &printed, Err: &failed}
 	code := run.Command("replay", append(flags, "-"), streams, run.OpenBerth)
 	if (code == 0) != (failed.Len() == 0) {
-		t.Errorf("exit code %d with complaints %q", code, failed.String())
+		t.Errorf("exit code %d with %q on stderr", code, failed.String())
 	}
 	return printed.String(), failed.String()
 }
@@ -50,40 +48,40 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		"without nodes there is nothing to choose from": {
-			lines: []string{pod("schedule", "p", "1", "")},
+		"a cluster without nodes refuses every pod": {
+			lines: []string{podOp("schedule", "p", "1", "")},
 			want:  []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"no nodes available to schedule pods"}`},
 		},
-		"an assumed pod takes its room": {
-			lines: []string{n1, pod("schedule", "p", "3", ""), pod("schedule", "q", "3", "")},
+		"an assumed pod uses resources": {
+			lines: []string{n1, podOp("schedule", "p", "3", ""), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
 				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
 			},
 		},
-		"a pod that is deleted gives it back, be it assumed or placed": {
-			lines: []string{n1, pod("schedule", "p", "3", ""), pod("delete", "p", "3", ""), pod("apply", "r", "3", `,"nodeName":"n1"`),
-				pod("delete", "r", "3", ""), pod("schedule", "q", "3", "")},
+		"a deleted pod frees its resources, assumed or bound": {
+			lines: []string{n1, podOp("schedule", "p", "3", ""), podOp("delete", "p", "3", ""), podOp("apply", "r", "3", `,"nodeName":"n1"`),
+				podOp("delete", "r", "3", ""), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`,
 				`{"pod":"default/q","node":"n1","evaluated":1,"feasible":1}`,
 			},
 		},
-		"a nomination holds room until its pod has a node": {
-			lines: []string{n1, pod("apply", "p", "3", `},"status":{"nominatedNodeName":"n1"`), pod("schedule", "q", "3", ""), n2,
-				pod("apply", "p", "3", `,"nodeName":"n2"`), pod("schedule", "q", "3", "")},
+		"a nominated pod reserves resources until it is bound": {
+			lines: []string{n1, podOp("apply", "p", "3", `},"status":{"nominatedNodeName":"n1"`), podOp("schedule", "q", "3", ""), n2,
+				podOp("apply", "p", "3", `,"nodeName":"n2"`), podOp("schedule", "q", "3", "")},
 			want: []string{
 				`{"pod":"default/q","node":"","evaluated":0,"feasible":0,"message":"0/1 nodes are available: 1 Insufficient cpu."}`,
 				`{"pod":"default/q","node":"n1","evaluated":2,"feasible":1}`,
 			},
 		},
-		"what no plugin of this build honours is refused by name": {
-			lines: []string{n1, pod("schedule", "p", "1", `,"schedulingGroup":{}`)},
+		"a field that no plugin supports is refused by its name": {
+			lines: []string{n1, podOp("schedule", "p", "1", `,"schedulingGroup":{}`)},
 			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
 				`this version of Berth does not support it yet; the pod is held so that it is not bound incorrectly"}`},
 		},
-		"a walk starts where it is told, else where the last ended": {
-			lines: append(alike(300), `{"op":"schedule","start":7,"object":{"metadata":{"name":"p"}}}`, `{"op":"schedule","object":{"metadata":{"name":"q"}}}`,
+		"a search starts at the given index, else where the last one ended": {
+			lines: append(identicalNodes(300), `{"op":"schedule","start":7,"object":{"metadata":{"name":"p"}}}`, `{"op":"schedule","object":{"metadata":{"name":"q"}}}`,
 				`{"op":"schedule","start":7,"object":{"metadata":{"name":"r"}}}`),
 			want: []string{
 				`{"pod":"default/p","node":"n007","evaluated":144,"feasible":144}`,
@@ -91,40 +89,40 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 				`{"pod":"default/r","node":"n007","evaluated":144,"feasible":144}`,
 			},
 		},
-		"objects that only plugins read are taken": {
+		"objects that only plugins read are accepted": {
 			lines: []string{`{"op":"apply","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`,
-				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`, n1, pod("schedule", "p", "1", "")},
+				`{"op":"delete","object":{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}}`, n1, podOp("schedule", "p", "1", "")},
 			want: []string{`{"pod":"default/p","node":"n1","evaluated":1,"feasible":1}`},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			out, complaints := replay(t, test.lines)
-			if diff := cmp.Diff(strings.Join(test.want, "\n"), strings.TrimSpace(out)); diff != "" || complaints != "" {
-				t.Errorf("decisions (-want,+got):\n%s%s", diff, complaints)
+			out, stderr := replay(t, test.lines)
+			if diff := cmp.Diff(strings.Join(test.want, "\n"), strings.TrimSpace(out)); diff != "" || stderr != "" {
+				t.Errorf("decisions (-want,+got):\n%s%s", diff, stderr)
 			}
 		})
 	}
 }
 
-func TestALogThatCannotBeIsRefused(t *testing.T) {
+func TestAnImpossibleLogIsRefused(t *testing.T) {
 	tests := map[string]struct {
 		lines []string
 		want  string
 	}{
 		"a pod is scheduled twice": {
-			lines: []string{n1, pod("schedule", "p", "1", ""), pod("schedule", "p", "1", "")},
+			lines: []string{n1, podOp("schedule", "p", "1", ""), podOp("schedule", "p", "1", "")},
 			want:  `line 3: object.metadata.uid: must be new, is "default/p": that pod is on node n1 already`,
 		},
-		"a pod moves": {
-			lines: []string{n1, n2, pod("apply", "p", "1", `,"nodeName":"n1"`), pod("apply", "p", "1", `,"nodeName":"n2"`)},
+		"a bound pod changes its node": {
+			lines: []string{n1, n2, podOp("apply", "p", "1", `,"nodeName":"n1"`), podOp("apply", "p", "1", `,"nodeName":"n2"`)},
 			want:  `line 4: object.spec.nodeName: must be "n1", where the pod is, is "n2": a pod does not move`,
 		},
-		"it is empty": {
+		"the log is empty": {
 			want: "the log is empty",
 		},
-		"it schedules nothing": {
-			lines: []string{n1, pod("apply", "p", "1", `,"nodeName":"n1"`)},
+		"no op schedules a pod": {
+			lines: []string{n1, podOp("apply", "p", "1", `,"nodeName":"n1"`)},
 			want:  "the log schedules nothing: it has 2 lines, and none with the op schedule",
 		},
 		"a kind that no scheduler reads": {
@@ -134,16 +132,16 @@ func TestALogThatCannotBeIsRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, complaints := replay(t, test.lines)
-			if want := "replay: -: " + test.want + "\n"; complaints != want {
-				t.Errorf("complaints:\n got %swant %s", complaints, want)
+			_, stderr := replay(t, test.lines)
+			if want := "replay: -: " + test.want + "\n"; stderr != want {
+				t.Errorf("stderr:\n got %swant %s", stderr, want)
 			}
 		})
 	}
 }
 
 func TestFlags(t *testing.T) {
-	lines := []string{n1, n2, pod("schedule", "p", "1", "")}
+	lines := []string{n1, n2, podOp("schedule", "p", "1", "")}
 	profile := filepath.Join(t.TempDir(), "profile.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
@@ -156,31 +154,31 @@ func TestFlags(t *testing.T) {
 
 	write("# Only how full a node's CPUs are counts.\n" + head + "spec:\n  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n" +
 		"  pluginConfig: [{name: NodeResourcesFit, configRef: {name: packed}}]\n" + packed)
-	out, complaints := replay(t, lines, "--profile", profile, "--explain")
+	out, stderr := replay(t, lines, "--profile", profile, "--explain")
 	want := `{"pod":"default/p","node":"n2","evaluated":2,"feasible":2,"scores":{"n1":{"NodeResourcesFit":25},"n2":{"NodeResourcesFit":50}}}` + "\n"
-	if diff := cmp.Diff(want, out+complaints); diff != "" {
+	if diff := cmp.Diff(want, out+stderr); diff != "" {
 		t.Errorf("with --profile and --explain (-want,+got):\n%s", diff)
 	}
 
 	write(head + "spec: {state: Gone}\n")
-	if _, complaints := replay(t, lines, "--profile", profile); !strings.Contains(complaints, "profile batch: spec.state: must be Active or Paused") {
-		t.Errorf("with a profile that does not compile: %s", complaints)
+	if _, stderr := replay(t, lines, "--profile", profile); !strings.Contains(stderr, "profile batch: spec.state: must be Active or Paused") {
+		t.Errorf("with a profile that does not compile: %s", stderr)
 	}
 	write(head + "specs: {}\n")
-	if _, complaints := replay(t, lines, "--profile", profile); !strings.Contains(complaints, `document 1: `) || !strings.Contains(complaints, `unknown field "specs"`) {
-		t.Errorf("with a profile that does not parse: %s", complaints)
+	if _, stderr := replay(t, lines, "--profile", profile); !strings.Contains(stderr, `document 1: `) || !strings.Contains(stderr, `unknown field "specs"`) {
+		t.Errorf("with a profile that does not parse: %s", stderr)
 	}
 }
 
-func TestVictimsAreNamedAndTheirRoomIsPromised(t *testing.T) {
+func TestAPreemptionNamesItsVictimsAndNominatesThePod(t *testing.T) {
 	budget := `{"op":"apply","object":{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b","namespace":"default"},` +
 		`"spec":{"selector":{"matchLabels":{"app":"a"}}}}}`
 	kept := `{"op":"apply","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"kept","labels":{"app":"a"}},"spec":{"nodeName":"n2",` +
 		`"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}}`
 	lines := []string{n1, n2, budget, kept,
-		pod("apply", "low", "3", `,"nodeName":"n1"`), pod("apply", "mid", "1", `,"nodeName":"n1","priority":5`),
-		pod("schedule", "big", "2", `,"priority":9`), pod("schedule", "same", "3", ""), pod("schedule", "never", "2", `,"priority":9,"preemptionPolicy":"Never"`),
-		pod("delete", "low", "3", ""), pod("schedule", "small", "2", ""), pod("schedule", "big", "2", `,"priority":9`)}
+		podOp("apply", "low", "3", `,"nodeName":"n1"`), podOp("apply", "mid", "1", `,"nodeName":"n1","priority":5`),
+		podOp("schedule", "big", "2", `,"priority":9`), podOp("schedule", "same", "3", ""), podOp("schedule", "never", "2", `,"priority":9,"preemptionPolicy":"Never"`),
+		podOp("delete", "low", "3", ""), podOp("schedule", "small", "2", ""), podOp("schedule", "big", "2", `,"priority":9`)}
 	const helpless = ` preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.`
 	want := []string{
 		`{"pod":"default/big","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu. ` +
@@ -192,31 +190,31 @@ func TestVictimsAreNamedAndTheirRoomIsPromised(t *testing.T) {
 		`{"pod":"default/small","node":"","evaluated":0,"feasible":0,"message":"0/2 nodes are available: 2 Insufficient cpu.` + helpless + `"}`,
 		`{"pod":"default/big","node":"n1","evaluated":2,"feasible":1}`,
 	}
-	out, complaints := replay(t, lines, "--preempt")
-	if diff := cmp.Diff(strings.Join(want, "\n"), strings.TrimSpace(out)); diff != "" || complaints != "" {
-		t.Errorf("decisions (-want,+got):\n%s%s", diff, complaints)
+	out, stderr := replay(t, lines, "--preempt")
+	if diff := cmp.Diff(strings.Join(want, "\n"), strings.TrimSpace(out)); diff != "" || stderr != "" {
+		t.Errorf("decisions (-want,+got):\n%s%s", diff, stderr)
 	}
 	out, _ = replay(t, lines)
 	if strings.Contains(out, "preemption") || strings.Contains(out, "victims") {
-		t.Errorf("without --preempt nobody may be asked to leave:\n%s", out)
+		t.Errorf("without --preempt no pod may be preempted:\n%s", out)
 	}
 }
 
-func TestABenchHashesTheLinesThatItDoesNotPrint(t *testing.T) {
-	lines := []string{n1, n2, pod("schedule", "p", "1", ""), pod("schedule", "q", "5", ""), pod("delete", "p", "1", "")}
-	first, complaints := replay(t, lines, "--bench")
+func TestABenchHashesTheDecisions(t *testing.T) {
+	lines := []string{n1, n2, podOp("schedule", "p", "1", ""), podOp("schedule", "q", "5", ""), podOp("delete", "p", "1", "")}
+	first, stderr := replay(t, lines, "--bench")
 	for _, part := range []string{`"pods":2`, `"us_per_pod":`, `"allocs_per_pod":`, `"bytes_per_pod":`, `"sha256":"`} {
 		if strings.Count(first, part) != 1 || strings.Count(first, "\n") != 1 {
-			t.Fatalf("the bench's line must hold %s, is %s%s", part, first, complaints)
+			t.Fatalf("the bench's line must contain %s, is %s%s", part, first, stderr)
 		}
 	}
 	hash := func(out string) string { return out[strings.Index(out, `"sha256"`):] }
 	again, _ := replay(t, lines, "--bench")
 	if hash(first) != hash(again) {
-		t.Errorf("the same log gave two hashes: %s and %s", hash(first), hash(again))
+		t.Errorf("the same log has two hashes: %s and %s", hash(first), hash(again))
 	}
 	other, _ := replay(t, lines[1:], "--bench")
 	if hash(first) == hash(other) {
-		t.Errorf("other decisions gave the same hash, %s", hash(other))
+		t.Errorf("other decisions have the same hash, %s", hash(other))
 	}
 }

@@ -18,7 +18,7 @@ const (
 	simulation = "test/simulation"
 	// everyHistory is its test, and simSeeds are how many seeds it may take to
 	// find a fault.
-	everyHistory = "TestEveryHistoryKeepsItsPromises"
+	everyHistory = "TestEveryHistoryKeepsTheInvariants"
 	simSeeds     = "2000"
 	// deadline is the longest that one run of a test binary may take. A fault
 	// that makes tests hang is found, too.

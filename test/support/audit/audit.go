@@ -1,5 +1,5 @@
-// Package audit reads what an API server notes of the requests that it gets, and
-// compares a user's with the rights that the user has.
+// Package audit reads the audit log of an API server, and compares a user's requests with its
+// permissions.
 package audit
 
 import (
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Explanations has the API server note each write of a SchedulingDecision
-	// once, when it is answered, and nothing else.
+	// Explanations is the policy that logs each write of a SchedulingDecision once, at its
+	// response, and nothing else.
 	Explanations = head + `
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
@@ -30,7 +30,7 @@ omitStages: [RequestReceived]
 rules:`
 )
 
-// User is the policy under which each request of one user is noted.
+// User returns the policy that logs each request of one user.
 func User(name string) (policy string) {
 	return head + fmt.Sprintf(`
 - level: Metadata
@@ -39,11 +39,10 @@ func User(name string) (policy string) {
 `, name)
 }
 
-// Log is what an API server writes.
+// Log is an audit log.
 type Log struct{ file string }
 
-// New writes a policy into dir, and returns the flags with which an API server
-// follows it.
+// New writes a policy into dir, and returns the flags of an API server that uses it.
 func New(dir, policy string) (Log, []string, error) {
 	l := Log{filepath.Join(dir, "audit.log")}
 	rules := filepath.Join(dir, "audit-policy.yaml")
@@ -55,18 +54,18 @@ type Entry struct {
 	Verb       string
 	RequestURI string
 	ObjectRef  struct{ APIGroup, Resource, Subresource, Namespace, Name string }
-	// Annotations say, among others, how the request was authorised.
+	// Annotations have, among others, the decision of the authorizer.
 	Annotations              map[string]string
 	RequestReceivedTimestamp time.Time
 }
 
-// Forbidden reports whether the user had no right to what it asked for.
+// Forbidden says whether the user lacked the permission.
 func (e *Entry) Forbidden() bool { return e.Annotations["authorization.k8s.io/decision"] == "forbid" }
 
-// String is the request as a person would name it.
+// String is the verb and the URI.
 func (e *Entry) String() string { return e.Verb + " " + e.RequestURI }
 
-// Need is the narrowest right to the request, as in "get leases.coordination.k8s.io
+// Need is the narrowest permission for the request, as in "get leases.coordination.k8s.io
 // kube-system/kube-scheduler".
 func (e *Entry) Need() string {
 	ref := e.ObjectRef
@@ -76,7 +75,7 @@ func (e *Entry) Need() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s/%s", e.Verb, strings.Trim(e.resource()+"."+ref.APIGroup, "."), ref.Namespace, ref.Name))
 }
 
-// resource is what the request is about, with its subresource.
+// resource is the resource of the request, with its subresource.
 func (e *Entry) resource() string {
 	if e.ObjectRef.Subresource == "" {
 		return e.ObjectRef.Resource
@@ -84,11 +83,11 @@ func (e *Entry) resource() string {
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
-// Entries are the requests so far, in the order in which they were answered.
+// Entries returns the requests so far, in the order of their responses.
 func (l Log) Entries() (entries []Entry, err error) {
 	text, err := os.ReadFile(l.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nothing was asked yet
+		return nil, nil // no request yet
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (l Log) Entries() (entries []Entry, err error) {
 	return entries, nil
 }
 
-// Most is how many of the entries came within any one window of that length.
+// Most returns the largest number of entries within any window of that length.
 func Most(entries []Entry, window time.Duration) (most int) {
 	all := make([]time.Time, 0, len(entries))
 	for i := range entries {

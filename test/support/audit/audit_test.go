@@ -19,8 +19,8 @@ import (
 	"github.com/berthdev/berth/test/support/audit"
 )
 
-// Lines as an API server writes them; the last one is not whole yet.
-const noted = `{"kind":"Event","level":"Metadata","verb":"list","requestURI":"/api/v1/pods?limit=500","objectRef":{"resource":"pods","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:00.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"r\" of ClusterRole \"r\" to ServiceAccount \"berth-manager/berth-system\""}}
+// Lines of an API server; the last one is incomplete.
+const logged = `{"kind":"Event","level":"Metadata","verb":"list","requestURI":"/api/v1/pods?limit=500","objectRef":{"resource":"pods","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:00.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"r\" of ClusterRole \"r\" to ServiceAccount \"berth-manager/berth-system\""}}
 {"kind":"Event","level":"Metadata","verb":"create","requestURI":"/api/v1/namespaces/a/pods/p/binding","objectRef":{"resource":"pods","namespace":"a","name":"p","apiVersion":"v1","subresource":"binding"},"requestReceivedTimestamp":"2026-11-20T10:00:01.000000Z","annotations":{"authorization.k8s.io/decision":"allow"}}
 {"kind":"Event","level":"Metadata","verb":"get","requestURI":"/apis/coordination.k8s.io/v1/namespaces/a/leases/l","objectRef":{"resource":"leases","namespace":"a","name":"l","apiGroup":"coordination.k8s.io","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:04.000000Z","annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by RoleBinding \"r/a\" of Role \"r\" to ServiceAccount \"berth-manager/berth-system\""}}
 {"kind":"Event","level":"Metadata","verb":"delete","requestURI":"/api/v1/nodes/n","objectRef":{"resource":"nodes","name":"n","apiVersion":"v1"},"requestReceivedTimestamp":"2026-11-20T10:00:05.000000Z","annotations":{"authorization.k8s.io/decision":"forbid"}}
@@ -41,7 +41,7 @@ func entries(t *testing.T) []audit.Entry {
 	if want := "--audit-log-path=" + filepath.Join(dir, "audit.log"); !slices.Contains(flags, want) {
 		t.Fatalf("flags are %q, want one to be %q", flags, want)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "audit.log"), []byte(noted), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "audit.log"), []byte(logged), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	all, err := log.Entries()
@@ -51,7 +51,7 @@ func entries(t *testing.T) []audit.Entry {
 	return all
 }
 
-func TestALogIsReadUpToWhatIsWhole(t *testing.T) {
+func TestIncompleteLinesAreLeftOut(t *testing.T) {
 	all := entries(t)
 	var got, forbidden []string
 	for i := range all {
@@ -71,13 +71,13 @@ func TestALogIsReadUpToWhatIsWhole(t *testing.T) {
 		t.Errorf("forbidden (-want +got):\n%s", diff)
 	}
 	if got := audit.Most(all, 3*time.Second); got != 3 {
-		t.Errorf("%d came within three seconds, want 3: those of seconds 4, 5 and 6", got)
+		t.Errorf("%d within three seconds, want 3: those of seconds 4, 5 and 6", got)
 	}
 }
 
-func TestRightsThatNobodyNeededAreFound(t *testing.T) {
+func TestUnusedPermissionsAreFound(t *testing.T) {
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "berth-system", Name: "berth-manager"}
-	wide := func(name string, rules ...rbacv1.PolicyRule) []client.Object {
+	clusterRole := func(name string, rules ...rbacv1.PolicyRule) []client.Object {
 		return []client.Object{
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules},
 			&rbacv1.ClusterRoleBinding{
@@ -98,21 +98,21 @@ func TestRightsThatNobodyNeededAreFound(t *testing.T) {
 		rules []rbacv1.PolicyRule
 		want  []string
 	}{
-		"what was asked for is used":                   {[]rbacv1.PolicyRule{rule("", "pods", "list"), lease}, nil},
-		"another verb is not":                          {[]rbacv1.PolicyRule{rule("", "pods", "list", "watch")}, []string{"r: watch pods"}},
-		"who watches may have to list":                 {[]rbacv1.PolicyRule{rule("", "services", "list", "watch")}, nil},
-		"the whole is not used by who asks for a part": {[]rbacv1.PolicyRule{rule("", "pods", "create")}, []string{"r: create pods"}},
-		"the part is":                                  {[]rbacv1.PolicyRule{rule("", "pods/binding", "create")}, nil},
-		"the same resource of another group is not":    {[]rbacv1.PolicyRule{rule("extensions", "leases", "get")}, []string{"r: get leases.extensions"}},
-		"an object of that name is":                    {[]rbacv1.PolicyRule{named("l")}, nil},
-		"one of another name is not":                   {[]rbacv1.PolicyRule{named("m")}, []string{"r: get leases.coordination.k8s.io m"}},
-		"a path that is no resource is":                {[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, nil},
-		"another path is not":                          {[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/debug"}, Verbs: []string{"get"}}}, []string{"r: get /debug"}},
-		"what was forbidden had no right to be used":   {[]rbacv1.PolicyRule{rule("", "nodes", "delete")}, []string{"r: delete nodes"}},
+		"a permission for a request is used":        {[]rbacv1.PolicyRule{rule("", "pods", "list"), lease}, nil},
+		"another verb is not used":                  {[]rbacv1.PolicyRule{rule("", "pods", "list", "watch")}, []string{"r: watch pods"}},
+		"a watch also uses list":                    {[]rbacv1.PolicyRule{rule("", "services", "list", "watch")}, nil},
+		"a subresource does not use its resource":   {[]rbacv1.PolicyRule{rule("", "pods", "create")}, []string{"r: create pods"}},
+		"a subresource is used":                     {[]rbacv1.PolicyRule{rule("", "pods/binding", "create")}, nil},
+		"the resource of another group is not used": {[]rbacv1.PolicyRule{rule("extensions", "leases", "get")}, []string{"r: get leases.extensions"}},
+		"an object of that name is used":            {[]rbacv1.PolicyRule{named("l")}, nil},
+		"an object of another name is not used":     {[]rbacv1.PolicyRule{named("m")}, []string{"r: get leases.coordination.k8s.io m"}},
+		"a non-resource URL is used":                {[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, nil},
+		"another URL is not used":                   {[]rbacv1.PolicyRule{{NonResourceURLs: []string{"/debug"}, Verbs: []string{"get"}}}, []string{"r: get /debug"}},
+		"a forbidden request uses no permission":    {[]rbacv1.PolicyRule{rule("", "nodes", "delete")}, []string{"r: delete nodes"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(wide("r", test.rules...)...).Build()
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(clusterRole("r", test.rules...)...).Build()
 			granted, err := audit.Granted(t.Context(), c, subject.Namespace, subject.Name)
 			if err != nil {
 				t.Fatal(err)
@@ -126,13 +126,13 @@ func TestRightsThatNobodyNeededAreFound(t *testing.T) {
 			}
 		})
 	}
-	others, err := audit.Granted(t.Context(), fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(wide("r", lease)...).Build(), "elsewhere", subject.Name)
+	others, err := audit.Granted(t.Context(), fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(clusterRole("r", lease)...).Build(), "elsewhere", subject.Name)
 	if err != nil || others != nil {
 		t.Errorf("another account has %v, %v; want nothing", others, err)
 	}
 }
 
-func TestWhatAWayOfInstallingLacksIsFound(t *testing.T) {
+func TestMissingPermissionsOfManifestsAreFound(t *testing.T) {
 	const manifests = `apiVersion: v1
 kind: Namespace
 metadata: {name: a}
@@ -155,11 +155,11 @@ subjects: [{kind: ServiceAccount, namespace: berth-system, name: berth-manager}]
 		kind, namespace, verbs string
 		missing, unused        []string
 	}{
-		"all of it, and no more":             {"ClusterRole", `""`, "list, get", nil, []string{"r: list leases.coordination.k8s.io", "r: get pods"}},
-		"one verb":                           {"ClusterRole", `""`, "list", []string{lease}, []string{"r: list leases.coordination.k8s.io"}},
-		"a role of the Lease's namespace":    {"Role", "a", "get", []string{pods}, []string{"a/r: get pods"}},
-		"the same role of another one":       {"Role", "b", "get", []string{lease, pods}, []string{"b/r: get pods", "b/r: get leases.coordination.k8s.io"}},
-		"who may list may not watch by that": {"ClusterRole", `""`, "watch", []string{lease, pods}, []string{"r: watch pods", "r: watch leases.coordination.k8s.io"}},
+		"all requests":                    {"ClusterRole", `""`, "list, get", nil, []string{"r: list leases.coordination.k8s.io", "r: get pods"}},
+		"one verb":                        {"ClusterRole", `""`, "list", []string{lease}, []string{"r: list leases.coordination.k8s.io"}},
+		"a Role of the Lease's namespace": {"Role", "a", "get", []string{pods}, []string{"a/r: get pods"}},
+		"a Role of another namespace":     {"Role", "b", "get", []string{lease, pods}, []string{"b/r: get pods", "b/r: get leases.coordination.k8s.io"}},
+		"watch does not permit list":      {"ClusterRole", `""`, "watch", []string{lease, pods}, []string{"r: watch pods", "r: watch leases.coordination.k8s.io"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -185,6 +185,6 @@ subjects: [{kind: ServiceAccount, namespace: berth-system, name: berth-manager}]
 		})
 	}
 	if _, err := audit.Manifests("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nruels: []\n"); err == nil {
-		t.Error("a Role with an unknown field is taken")
+		t.Error("a Role with an unknown field is accepted")
 	}
 }

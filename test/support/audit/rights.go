@@ -13,26 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// Right is a verb on what a rule of a role names: a resource of a group, with its
-// subresource, in one namespace or, where that is empty, in all; or a path that is no
-// resource.
+// Right is a permission: a verb on a resource of a group, with its subresource, in one
+// namespace or, where that is empty, in all; or on a non-resource URL.
 type Right struct {
 	Role, Verb, Group, Resource, Namespace, Name, Path string
 }
 
-// String is the right as a person would name it.
+// String is the permission in words.
 func (r Right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s %s", r.Role, r.Verb, strings.Trim(r.Resource+"."+r.Group, "."), r.Path, r.Name))
 }
 
-// serves reports whether a request needs the right. Who watches needs to list, too:
-// informers do it where an API server cannot begin a watch with what is there.
+// serves says whether a request needs the permission. A watch needs list, too: informers list
+// where an API server does not support streaming lists.
 func (r Right) serves(e *Entry) bool {
 	used := e.Verb == r.Verb || r.Path == "" && r.Verb == "list" && e.Verb == "watch"
 	return !e.Forbidden() && used && r.concerns(e)
 }
 
-// concerns reports whether a request is about what the right is about.
+// concerns says whether a request is about the object of the permission.
 func (r Right) concerns(e *Entry) bool {
 	if r.Path != "" {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
@@ -42,21 +41,21 @@ func (r Right) concerns(e *Entry) bool {
 		(r.Namespace == "" || e.ObjectRef.Namespace == r.Namespace) && (r.Name == "" || e.ObjectRef.Name == r.Name)
 }
 
-// Granted are the rights that roles give to one ServiceAccount by its name.
+// Granted returns the permissions of one ServiceAccount through roles that name it.
 func Granted(ctx context.Context, c client.Reader, namespace, account string) (rights []Right, err error) {
-	isHim := func(s rbacv1.Subject) bool {
+	isAccount := func(s rbacv1.Subject) bool {
 		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
 	}
-	var wide rbacv1.ClusterRoleBindingList
-	var narrow rbacv1.RoleBindingList
-	if err := c.List(ctx, &wide); err != nil {
+	var clusterBindings rbacv1.ClusterRoleBindingList
+	var bindings rbacv1.RoleBindingList
+	if err := c.List(ctx, &clusterBindings); err != nil {
 		return nil, err
 	}
-	if err := c.List(ctx, &narrow); err != nil {
+	if err := c.List(ctx, &bindings); err != nil {
 		return nil, err
 	}
-	for _, binding := range wide.Items {
-		if !slices.ContainsFunc(binding.Subjects, isHim) {
+	for _, binding := range clusterBindings.Items {
+		if !slices.ContainsFunc(binding.Subjects, isAccount) {
 			continue
 		}
 		var role rbacv1.ClusterRole
@@ -65,8 +64,8 @@ func Granted(ctx context.Context, c client.Reader, namespace, account string) (r
 		}
 		rights = append(rights, expand(role.Name, "", role.Rules)...)
 	}
-	for _, binding := range narrow.Items {
-		if !slices.ContainsFunc(binding.Subjects, isHim) {
+	for _, binding := range bindings.Items {
+		if !slices.ContainsFunc(binding.Subjects, isAccount) {
 			continue
 		}
 		rules, err := rulesOf(ctx, c, binding.Namespace, binding.RoleRef)
@@ -89,7 +88,7 @@ func rulesOf(ctx context.Context, c client.Reader, namespace string, ref rbacv1.
 	return role.Rules, err
 }
 
-// expand makes one Right of each verb on each thing that a rule names.
+// expand returns a Right for each verb and object of the rules.
 func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Right) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
@@ -112,21 +111,21 @@ func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Right) 
 	return rights
 }
 
-// Unused are those rights that none of the requests needed.
+// Unused returns the permissions that no request needed.
 func Unused(rights []Right, entries []Entry) []Right {
 	return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool {
 		return slices.ContainsFunc(entries, func(e Entry) bool { return r.serves(&e) })
 	})
 }
 
-// Missing are those requests of an account that were allowed by a role of its own, and
-// would not be by these rights: each once, as Need names it, in order.
+// Missing returns the requests of an account that a role of its own permitted, and these
+// permissions would not: each once, by Need, sorted.
 func Missing(rights []Right, entries []Entry) []string {
 	var missing []string
 	for i := range entries {
 		e := &entries[i]
 		if e.Forbidden() || !strings.Contains(e.Annotations["authorization.k8s.io/reason"], ` to ServiceAccount "`) {
-			continue // what every account may do is no right of its own
+			continue // what every account may do is not a permission of its own
 		}
 		if !slices.ContainsFunc(rights, func(r Right) bool { return r.Verb == e.Verb && r.concerns(e) }) {
 			missing = append(missing, e.Need())
@@ -136,8 +135,7 @@ func Missing(rights []Right, entries []Entry) []string {
 	return slices.Compact(missing)
 }
 
-// Manifests reads the roles and bindings that a stream of YAML documents holds, among
-// other objects.
+// Manifests reads the roles and bindings in a stream of YAML documents with other objects.
 func Manifests(text string) (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := rbacv1.AddToScheme(scheme); err != nil {

@@ -36,7 +36,7 @@ func goodPod(name string) *v1.Pod {
 type cluster struct {
 	t     *testing.T
 	berth *run.Berth
-	world *run.World
+	world *run.Cluster
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, berth: berth, world: run.NewWorld(berth)}
+	c := &cluster{t: t, berth: berth, world: run.NewCluster(berth)}
 	for i := range 4 {
 		c.do(log.Apply, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint(i%2)).Capacity("cpu", "4").Obj())
 	}

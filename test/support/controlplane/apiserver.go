@@ -2,6 +2,11 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -11,15 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // firstCertificates is the folder of the first API server's certificates.
 const firstCertificates = "certs"
 
-// AnotherAPIServer starts one more kube-apiserver on the same etcd, and returns
-// the administrator's configuration for it. Processes and tokens are good at each:
-// they differ in what their watch caches hold, and when. args are its flags beside
-// those of APIServerArgs, over which they win.
+// AnotherAPIServer starts one more kube-apiserver on the same etcd, and returns the
+// administrator's configuration for it. All tokens are valid at each; their watch caches
+// differ. args are appended to those of APIServerArgs and override them.
 func (cp *ControlPlane) AnotherAPIServer(ctx context.Context, args ...string) (*rest.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -37,8 +43,8 @@ func (cp *ControlPlane) AnotherAPIServer(ctx context.Context, args ...string) (*
 	}
 }
 
-// StopAPIServer ends the first kube-apiserver. What is returned starts it again at the
-// same address with the same certificate, and waits until it is ready; ctx bounds the
+// StopAPIServer ends the first kube-apiserver. The returned function starts it again at the
+// same address with the same certificate, and waits until it is ready; its ctx bounds the
 // start alone.
 func (cp *ControlPlane) StopAPIServer() (again func(ctx context.Context) error) {
 	cp.End(cp.api)
@@ -52,8 +58,8 @@ func (cp *ControlPlane) StopAPIServer() (again func(ctx context.Context) error) 
 	}
 }
 
-// startAPIServer starts a kube-apiserver, whose certificates are in a folder of
-// that name, and waits until it is ready.
+// startAPIServer starts a kube-apiserver with new certificates in this folder, and waits until
+// it is ready.
 func (cp *ControlPlane) startAPIServer(ctx context.Context, address, folder string, more ...string) (*Process, *rest.Config, error) {
 	if err := os.RemoveAll(filepath.Join(cp.dir, folder)); err != nil {
 		return nil, nil, err
@@ -61,8 +67,7 @@ func (cp *ControlPlane) startAPIServer(ctx context.Context, address, folder stri
 	return cp.launchAPIServer(ctx, address, folder, more...)
 }
 
-// launchAPIServer is startAPIServer with the certificates that are in the folder, if
-// there are any.
+// launchAPIServer is startAPIServer with the certificates in the folder, if there are any.
 func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder string, more ...string) (*Process, *rest.Config, error) {
 	certs := filepath.Join(cp.dir, folder)
 	host, port, err := net.SplitHostPort(address)
@@ -81,7 +86,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder str
 		"--service-account-key-file=" + cp.creds.key,
 		"--service-account-signing-key-file=" + cp.creds.key,
 		"--service-cluster-ip-range=10.0.0.0/16",
-		// The service named kubernetes may not point at a loopback address.
+		// The service named kubernetes must not point at a loopback address.
 		"--endpoint-reconciler-type=none",
 	}
 	if !cp.options.ControllerManager {
@@ -99,9 +104,9 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder str
 	return api, config, err
 }
 
-// connect returns the administrator's configuration once the API server is ready
-// and has made the namespaces that every cluster has. The server signs its own
-// certificate when it starts, so the file may not be there yet.
+// connect returns the administrator's configuration once the API server is ready and has
+// created the default namespaces. The server creates its certificate when it starts, so the
+// file may not exist yet.
 func connect(ctx context.Context, host, token, ca string) (*rest.Config, error) {
 	pem, err := os.ReadFile(ca)
 	if err != nil {
@@ -124,4 +129,47 @@ func connect(ctx context.Context, host, token, ca string) (*rest.Config, error) 
 	}
 	_, err = client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 	return config, err
+}
+
+// credentials are the secrets that kube-apiserver accepts.
+type credentials struct {
+	// token is the administrator's, in the group system:masters.
+	token string
+	// tokenFile is the file with the token for kube-apiserver.
+	tokenFile string
+	// key is the RSA key that signs the tokens of service accounts.
+	key string
+}
+
+func newCredentials(dir string) (credentials, error) {
+	random := make([]byte, 16)
+	if _, err := rand.Read(random); err != nil {
+		return credentials{}, err
+	}
+	c := credentials{
+		token:     hex.EncodeToString(random),
+		tokenFile: filepath.Join(dir, "tokens.csv"),
+		key:       filepath.Join(dir, "service-account.key"),
+	}
+	if err := os.WriteFile(c.tokenFile, []byte(c.token+",admin,admin,system:masters\n"), 0o600); err != nil {
+		return credentials{}, err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return credentials{}, err
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	return c, os.WriteFile(c.key, block, 0o600)
+}
+
+// writeKubeconfig writes cfg, which must have its CA and token as values, to a file that only
+// its owner may read.
+func writeKubeconfig(path string, cfg *rest.Config) error {
+	const name = "berth"
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.WriteToFile(*out, path)
 }

@@ -15,16 +15,15 @@ import (
 
 const modulePath = "github.com/berthdev/berth"
 
-// Binaries says where the binaries of a control plane are.
+// Binaries are the folders with the binaries of a control plane.
 type Binaries struct {
 	// Folders are searched in this order.
 	Folders []string
 }
 
-// Assets finds the binaries. KUBEBUILDER_ASSETS and BERTH_TOOLS are taken at
-// their word, in this order, where they are set; when BERTH_TOOLS is not, the
-// folder is the one tools/build.sh names, which builds what is missing and
-// shows its progress on stderr: about ten minutes the first time.
+// Assets returns the folders of KUBEBUILDER_ASSETS and BERTH_TOOLS, in this order, where they
+// are set. Where BERTH_TOOLS is not, it runs tools/build.sh, which builds what is missing,
+// shows its progress on stderr (about ten minutes the first time) and prints its folder.
 func Assets(ctx context.Context) (Binaries, error) {
 	var b Binaries
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
@@ -52,8 +51,7 @@ func Assets(ctx context.Context) (Binaries, error) {
 	return b, nil
 }
 
-// Path returns where the binary or folder name is. Its error names the
-// folders that were searched.
+// Path returns the path of a binary or folder. The error names the folders that were searched.
 func (b Binaries) Path(name string) (string, error) {
 	for _, dir := range b.Folders {
 		path := filepath.Join(dir, name)
@@ -67,9 +65,8 @@ func (b Binaries) Path(name string) (string, error) {
 		name, strings.Join(b.Folders, ", "))
 }
 
-// ModuleRoot returns the folder of Berth's own go.mod, looked for from the
-// working directory upwards. Go runs a test in its package's folder, and
-// nested modules are passed by.
+// ModuleRoot returns the folder of Berth's own go.mod: the working directory or one above it.
+// Nested modules are skipped.
 func ModuleRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

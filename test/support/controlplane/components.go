@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// startAPI starts etcd and kube-apiserver on ports that are free now.
+// startAPI starts etcd and kube-apiserver on free ports.
 func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	ports, err := FreeAddresses(3)
 	if err != nil {
@@ -57,17 +57,17 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	return err
 }
 
-// startBeside starts what Options ask for beside the API server. None of it
-// needs another of it, so all start before any is waited for.
-func (cp *ControlPlane) startBeside(ctx context.Context) error {
+// startOptional starts the other components that Options name. They do not depend on each
+// other, so all are started before the first is waited for.
+func (cp *ControlPlane) startOptional(ctx context.Context) error {
 	components := []struct {
 		wanted bool
 		start  func() (*Process, error)
 		ready  func(context.Context) error
 	}{
 		{cp.options.ControllerManager, cp.startControllerManager, cp.controllersWork},
-		{cp.options.KWOK, cp.startKWOK, nil},           // seen to work when a node becomes Ready
-		{cp.options.Scheduler, cp.startScheduler, nil}, // seen to work when a pod is bound
+		{cp.options.KWOK, cp.startKWOK, nil},           // works when a node becomes Ready
+		{cp.options.Scheduler, cp.startScheduler, nil}, // works when a pod is bound
 	}
 	var waits []func() error
 	for _, c := range components {
@@ -103,14 +103,14 @@ func (cp *ControlPlane) startControllerManager() (*Process, error) {
 		"--service-account-private-key-file=" + filepath.Join(cp.dir, "service-account.key"),
 		"--use-service-account-credentials=false",
 		"--allocate-node-cidrs=false",
-		// Nobody's heartbeats are late here but for want of CPU.
+		// Heartbeats are only late where the CPU is busy.
 		"--node-monitor-grace-period=3600s",
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 	}, cp.options.ControllerManagerArgs...)...)
 }
 
-// controllersWork is nil once the service account controller served the
+// controllersWork is nil once the service account controller has created the account of the
 // default namespace: from then on pods are admitted there.
 func (cp *ControlPlane) controllersWork(ctx context.Context) error {
 	_, err := cp.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
@@ -148,15 +148,14 @@ func (cp *ControlPlane) startScheduler() (*Process, error) {
 	return cp.start("kube-scheduler", append(args, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")...)
 }
 
-// KubeScheduler starts a kube-scheduler under a configuration file, beside whoever
-// schedules already. It goes with the control plane, or with Kill.
+// KubeScheduler starts a kube-scheduler with a configuration file, beside other schedulers. It
+// ends with the control plane, or with Kill.
 func (cp *ControlPlane) KubeScheduler(config string) (*Process, error) {
 	return cp.start("kube-scheduler", "--config="+config, "--secure-port=0", "--authentication-tolerate-lookup-failure=true")
 }
 
-// FreeAddresses returns n addresses, host and port, on 127.0.0.1 that nobody
-// listens on. Another process may be faster to use one: be ready to try again.
-// They are held until all are found, so that they differ.
+// FreeAddresses returns n different addresses, host and port, on 127.0.0.1 with free ports.
+// Another process may use one before the caller does: be ready to try again.
 func FreeAddresses(n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -170,7 +169,7 @@ func FreeAddresses(n int) ([]string, error) {
 	return addresses, nil
 }
 
-// expectOK asks url and wants status 200.
+// expectOK sends a GET and expects status 200.
 func expectOK(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,3 +1,15 @@
+// Package controlplane runs a real Kubernetes control plane without containers: etcd and
+// kube-apiserver, and optionally kube-controller-manager, kube-scheduler and KWOK, as child
+// processes on 127.0.0.1. Authorization is Node and RBAC. The binaries come from
+// tools/build.sh, which `make controlplane` runs.
+//
+//	cp, err := controlplane.Start(ctx, controlplane.Options{ControllerManager: true, KWOK: true})
+//	if err != nil { … }
+//	defer cp.Stop()
+//	err = cp.Nodes(ctx, 50, controlplane.NodeOptions{})
+//
+// Without ControllerManager no controller creates service accounts, so the admission plugin
+// that requires one for every pod is off, and the content of deleted namespaces stays.
 package controlplane
 
 import (
@@ -15,55 +27,54 @@ import (
 )
 
 const (
-	// startLimit bounds the start of the whole set; on a busy machine with
-	// two cores it was seen to take half a minute.
+	// startLimit bounds the start of all components; on a busy machine with two cores it took
+	// half a minute.
 	startLimit = 3 * time.Minute
-	// portTries is how often etcd and kube-apiserver are started when another
-	// process took a port between its choice and its use.
+	// portTries is how often etcd and kube-apiserver are started again when another process
+	// took a port between its choice and its use.
 	portTries = 5
 )
 
-// Options say what runs beside etcd and kube-apiserver. The zero value is
-// these two alone, in a temporary folder.
+// Options say which components run beside etcd and kube-apiserver. The zero value runs these
+// two alone, in a temporary folder.
 type Options struct {
-	// Dir keeps data, logs and kubeconfigs after Stop; where it is empty, a
-	// temporary folder is used, which Stop removes.
+	// Dir has data, logs and kubeconfigs also after Stop; where it is empty, a temporary
+	// folder is used, which Stop removes.
 	Dir string
 	// ControllerManager runs kube-controller-manager with all controllers.
 	ControllerManager bool
-	// Controllers are those that it runs, as its flag names them; empty: all.
+	// Controllers are the names of the controllers to run; empty: all.
 	Controllers []string
-	// KWOK runs kwok, which plays the kubelet of every node.
+	// KWOK runs kwok, which does the work of the kubelet of every node.
 	KWOK bool
-	// Scheduler runs upstream's kube-scheduler, for comparison.
+	// Scheduler runs kube-scheduler, for comparison.
 	Scheduler bool
-	// SchedulerConfig is a KubeSchedulerConfiguration file for Scheduler,
-	// which must name its kubeconfig; empty for the default profile.
+	// SchedulerConfig is a KubeSchedulerConfiguration file for Scheduler, which must name its
+	// kubeconfig; empty for the default profile.
 	SchedulerConfig string
-	// KWOKOnlyFake makes kwok play the kubelet of the nodes that Nodes creates and
-	// of no other, so that a real kubelet can run beside it.
+	// KWOKOnlyFake restricts kwok to the nodes that Nodes creates, so that a real kubelet can
+	// run beside it.
 	KWOKOnlyFake bool
-	// ControllerManagerArgs are appended to kube-controller-manager's flags and win
-	// over them.
+	// ControllerManagerArgs are appended to kube-controller-manager's flags and override them.
 	ControllerManagerArgs []string
-	// APIServerAddress is the host and the port where kube-apiserver listens; empty:
-	// a free port of 127.0.0.1.
+	// APIServerAddress is the host and port of kube-apiserver; empty: a free port of
+	// 127.0.0.1.
 	APIServerAddress string
-	// APIServerArgs are appended to kube-apiserver's flags and win over them.
+	// APIServerArgs are appended to kube-apiserver's flags and override them.
 	APIServerArgs []string
-	// Outlive keeps the processes running when this one ends without Stop.
+	// Outlive keeps the processes running when this process ends without Stop.
 	Outlive bool
 }
 
-// ControlPlane is a control plane that runs. Its methods are safe for
-// concurrent use; none may be called after Stop but Stop.
+// ControlPlane is a running control plane. Its methods are safe for concurrent use; after Stop
+// only Stop may be called.
 type ControlPlane struct {
 	dir       string
 	temporary bool
 	options   Options
 	binaries  Binaries
 	creds     credentials
-	etcd      string // its URL for clients
+	etcd      string // the URL for clients
 	admin     *rest.Config
 	api       *Process // the first API server
 	client    kubernetes.Interface
@@ -73,9 +84,8 @@ type ControlPlane struct {
 	processes []*Process // in the order of their start
 }
 
-// Start returns when everything asked for is ready. ctx bounds the start
-// alone: what runs goes on until Stop. The error of a component that does not
-// start holds the end of its log.
+// Start returns when all components are ready. ctx bounds the start alone: the processes run
+// until Stop. The error of a component that does not start has the end of its log.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	binaries, err := Assets(ctx)
 	if err != nil {
@@ -118,10 +128,10 @@ func (cp *ControlPlane) startAll(ctx context.Context) error {
 	if err := writeKubeconfig(cp.Kubeconfig(), cp.admin); err != nil {
 		return err
 	}
-	return cp.startBeside(ctx)
+	return cp.startOptional(ctx)
 }
 
-// start runs one component of the control plane.
+// start runs a component of the control plane.
 func (cp *ControlPlane) start(name string, args ...string) (*Process, error) {
 	path, err := cp.binaries.Path(name)
 	if err != nil {
@@ -130,9 +140,8 @@ func (cp *ControlPlane) start(name string, args ...string) (*Process, error) {
 	return cp.Run(path, args...)
 }
 
-// Run starts the binary at path as one more process of this control plane: its
-// log is in Dir, Running watches it, and Stop ends it before those started
-// earlier.
+// Run starts the binary at path as a process of this control plane: its log is in Dir, Running
+// checks it, and Stop ends it before those that were started earlier.
 func (cp *ControlPlane) Run(path string, args ...string) (*Process, error) {
 	p, err := launch(path, cp.dir, cp.options.Outlive, args...)
 	if err != nil {
@@ -144,8 +153,7 @@ func (cp *ControlPlane) Run(path string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// End ends one process that Run started, as Stop would, and forgets it: its end
-// is no fault that Running speaks of.
+// End ends one process, as Stop would; Running does not check it any more.
 func (cp *ControlPlane) End(p *Process) {
 	cp.mu.Lock()
 	cp.processes = slices.DeleteFunc(cp.processes, func(q *Process) bool { return q == p })
@@ -153,17 +161,17 @@ func (cp *ControlPlane) End(p *Process) {
 	p.stop()
 }
 
-// Ask is End for who wants to know how the process ends that is asked to, and
-// leaves it its time: it returns the exit code, or an error when ctx ends first.
+// Ask sends SIGTERM to a process and waits until it has ended: it returns the exit code, or an
+// error when ctx ends first.
 func (cp *ControlPlane) Ask(ctx context.Context, p *Process) (code int, err error) {
 	cp.mu.Lock()
 	cp.processes = slices.DeleteFunc(cp.processes, func(q *Process) bool { return q == p })
 	cp.mu.Unlock()
-	return p.ask(ctx)
+	return p.terminate(ctx)
 }
 
-// Process returns the newest process of that name that runs, such as
-// "kube-apiserver"; nil when there is none.
+// Process returns the newest running process of that name, such as "kube-apiserver"; nil when
+// there is none.
 func (cp *ControlPlane) Process(name string) *Process {
 	for _, p := range slices.Backward(cp.running()) {
 		if p.name == name {
@@ -192,8 +200,7 @@ func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "admi
 // Dir returns the folder of data, logs and kubeconfigs.
 func (cp *ControlPlane) Dir() string { return cp.dir }
 
-// PIDs returns the processes' ids, the last one started first: the order in
-// which to end them.
+// PIDs returns the ids of the processes, last started first: the order in which to end them.
 func (cp *ControlPlane) PIDs() []int {
 	var pids []int
 	for _, p := range slices.Backward(cp.running()) {
@@ -202,8 +209,8 @@ func (cp *ControlPlane) PIDs() []int {
 	return pids
 }
 
-// Running returns an error that names the components that ended on their own,
-// with the ends of their logs; nil when all run.
+// Running returns an error that names the components that ended unexpectedly, with the ends of
+// their logs; nil when all run.
 func (cp *ControlPlane) Running() error {
 	var errs []error
 	for _, p := range cp.running() {
@@ -212,7 +219,7 @@ func (cp *ControlPlane) Running() error {
 	return errors.Join(errs...)
 }
 
-// Signal sends all processes a signal, such as one that stops or continues them.
+// Signal sends a signal to all processes.
 func (cp *ControlPlane) Signal(s syscall.Signal) error {
 	var errs []error
 	for _, p := range cp.running() {
@@ -221,13 +228,13 @@ func (cp *ControlPlane) Signal(s syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-// Stop ends all processes, etcd last, and removes a temporary folder. It may
-// be called more than once.
+// Stop ends all processes, etcd last, and removes a temporary folder. It may be called more
+// than once.
 func (cp *ControlPlane) Stop() {
 	cp.stop.Do(func() {
 		cp.stopProcesses()
 		if cp.temporary {
-			_ = os.RemoveAll(cp.dir) // what stays is in the system's temporary folder
+			_ = os.RemoveAll(cp.dir) // it is in the system's temporary folder
 		}
 	})
 }

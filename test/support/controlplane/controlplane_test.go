@@ -37,7 +37,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// eventually asks done until it says nothing more is lacking.
+// eventually polls done until it returns that nothing is lacking.
 func eventually(t *testing.T, done func(ctx context.Context) (lacking string, err error)) {
 	t.Helper()
 	var lacking string
@@ -87,7 +87,7 @@ func TestAPodThatIsBoundToANodeRuns(t *testing.T) {
 	pods := cp.Client().CoreV1().Pods("default")
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "web", Image: "none"}}},
+		Spec:       corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{Name: "web", Image: "none"}}},
 	}
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAPodThatIsBoundToANodeRuns(t *testing.T) {
 	})
 }
 
-func TestAServiceAccountHasItsRightsAndNoOthers(t *testing.T) {
+func TestAServiceAccountHasOnlyItsPermissions(t *testing.T) {
 	ctx, rbac := t.Context(), cp.Client().RbacV1()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
 	if _, err := cp.Client().CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{}); err != nil {
@@ -137,16 +137,16 @@ func TestAServiceAccountHasItsRightsAndNoOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The authorizer learns of a binding through a watch of its own.
+	// The authorizer observes a binding through a watch.
 	eventually(t, func(ctx context.Context) (string, error) {
 		_, err := client.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		if apierrors.IsForbidden(err) {
-			return "the right to list config maps", nil
+			return "the permission to list config maps", nil
 		}
 		return "", err
 	})
 	if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("listing pods without the right: %v, want Forbidden", err)
+		t.Errorf("listing pods without permission: %v, want Forbidden", err)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestAComponentThatDoesNotStartShowsItsLog(t *testing.T) {
 		APIServerArgs: []string{"--no-such-flag"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
-		t.Errorf("got %v, want the API server's complaint about --no-such-flag", err)
+		t.Errorf("got %v, want the API server's error about --no-such-flag", err)
 	}
 }
 
@@ -171,8 +171,8 @@ func TestMissingBinariesAreNamedWithTheFoldersSearched(t *testing.T) {
 }
 
 // A stopped process is in state T (proc(5), the field after the command in brackets).
-func TestAllProcessesStandStillAndGoOn(t *testing.T) {
-	still := func(context.Context) (string, error) {
+func TestAllProcessesAreStoppedAndContinued(t *testing.T) {
+	stopped := func(context.Context) (string, error) {
 		for _, pid := range cp.PIDs() {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if err != nil {
@@ -184,16 +184,16 @@ func TestAllProcessesStandStillAndGoOn(t *testing.T) {
 		}
 		return "", nil
 	}
-	if lacking, err := still(t.Context()); err != nil {
-		t.Skip(err) // no Linux
+	if lacking, err := stopped(t.Context()); err != nil {
+		t.Skip(err) // not Linux
 	} else if lacking == "" {
-		t.Fatal("all stand still before they are stopped")
+		t.Fatal("all are stopped before SIGSTOP")
 	}
-	defer cp.Signal(syscall.SIGCONT) // also when this fails
+	defer cp.Signal(syscall.SIGCONT) // also when the test fails
 	if err := cp.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, still)
+	eventually(t, stopped)
 	if err := cp.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

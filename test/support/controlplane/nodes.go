@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// fakeNodeAnnotation and fakeNode mark a node that has no kubelet, as KWOK's own
-	// documentation does.
+	// fakeNodeAnnotation and fakeNode mark a node without a kubelet, as in KWOK's
+	// documentation.
 	fakeNodeAnnotation, fakeNode = "kwok.x-k8s.io/node", "fake"
-	// nodeWorkers create nodes side by side.
+	// nodeWorkers create nodes concurrently.
 	nodeWorkers = 16
-	// nodeLimit bounds the wait for Ready nodes: a minute, and for each node
-	// what KWOK was seen to need on a busy machine, and more.
+	// nodeLimit bounds the wait for Ready nodes: a minute, and more than what KWOK needs for
+	// each node on a busy machine.
 	nodeLimit     = time.Minute
 	nodeLimitEach = 50 * time.Millisecond
 )
 
-// NodeOptions shape the nodes that Nodes creates.
+// NodeOptions describe the nodes that Nodes creates.
 type NodeOptions struct {
 	// Prefix of the names: PREFIX-0, PREFIX-1, …; default "node".
 	Prefix string
-	// Zones is over how many values of topology.kubernetes.io/zone the nodes
-	// go, in turn: zone-0, zone-1, …; default 3.
+	// Zones is the number of values of topology.kubernetes.io/zone, which the nodes have in
+	// turn: zone-0, zone-1, …; default 3.
 	Zones int
 	// CPU and Memory of a node, as quantities; default 4 and 32Gi.
 	CPU, Memory string
-	// Pods a node has room for; default 110.
+	// Pods is the pod capacity of a node; default 110.
 	Pods int
-	// Change may alter the i-th node before it is created; may be nil.
+	// Change may modify the i-th node before it is created; may be nil.
 	Change func(i int, node *corev1.Node)
 }
 
@@ -58,10 +58,10 @@ func (o NodeOptions) withDefaults() NodeOptions {
 	return o
 }
 
-// node returns the i-th node. The quantities must have been checked.
+// node returns the i-th node. The quantities must have been validated.
 func (o NodeOptions) node(i int) *corev1.Node {
 	name := fmt.Sprintf("%s-%d", o.Prefix, i)
-	room := corev1.ResourceList{
+	resources := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse(o.CPU),
 		corev1.ResourceMemory: resource.MustParse(o.Memory),
 		corev1.ResourcePods:   *resource.NewQuantity(int64(o.Pods), resource.DecimalSI),
@@ -78,7 +78,7 @@ func (o NodeOptions) node(i int) *corev1.Node {
 			},
 			Annotations: map[string]string{fakeNodeAnnotation: fakeNode},
 		},
-		Status: corev1.NodeStatus{Capacity: room, Allocatable: room.DeepCopy()},
+		Status: corev1.NodeStatus{Capacity: resources, Allocatable: resources.DeepCopy()},
 	}
 	if o.Change != nil {
 		o.Change(i, node)
@@ -86,9 +86,8 @@ func (o NodeOptions) node(i int) *corev1.Node {
 	return node
 }
 
-// Nodes creates n nodes and returns when all are Ready and without the taint
-// of a node that is not. Where KWOK or the controllers that would see to it do
-// not run, Nodes does.
+// Nodes creates n nodes and returns when all are Ready and without the not-ready taint. Where
+// KWOK or the controllers do not run, Nodes sets the condition and removes the taint.
 func (cp *ControlPlane) Nodes(ctx context.Context, n int, options NodeOptions) error {
 	options = options.withDefaults()
 	for _, q := range []string{options.CPU, options.Memory} {
@@ -127,25 +126,25 @@ func (cp *ControlPlane) createNode(ctx context.Context, node *corev1.Node) error
 	if err != nil || cp.options.ControllerManager {
 		return err
 	}
-	// Admission taints every new node, and only a controller takes it back.
+	// Admission taints every new node; a controller would remove the taint.
 	created.Spec.Taints = taints
 	_, err = cp.client.CoreV1().Nodes().Update(ctx, created, metav1.UpdateOptions{})
 	return err
 }
 
-// waitReady returns when every node of names may be given pods.
+// waitReady returns when all nodes accept pods.
 func (cp *ControlPlane) waitReady(ctx context.Context, names []string) error {
 	var lacking string
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if err := cp.Running(); err != nil {
 			return false, err
 		}
-		// Answers come from the watch cache: this list is asked for often.
+		// The watch cache answers this list, which is sent often.
 		nodes, err := cp.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return false, err
 		}
-		ready := map[string]bool{} // name → takes pods
+		ready := map[string]bool{} // name → accepts pods
 		for i := range nodes.Items {
 			ready[nodes.Items[i].Name] = takesPods(&nodes.Items[i])
 		}

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// stopGrace is how long a process may take to end after SIGTERM. A
-// kube-apiserver that lost its etcd would take minutes.
+// stopGrace is how long a process may take to end after SIGTERM. A kube-apiserver without etcd
+// would take minutes.
 const stopGrace = 10 * time.Second
 
-// Process is one child. Its output goes to a file, not through this process, so
-// that a child can outlive it.
+// Process is a child process. Its output goes to a file, so that it can outlive this process.
 type Process struct {
 	name    string
 	logPath string
 	cmd     *exec.Cmd
-	exited  chan struct{} // closed when the child was waited for; err is valid then
+	exited  chan struct{} // closed when the child has ended; err is valid then
 	err     error
 }
 
-// launch starts the binary at path with its log in dir. A child dies with this
-// process, where the system can do that, unless it is to outlive it.
+// launch starts the binary at path with its log in dir. Unless outlive is set, the child is
+// killed when this process ends, where the system can do that.
 func launch(path, dir string, outlive bool, args ...string) (*Process, error) {
 	name := filepath.Base(path)
 	log, err := createLog(dir, name)
@@ -49,8 +48,8 @@ func launch(path, dir string, outlive bool, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// createLog makes NAME.log in dir, or NAME-2.log and so on: a component may be
-// started again, or more than once.
+// createLog creates NAME.log in dir, or NAME-2.log and so on, since a component may be started
+// again.
 func createLog(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name+".log")
 	for i := 2; ; i++ {
@@ -62,18 +61,17 @@ func createLog(dir, name string) (*os.File, error) {
 	}
 }
 
-// askLimit bounds one question whether a process is ready: who never answers
-// must not keep it from being seen that the process ended.
-const askLimit = 5 * time.Second
+// readyLimit bounds one call of ready: a call that hangs must not hide that the process ended.
+const readyLimit = 5 * time.Second
 
-// Until polls ready until it returns nil. It gives up when the process ends or
-// ctx does; its error says what ready said last and how the log ends.
+// Until polls ready until it returns nil. It gives up when the process or ctx ends; the error
+// has the last error of ready and the end of the log.
 func (p *Process) Until(ctx context.Context, ready func(context.Context) error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ask, cancel := context.WithTimeout(ctx, askLimit)
-		err := ready(ask)
+		one, cancel := context.WithTimeout(ctx, readyLimit)
+		err := ready(one)
 		cancel()
 		if err == nil {
 			return nil
@@ -88,7 +86,7 @@ func (p *Process) Until(ctx context.Context, ready func(context.Context) error) 
 	}
 }
 
-// ended returns an error when the process ended, with the end of its log.
+// ended returns an error with the end of the log when the process has ended.
 func (p *Process) ended() error {
 	select {
 	case <-p.exited:
@@ -98,8 +96,7 @@ func (p *Process) ended() error {
 	}
 }
 
-// portTaken reports whether the process ended because another one was faster
-// to take its port.
+// portTaken says whether the process ended because another one took its port first.
 func (p *Process) portTaken() bool {
 	if p.ended() == nil {
 		return false
@@ -119,14 +116,13 @@ func (p *Process) tail() string {
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
 
-// PID returns the process's id, by which its CPU time and memory are read.
+// PID returns the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Log returns the path of the process's log.
 func (p *Process) Log() string { return p.logPath }
 
-// Kill ends the process without warning, as a crash would, and waits for its
-// end.
+// Kill kills the process, as a crash would, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // an error means that it has ended
 	<-p.exited
@@ -135,10 +131,10 @@ func (p *Process) Kill() {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.exited }
 
-// Signal sends the process a signal, such as one that stops or continues it.
+// Signal sends a signal to the process.
 func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
-// stop ends the process and waits for its end.
+// stop ends the process, with SIGKILL after stopGrace, and waits for its end.
 func (p *Process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 	select {
@@ -149,8 +145,8 @@ func (p *Process) stop() {
 	p.Kill()
 }
 
-// ask sends SIGTERM and waits for the process's end, which is its own.
-func (p *Process) ask(ctx context.Context) (code int, err error) {
+// terminate sends SIGTERM and waits for the end of the process, without a limit but ctx.
+func (p *Process) terminate(ctx context.Context) (code int, err error) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
 	select {
 	case <-p.exited:

@@ -12,29 +12,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault is what happens to one Binding. The zero value loses it, and the
-// connection with it.
+// Fault says what happens to one Binding. The zero value drops it and closes the connection.
 type Fault struct {
-	// Hold, where it is not nil, is waited for before the Binding goes on.
+	// Hold, where it is not nil, is waited for before the Binding is sent on.
 	Hold <-chan struct{}
-	// Commits says that the API server gets the Binding then.
+	// Commits says that the Binding is sent to the API server.
 	Commits bool
-	// Late, where it is not nil, is waited for before the API server gets the
-	// Binding, whatever its client was answered meanwhile.
+	// Late, where it is not nil, is waited for before the Binding is sent to the API server,
+	// after its client got a response.
 	Late <-chan struct{}
-	// HoldAnswer, where it is not nil, is waited for before the client is
-	// answered.
+	// HoldAnswer, where it is not nil, is waited for before the client gets a response.
 	HoldAnswer <-chan struct{}
-	// Answer is what the client gets; nil: what the API server said or, where
-	// it did not get the Binding, a connection that is cut.
+	// Answer is the client's response; nil: that of the API server or, where it did not get
+	// the Binding, a closed connection.
 	Answer func(http.ResponseWriter, *http.Request)
 }
 
-// Cut is an answer: the connection ends.
+// Cut is a Fault.Answer that closes the connection.
 func Cut(w http.ResponseWriter, r *http.Request) { cut(w, r) }
 
-// Status is an answer as the API server gives it. retryAfter, where it is not
-// 0, is how many seconds the client is asked to wait.
+// Status is a Fault.Answer with a Status of the API server. retryAfter is the header
+// Retry-After in seconds, where it is not 0.
 func Status(code int, reason metav1.StatusReason, retryAfter int) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -44,22 +42,22 @@ func Status(code int, reason metav1.StatusReason, retryAfter int) func(http.Resp
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-			Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "as the proxy was told",
+			Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "injected by the proxy",
 		})
 	}
 }
 
-// befall does to a Binding what fault says.
-func (p *Proxy) befall(w http.ResponseWriter, r *http.Request, body []byte, b *Binding, fault *Fault) {
+// apply applies a fault to a Binding.
+func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, body []byte, b *Binding, fault *Fault) {
 	var answer *http.Response
-	if !p.held(r.Context(), b, fault.Hold) {
+	if !p.wait(r.Context(), b, fault.Hold) {
 		cut(w, r)
 	}
 	switch {
 	case fault.Late != nil:
 		late := r.Clone(context.WithoutCancel(r.Context()))
 		p.later(func() {
-			if p.held(late.Context(), nil, fault.Late) {
+			if p.wait(late.Context(), nil, fault.Late) {
 				if response := p.commit(late, body, b); response != nil {
 					_ = response.Body.Close()
 				}
@@ -70,7 +68,7 @@ func (p *Proxy) befall(w http.ResponseWriter, r *http.Request, body []byte, b *B
 			defer func() { _ = answer.Body.Close() }()
 		}
 	}
-	if !p.held(r.Context(), b, fault.HoldAnswer) {
+	if !p.wait(r.Context(), b, fault.HoldAnswer) {
 		cut(w, r)
 	}
 	switch {
@@ -85,14 +83,14 @@ func (p *Proxy) befall(w http.ResponseWriter, r *http.Request, body []byte, b *B
 	}
 }
 
-// held waits for until, if there is such; it reports false when the client or
-// the proxy goes first.
-func (p *Proxy) held(ctx context.Context, b *Binding, until <-chan struct{}) bool {
+// wait waits for until, if it is not nil; it returns false when the client or the proxy ends
+// first.
+func (p *Proxy) wait(ctx context.Context, b *Binding, until <-chan struct{}) bool {
 	if until == nil {
 		return true
 	}
-	p.note(b, func() { b.Held = true })
-	defer p.note(b, func() { b.Held = false })
+	p.update(b, func() { b.Held = true })
+	defer p.update(b, func() { b.Held = false })
 	select {
 	case <-until:
 		return true
@@ -102,28 +100,27 @@ func (p *Proxy) held(ctx context.Context, b *Binding, until <-chan struct{}) boo
 	return false
 }
 
-// commits is how often the API server is asked to take a Binding: the proxy's
-// own way there may break under a request, and that is none of the faults.
-const commits = 5
+// commitTries is how often a Binding is sent to the API server: the proxy's own connection may
+// break under a request, which is not an injected fault.
+const commitTries = 5
 
-// commit lets the API server have the Binding; it returns nil when that cannot
-// be reached.
+// commit sends the Binding to the API server; it returns nil when that is unreachable.
 func (p *Proxy) commit(r *http.Request, body []byte, b *Binding) *http.Response {
-	for range commits {
+	for range commitTries {
 		on := r.Clone(context.WithoutCancel(r.Context()))
 		on.URL.Scheme, on.URL.Host, on.Host, on.RequestURI = p.target.Scheme, p.target.Host, "", ""
 		on.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		on.Body, on.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		if response, err := p.direct.RoundTrip(on); err == nil {
-			p.note(b, func() { b.Code = response.StatusCode })
+			p.update(b, func() { b.Code = response.StatusCode })
 			return response
 		}
 	}
 	return nil
 }
 
-// note changes what is known of a Binding.
-func (p *Proxy) note(b *Binding, change func()) {
+// update changes the record of a Binding.
+func (p *Proxy) update(b *Binding, change func()) {
 	if b == nil {
 		return
 	}

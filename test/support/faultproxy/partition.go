@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// backlog is how many pieces of a watch's answer may wait for their time.
+// backlog is the number of writes of a watch's response that can be delayed.
 const backlog = 1 << 16
 
-// Sever lets nothing pass in either direction from now on, and tells nobody:
-// connections stay open, and whoever asks gets no answer. Bindings that had come
-// by go on at the API server.
+// Sever stops all traffic in both directions: connections stay open, and requests get no
+// response. Bindings that were sent on before are processed by the API server.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,23 +27,23 @@ func (p *Proxy) Mend() {
 	}
 }
 
-// Lag lets what watches tell arrive so much later, from now on.
+// Lag delays the events of watches by d from now on.
 func (p *Proxy) Lag(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lag = d
 }
 
-// passes waits until something may pass; it reports false when the client or the
-// proxy goes first.
+// passes waits while traffic is stopped; it returns false when the client or the proxy ends
+// first.
 func (p *Proxy) passes(ctx context.Context) bool {
 	p.mu.Lock()
 	severed := p.severed
 	p.mu.Unlock()
-	return severed == nil || p.held(ctx, nil, severed)
+	return severed == nil || p.wait(ctx, nil, severed)
 }
 
-// answer is the way of an answer to its client: it waits where that is severed.
+// answer is a response that waits while traffic is stopped.
 type answer struct {
 	http.ResponseWriter
 	p   *Proxy
@@ -67,27 +66,27 @@ func (a *answer) Write(data []byte) (int, error) {
 // Flush sends what was written.
 func (a *answer) Flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() }
 
-// news is the way of what a watch tells, each piece in its time.
-type news struct {
+// delayed is the response to a watch, whose writes are delayed.
+type delayed struct {
 	*answer
-	pieces chan piece
+	writes chan delayedWrite
 	last   time.Time
-	over   chan struct{}
+	done   chan struct{}
 }
 
-type piece struct {
+type delayedWrite struct {
 	data []byte
 	due  time.Time
 }
 
-func newNews(a *answer) *news {
-	n := &news{answer: a, pieces: make(chan piece, backlog), over: make(chan struct{})}
-	go n.tell()
+func newDelayed(a *answer) *delayed {
+	n := &delayed{answer: a, writes: make(chan delayedWrite, backlog), done: make(chan struct{})}
+	go n.send()
 	return n
 }
 
-// Write lets the data wait for its time, and what follows behind it.
-func (n *news) Write(data []byte) (int, error) {
+// Write delays the data, in order.
+func (n *delayed) Write(data []byte) (int, error) {
 	n.p.mu.Lock()
 	due := time.Now().Add(n.p.lag)
 	n.p.mu.Unlock()
@@ -96,21 +95,21 @@ func (n *news) Write(data []byte) (int, error) {
 	}
 	n.last = due
 	select {
-	case n.pieces <- piece{append([]byte(nil), data...), due}:
+	case n.writes <- delayedWrite{append([]byte(nil), data...), due}:
 		return len(data), nil
 	case <-n.ctx.Done():
 		return 0, n.ctx.Err()
 	}
 }
 
-// Flush does nothing: each piece is sent when its time comes.
-func (n *news) Flush() {}
+// Flush does nothing: each write is flushed when it is sent.
+func (n *delayed) Flush() {}
 
-// tell sends each piece in its time.
-func (n *news) tell() {
-	defer close(n.over)
-	for piece := range n.pieces {
-		if wait := time.Until(piece.due); wait > 0 {
+// send sends each write when it is due.
+func (n *delayed) send() {
+	defer close(n.done)
+	for delayedWrite := range n.writes {
+		if wait := time.Until(delayedWrite.due); wait > 0 {
 			timer := time.NewTimer(wait)
 			select {
 			case <-timer.C:
@@ -119,16 +118,16 @@ func (n *news) tell() {
 			timer.Stop()
 		}
 		if n.ctx.Err() != nil {
-			continue // nobody listens
+			continue // the client has gone
 		}
-		if _, err := n.answer.Write(piece.data); err == nil {
+		if _, err := n.answer.Write(delayedWrite.data); err == nil {
 			n.answer.Flush()
 		}
 	}
 }
 
-// end waits until all was told, or nobody listens.
-func (n *news) end() {
-	close(n.pieces)
-	<-n.over
+// end waits until all was sent, or the client has gone.
+func (n *delayed) end() {
+	close(n.writes)
+	<-n.done
 }

@@ -1,8 +1,7 @@
-// Package faultproxy stands between a client and an API server, and does to
-// Bindings what networks and API servers do: they are refused, answered wrongly,
-// cut off before or after they count, held up, or arrive when nobody waits for
-// them any more. All else passes as it is, unless the whole way is severed, or
-// what watches tell is to arrive late.
+// Package faultproxy is a proxy between a client and an API server that injects faults into
+// Bindings: errors, wrong responses, connections that are closed before or after a Binding is
+// committed, delays, and Bindings that arrive after their client has given up. It passes other
+// requests unchanged, unless all traffic is stopped or watches are delayed.
 package faultproxy
 
 import (
@@ -24,11 +23,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy is the way to one API server.
+// Proxy is a proxy to one API server.
 type Proxy struct {
 	server *httptest.Server
 	target *url.URL
-	// direct asks the API server; pass does so for the client.
+	// direct sends Bindings to the API server; pass proxies all other requests.
 	direct http.RoundTripper
 	pass   *httputil.ReverseProxy
 
@@ -36,31 +35,31 @@ type Proxy struct {
 	decide func(Binding) *Fault
 	seen   []*Binding
 	late   sync.WaitGroup
-	// severed is closed when what is severed is mended, nil while nothing is.
+	// severed is closed by Mend; nil while traffic passes.
 	severed chan struct{}
 	lag     time.Duration
 	end     context.Context
 	ended   context.CancelFunc
 }
 
-// Binding is one that came by.
+// Binding is a Binding that the proxy received.
 type Binding struct {
 	Namespace, Pod string
-	// Try is the how-manieth Binding of the pod this is, from 1.
+	// Try is the number of the pod's Binding, from 1.
 	Try int
-	// Held says that it is being held up.
+	// Held says that the proxy delays it.
 	Held bool
-	// Code is the API server's answer, 0 while there is none.
+	// Code is the API server's status code, 0 while there is none.
 	Code int
 }
 
-// Start starts a proxy to the API server of config, on the loopback. It knows
-// no credentials: those of each request go along.
+// Start starts a proxy to the API server of config, on the loopback interface. Requests keep
+// their own credentials.
 func Start(config *rest.Config) (*Proxy, error) {
 	config = rest.AnonymousClientConfig(config)
 	direct, err := rest.TransportFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("a way to the API server: %w", err)
+		return nil, fmt.Errorf("a out to the API server: %w", err)
 	}
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -82,11 +81,10 @@ func Start(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// connection is the key of a request's connection.
+// connection is the context key of a request's connection.
 type connection struct{}
 
-// Config is that of a client that comes this way with the credentials of
-// config.
+// Config returns a client configuration for the proxy with the credentials of config.
 func (p *Proxy) Config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Host = p.server.URL
@@ -96,11 +94,10 @@ func (p *Proxy) Config(config *rest.Config) *rest.Config {
 	return config
 }
 
-// later lets arrive run when nobody waits for it any more; never after Stop.
+// later runs arrive after its client has gone; never after Stop.
 func (p *Proxy) later(arrive func()) {
-	// A client that was cut off learns it from the wire, which orders nothing
-	// here: without the lock its Stop would wait for a group that is being
-	// raised from 0.
+	// The lock orders this with Stop, which a client can call as soon as its connection is
+	// closed: a WaitGroup must not be raised from 0 while it is waited for.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.end.Err() == nil {
@@ -108,7 +105,7 @@ func (p *Proxy) later(arrive func()) {
 	}
 }
 
-// Stop ends all that is held up and all connections.
+// Stop ends all delayed Bindings and all connections.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	p.ended()
@@ -118,15 +115,15 @@ func (p *Proxy) Stop() {
 	p.server.Close()
 }
 
-// Do lets decide say what happens to each Binding from now on; nil: nothing.
-// It forgets those that came by before.
+// Do sets the function that returns the fault of each Binding; nil: no faults. It forgets
+// earlier Bindings.
 func (p *Proxy) Do(decide func(Binding) *Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decide, p.seen = decide, nil
 }
 
-// Bindings are those that came by since Do, in order.
+// Bindings returns the Bindings since Do, in order.
 func (p *Proxy) Bindings() []Binding {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,17 +134,17 @@ func (p *Proxy) Bindings() []Binding {
 	return all
 }
 
-// ServeHTTP passes a request on, or does to it what is to be done.
+// ServeHTTP passes a request on, or injects a fault.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !p.passes(r.Context()) {
 		cut(w, r)
 	}
-	way := &answer{ResponseWriter: w, p: p, ctx: r.Context()}
-	w = way
+	out := &answer{ResponseWriter: w, p: p, ctx: r.Context()}
+	w = out
 	b := bindingOf(r)
 	switch {
 	case b == nil && r.URL.Query().Get("watch") != "":
-		n := newNews(way)
+		n := newDelayed(out)
 		defer n.end()
 		p.pass.ServeHTTP(n, r)
 		return
@@ -155,8 +152,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.pass.ServeHTTP(w, r)
 		return
 	}
-	// First the whole of it: one that is on its way when another's connection is
-	// cut goes with it, and has not come by.
+	// Read the whole body first: a request whose connection is closed by another fault does
+	// not count as received.
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		cut(w, r)
@@ -166,10 +163,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault == nil {
 		fault = &Fault{Commits: true}
 	}
-	p.befall(w, r, body, b, fault)
+	p.apply(w, r, body, b, fault)
 }
 
-// arrived notes a Binding and says what happens to it.
+// arrived records a Binding and returns its fault.
 func (p *Proxy) arrived(b *Binding) *Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +183,7 @@ func (p *Proxy) arrived(b *Binding) *Fault {
 	return p.decide(*b)
 }
 
-// bindingOf returns what r binds, nil when it is no Binding.
+// bindingOf returns the Binding of r, nil when it is another request.
 func bindingOf(r *http.Request) *Binding {
 	// /api/v1/namespaces/NAMESPACE/pods/POD/binding
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -196,7 +193,7 @@ func bindingOf(r *http.Request) *Binding {
 	return &Binding{Namespace: parts[3], Pod: parts[5]}
 }
 
-// cut ends the connection of r, and with it all else that is on its way there.
+// cut closes the connection of r, with all other requests on it.
 func cut(_ http.ResponseWriter, r *http.Request) {
 	if c, ok := r.Context().Value(connection{}).(net.Conn); ok {
 		if secure, ok := c.(*tls.Conn); ok {

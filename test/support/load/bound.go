@@ -18,15 +18,15 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Bind is where a pod went, and when that was seen.
+// Bind is the node of a pod, and when it was observed.
 type Bind struct {
 	UID  types.UID
 	Node string
 	Seen time.Time
 }
 
-// Bound notes the pods that get a node, through a watch that shows no others.
-// Its methods are safe for concurrent use.
+// Bound records pods that get a node, through a watch of such pods. Its methods are safe for
+// concurrent use.
 type Bound struct {
 	stop context.CancelFunc
 
@@ -36,8 +36,8 @@ type Bound struct {
 	changed chan struct{} // closed and replaced at every bind and fault
 }
 
-// WatchBound notes what is bound from now on, in all namespaces, by whoever
-// serves schedulerName. It goes on until ctx ends or Stop.
+// WatchBound records the pods of schedulerName in all namespaces that are bound from now on,
+// until ctx ends or Stop.
 func WatchBound(ctx context.Context, client kubernetes.Interface, schedulerName string) (*Bound, error) {
 	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -56,14 +56,14 @@ func WatchBound(ctx context.Context, client kubernetes.Interface, schedulerName 
 		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	b := &Bound{stop: stop, binds: map[string]Bind{}, changed: make(chan struct{})}
-	go b.note(ctx, watcher.ResultChan())
+	go b.run(ctx, watcher.ResultChan())
 	return b, nil
 }
 
-// Stop ends the watch; what was noted stays.
+// Stop ends the watch; the records stay.
 func (b *Bound) Stop() { b.stop() }
 
-func (b *Bound) note(ctx context.Context, events <-chan watch.Event) {
+func (b *Bound) run(ctx context.Context, events <-chan watch.Event) {
 	for event := range events {
 		now := time.Now()
 		pod, ok := event.Object.(*corev1.Pod)
@@ -72,7 +72,7 @@ func (b *Bound) note(ctx context.Context, events <-chan watch.Event) {
 		case event.Type == watch.Error:
 			b.fault(fmt.Errorf("watching bound pods: %w", apierrors.FromObject(event.Object)))
 		case ok && event.Type != watch.Deleted:
-			b.see(pod, now)
+			b.record(pod, now)
 		}
 		b.mu.Unlock()
 	}
@@ -83,41 +83,41 @@ func (b *Bound) note(ctx context.Context, events <-chan watch.Event) {
 	}
 }
 
-// see notes one version of a pod that has a node.
-func (b *Bound) see(pod *corev1.Pod, now time.Time) {
+// record records one version of a bound pod.
+func (b *Bound) record(pod *corev1.Pod, now time.Time) {
 	key := pod.Namespace + "/" + pod.Name
 	first, known := b.binds[key]
 	switch {
 	case known && first.UID == pod.UID && first.Node == pod.Spec.NodeName:
-		// another version of what is known
+		// another version of a known bind
 	case known && first.UID == pod.UID:
 		b.fault(fmt.Errorf("pod %s was bound twice: to %s, then to %s", key, first.Node, pod.Spec.NodeName))
 	default:
 		b.binds[key] = Bind{UID: pod.UID, Node: pod.Spec.NodeName, Seen: now}
-		b.wake()
+		b.signal()
 	}
 }
 
 func (b *Bound) fault(err error) {
 	b.faults = append(b.faults, err)
-	b.wake()
+	b.signal()
 }
 
-func (b *Bound) wake() {
+func (b *Bound) signal() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Binds returns the pods seen to be bound, by namespace/name.
+// Binds returns the observed binds, by namespace/name.
 func (b *Bound) Binds() map[string]Bind {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.binds)
 }
 
-// Until returns when n pods were seen to be bound. It gives up with the first
-// fault of the watch, when alive returns an error (asked every second), or when
-// ctx ends; its error then says how many there were.
+// Until returns when n pods are bound. It gives up with the first fault of the watch, when
+// alive returns an error (called every second), or when ctx ends; its error has the number of
+// bound pods.
 func (b *Bound) Until(ctx context.Context, n int, alive func() error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

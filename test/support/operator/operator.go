@@ -1,24 +1,30 @@
-// Package operator runs Berth as a cluster would, but for the container: what
-// config/default installs, and the manager as a process that has the rights of
-// its ServiceAccount and no others.
+// Package operator runs Berth as in a cluster, but without a container: it installs
+// config/default, and runs the manager with the permissions of its ServiceAccount.
 package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 const (
-	// Namespace is where config/default puts the operator.
+	// Namespace is that of config/default.
 	Namespace = "berth-system"
 	// Account is the manager's ServiceAccount.
 	Account = "berth-manager"
-	// Lease is the one that leaders hold, in Namespace.
+	// Lease is the name of the leaders' Lease in Namespace.
 	Lease = "berth-manager"
 )
 
@@ -37,8 +43,7 @@ func Build(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// Install applies what config/default holds, and waits until its kinds are
-// served.
+// Install applies config/default, and waits until its kinds are served.
 func Install(ctx context.Context, cp *controlplane.ControlPlane) error {
 	root, err := controlplane.ModuleRoot()
 	if err != nil {
@@ -54,7 +59,7 @@ func Install(ctx context.Context, cp *controlplane.ControlPlane) error {
 	return nil
 }
 
-// Manager is a manager that runs.
+// Manager is a running manager.
 type Manager struct {
 	*controlplane.Process
 	// Probes, Metrics and Profiles are the addresses of /readyz, /metrics and
@@ -62,8 +67,8 @@ type Manager struct {
 	Probes, Metrics, Profiles string
 }
 
-// Start starts the manager at path under its ServiceAccount, with more flags,
-// and does not wait for it. Install must have been called.
+// Start starts the manager at path under its ServiceAccount, with additional flags, and does
+// not wait for it. Install must have been called.
 func Start(ctx context.Context, cp *controlplane.ControlPlane, path string, flags ...string) (*Manager, error) {
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, Namespace, Account)
 	if err != nil {
@@ -72,7 +77,7 @@ func Start(ctx context.Context, cp *controlplane.ControlPlane, path string, flag
 	return StartWith(cp, path, kubeconfig, flags...)
 }
 
-// StartWith is Start for a kubeconfig of its own, which may lead elsewhere than to
+// StartWith is Start with another kubeconfig, which may point to another address than that of
 // the control plane's first API server.
 func StartWith(cp *controlplane.ControlPlane, path, kubeconfig string, flags ...string) (*Manager, error) {
 	free, err := controlplane.FreeAddresses(3)
@@ -90,30 +95,108 @@ func StartWith(cp *controlplane.ControlPlane, path, kubeconfig string, flags ...
 	return m, err
 }
 
-// Ready is nil once the manager says that it is.
+// Ready is nil once /readyz returns 200.
 func (m *Manager) Ready(ctx context.Context) error {
-	answer, err := get(ctx, "http://"+m.Probes+"/readyz")
+	response, err := get(ctx, "http://"+m.Probes+"/readyz")
 	if err == nil {
-		answer.Close()
+		response.Close()
 	}
 	return err
 }
 
-// CPUProfile writes what the manager's CPU does during the next seconds to
-// path, for go tool pprof.
+// CPUProfile writes a CPU profile of the next seconds to path.
 func (m *Manager) CPUProfile(ctx context.Context, seconds int, path string) error {
-	answer, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.Profiles, seconds))
+	response, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.Profiles, seconds))
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
+	defer response.Close()
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if _, err := file.ReadFrom(answer); err != nil {
+	if _, err := file.ReadFrom(response); err != nil {
 		file.Close()
 		return err
 	}
 	return file.Close()
+}
+
+// get returns the body of a response with status 200, which the caller closes.
+func get(ctx context.Context, url string) (io.ReadCloser, error) {
+	response, err := send(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		response.Body.Close()
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return response.Body, nil
+}
+
+// Answer returns the status and body of a GET, whatever they are, as in "200 ok".
+func Answer(ctx context.Context, url string) (string, error) {
+	response, err := send(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %s", response.StatusCode, text), err
+}
+
+func send(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
+// AccountWith creates a ServiceAccount in the namespace default and returns a token of it.
+// role is its ClusterRole; empty for none.
+func AccountWith(ctx context.Context, cp *controlplane.ControlPlane, name, role string) (token string, err error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := cp.Client().CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{}); err != nil {
+		return "", fmt.Errorf("making the account %s: %w", name, err)
+	}
+	if role != "" {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
+		}
+		if _, err := cp.Client().RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			return "", fmt.Errorf("binding %s to %s: %w", name, role, err)
+		}
+	}
+	config, err := cp.ServiceAccountConfig(ctx, "default", name)
+	if err != nil {
+		return "", err
+	}
+	return config.BearerToken, nil
+}
+
+// ScrapeRole is the ClusterRole that permits scrapes.
+const ScrapeRole = "berth-metrics-reader-role"
+
+// Scrape reads the manager's metrics with a token; without one when it is empty. It does not
+// verify the certificate.
+func (m *Manager) Scrape(ctx context.Context, token string) (status int, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.Metrics+"/metrics", nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	text, err = io.ReadAll(response.Body)
+	return response.StatusCode, text, err
 }

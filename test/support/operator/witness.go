@@ -23,17 +23,16 @@ import (
 	"github.com/berthdev/berth/test/support/controlplane"
 )
 
-// Witness notes what anything that users read says against it that every profile runs
-// and every pod is scheduled: conditions of profiles and pods, Events, metrics. It is
-// safe for concurrent use.
+// Witness records all that users can read about a problem: conditions of profiles and pods,
+// Events, metrics. It expects that every profile runs and every pod is scheduled. It is safe
+// for concurrent use.
 type Witness struct {
 	mu    sync.Mutex
 	notes []string
 }
 
-// Watch begins to watch and ends with ctx. What was so before is not noted until it
-// changes. It lives through an API server that stops: a
-// watch that broke is begun again.
+// Watch watches until ctx ends. The initial state is not recorded until it changes. A watch
+// that breaks, since the API server stops, is started again.
 func Watch(ctx context.Context, cp *controlplane.ControlPlane) (*Witness, error) {
 	w := &Witness{}
 	client, err := dynamic.NewForConfig(cp.Config())
@@ -79,15 +78,15 @@ func Watch(ctx context.Context, cp *controlplane.ControlPlane) (*Witness, error)
 	return w, nil
 }
 
-// changed reports whether two versions of an object differ. After a watch that broke an
-// informer lists anew, and hands on as an update what is as it was.
+// changed says whether two versions of an object differ. After a watch broke, an informer
+// lists again and delivers unchanged objects as updates.
 func changed(before, now any) bool {
 	a, errA := meta.Accessor(before)
 	b, errB := meta.Accessor(now)
 	return errA != nil || errB != nil || a.GetResourceVersion() != b.GetResourceVersion()
 }
 
-// Notes returns what was noted, each text once.
+// Notes returns what was recorded, each text once.
 func (w *Witness) Notes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +103,7 @@ func (w *Witness) add(notes ...string) {
 	}
 }
 
-// profileNote returns what is not True of a profile that ran once.
+// profileNote returns a condition of a profile that must be True and is not.
 func profileNote(object any) string {
 	var p v1alpha1.SchedulingProfile
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, &p); err != nil {
@@ -142,8 +141,8 @@ func eventNote(object any) string {
 	return ""
 }
 
-// Read notes what metrics in the text format say. It returns whether the process says
-// that it leads.
+// Read records the problems in metrics in the text format. It returns whether the process is
+// the leader.
 func (w *Witness) Read(metrics []byte) (leads bool, err error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics))

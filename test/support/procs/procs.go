@@ -1,4 +1,4 @@
-// Package procs reads from /proc what processes cost: CPU time and memory.
+// Package procs reads the CPU time and memory of processes from /proc.
 package procs
 
 import (
@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU times in /proc: USER_HZ is 100 on every platform
-// that Go runs on.
+// tick is the unit of CPU times in /proc: USER_HZ is 100 on every platform of Go.
 const tick = 10 * time.Millisecond
 
 // Usage is CPU time by the name of the process.
 type Usage map[string]time.Duration
 
-// Procs are the processes whose CPU time is told apart.
+// Procs are the measured processes.
 type Procs map[string]int // name → id
 
-// Read returns what they have used so far.
+// Read returns the CPU time so far.
 func (p Procs) Read() (Usage, error) {
 	u := Usage{}
 	for name, pid := range p {
@@ -36,27 +35,26 @@ func (p Procs) Read() (Usage, error) {
 	return u, nil
 }
 
-// cpuTime adds up user and system time of a line of /proc/PID/stat (proc(5),
-// fields 14 and 15). The second field, the command in brackets, may hold
-// anything.
+// cpuTime returns user and system time of a line of /proc/PID/stat (proc(5), fields 14 and
+// 15). The second field, the command in brackets, may contain anything.
 func cpuTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("%q is no line of /proc/PID/stat", stat)
+		return 0, fmt.Errorf("%q is not a line of /proc/PID/stat", stat)
 	}
 	sum := time.Duration(0)
 	for _, field := range fields[11:13] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no line of /proc/PID/stat: %w", stat, err)
+			return 0, fmt.Errorf("%q is not a line of /proc/PID/stat: %w", stat, err)
 		}
 		sum += time.Duration(ticks) * tick
 	}
 	return sum, nil
 }
 
-// Minus is what was used since an earlier reading; who was not there then
-// started at nothing.
+// Minus returns what was used since an earlier reading; a process that is not in it is counted
+// from 0.
 func (u Usage) Minus(earlier Usage) Usage {
 	since := maps.Clone(u)
 	for name := range since {
@@ -65,7 +63,7 @@ func (u Usage) Minus(earlier Usage) Usage {
 	return since
 }
 
-// Peak returns the most memory that a process had resident, in MiB.
+// Peak returns the maximal resident memory of a process, in MiB.
 func Peak(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -78,13 +76,12 @@ func Peak(pid int) (float64, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status does not tell VmHWM", pid)
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }
 
-// Settle waits until the process of that name hardly uses the CPU for a second,
-// and what it makes, as counted by made, gets no more: what a scheduler still
-// has to do beside binding, its events and records, is done then. It returns
-// what all had used by then.
+// Settle waits until the process of that name hardly uses the CPU for a second, and made
+// returns the same number: then a scheduler has also written its Events and records. It
+// returns the CPU times until then.
 func (p Procs) Settle(ctx context.Context, name string, made func(context.Context) (int, error)) (Usage, error) {
 	const look, quiet, idle = 250 * time.Millisecond, 4, 2 * tick
 	ticker := time.NewTicker(look)

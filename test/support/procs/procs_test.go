@@ -14,18 +14,18 @@ func TestCPUTimeIsUserAndSystemTime(t *testing.T) {
 		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
 	if _, err := cpuTime("42 (short) S 1"); err == nil {
-		t.Error("half a line was taken for a whole one")
+		t.Error("an incomplete line is accepted")
 	}
 }
 
 func TestThisProcessCanBeRead(t *testing.T) {
-	us := Procs{"test": os.Getpid()}
-	before, err := us.Read()
+	processes := Procs{"test": os.Getpid()}
+	before, err := processes.Read()
 	if err != nil {
 		t.Skip(err)
 	}
 	made := 0
-	after, err := us.Settle(t.Context(), "test", func(context.Context) (int, error) {
+	after, err := processes.Settle(t.Context(), "test", func(context.Context) (int, error) {
 		made = min(made+1, 2)
 		return made, nil
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// Case is a history that once was decided differently: NAME.jsonl and, beside
-// it, the profile in NAME.yaml.
+// Case is a history in which a difference was found: NAME.jsonl, and the profile in NAME.yaml.
 type Case struct {
 	Name   string
 	Config run.Config

@@ -2,6 +2,8 @@ package compare
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,29 +19,27 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// Coverage says what a comparison was about: equality of what never happened
-// proves nothing.
+// Coverage counts what was compared.
 type Coverage struct {
-	// Attempts is how many decisions were equal, Refused how many of them
-	// found no node.
+	// Attempts is the number of equal decisions, Refused of those without a node.
 	Attempts, Refused int
-	// Remembered is how many of them Berth made from what it remembered.
-	Remembered int
-	// Room says how preemptions went.
-	Room    Room
-	plugins map[string]*share
-	// features are in the order of the list of that name.
+	// Cached is the number of decisions from the equivalence cache.
+	Cached int
+	// Preemptions counts how preemptions ended.
+	Preemptions Preemptions
+	plugins     map[string]*share
+	// features is parallel to the list of that name.
 	features []use
 	churn    churn
 }
 
-// share is what one plugin had to do with the decisions.
+// share is the part of one plugin in the decisions.
 type share struct {
-	// nodes were refused, in so many attempts; lost are those of them that
-	// found no node.
+	// nodes were refused, in this many attempts; lost are the attempts of them that found no
+	// node.
 	nodes, attempts, lost int
-	// scored are the attempts in which it scored, changed those that another
-	// node had won without its score.
+	// scored are the attempts in which it scored, changed those of them with another chosen
+	// node without its score.
 	scored, changed int
 }
 
@@ -55,7 +55,7 @@ func (c *Coverage) of(plugin string) *share {
 	return c.plugins[plugin]
 }
 
-// add counts the schedulers' last attempt in.
+// add counts the last attempt of both schedulers.
 func (c *Coverage) add(outcome *run.Outcome, berth *run.Berth, scheduler *upstream.Scheduler) {
 	if c == nil {
 		return
@@ -64,19 +64,19 @@ func (c *Coverage) add(outcome *run.Outcome, berth *run.Berth, scheduler *upstre
 	if outcome.Node == "" {
 		c.Refused++
 	}
-	c.Room.add(outcome, scheduler.Tied())
-	c.addFeatures(newSight(outcome.Pod, berth, scheduler), c.addPlugins(outcome, scheduler))
+	c.Preemptions.add(outcome, scheduler.Tied())
+	c.addFeatures(newSituation(outcome.Pod, berth, scheduler), c.addPlugins(outcome, scheduler))
 }
 
-// happened counts something in that was no attempt.
-func (c *Coverage) happened(op log.Op) {
+// addOp counts an op that is not an attempt.
+func (c *Coverage) addOp(op log.Op) {
 	if c != nil {
 		c.churn.add(op)
 	}
 }
 
-// addPlugins counts what each plugin did in the last attempt, and returns those
-// that refused a node or changed the winner.
+// addPlugins counts what each plugin did in the last attempt, and returns those that refused a
+// node or changed the chosen one.
 func (c *Coverage) addPlugins(outcome *run.Outcome, scheduler *upstream.Scheduler) (decided map[string]bool) {
 	decided = map[string]bool{}
 	for plugin, nodes := range scheduler.Refused() {
@@ -104,10 +104,10 @@ func (c *Coverage) addPlugins(outcome *run.Outcome, scheduler *upstream.Schedule
 	return decided
 }
 
-// remembered counts in what a history's Memo has done.
-func (c *Coverage) remembered(stats cycle.Stats) {
+// addCached adds the statistics of a history's equivalence cache.
+func (c *Coverage) addCached(stats cycle.Stats) {
 	if c != nil {
-		c.Remembered += int(stats.Cached)
+		c.Cached += int(stats.Cached)
 	}
 }
 
@@ -124,8 +124,8 @@ func without(scores []fwk.NodePluginScores, i int) []fwk.NodePluginScores {
 func (c *Coverage) Add(other *Coverage) {
 	c.Attempts += other.Attempts
 	c.Refused += other.Refused
-	c.Remembered += other.Remembered
-	c.Room.sum(other.Room)
+	c.Cached += other.Cached
+	c.Preemptions.sum(other.Preemptions)
 	for plugin, o := range other.plugins {
 		s := c.of(plugin)
 		s.nodes += o.nodes
@@ -141,44 +141,167 @@ func (c *Coverage) Add(other *Coverage) {
 	}
 }
 
-// String is a table, a plugin a line, and one with a feature a line.
+// String has a table of plugins and one of features.
 func (c *Coverage) String() string {
 	var text strings.Builder
 	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, c.Attempts)) }
-	fmt.Fprintf(&text, "%d decisions, %d of them refusals (%.1f %%), %d from memory (%.1f %%)\n",
-		c.Attempts, c.Refused, share(c.Refused), c.Remembered, share(c.Remembered))
-	if c.Room.Tried > 0 {
-		fmt.Fprintf(&text, "%v\n", c.Room)
+	fmt.Fprintf(&text, "%d decisions, %d of them refusals (%.1f %%), %d from the equivalence cache (%.1f %%)\n",
+		c.Attempts, c.Refused, share(c.Refused), c.Cached, share(c.Cached))
+	if c.Preemptions.Tried > 0 {
+		fmt.Fprintf(&text, "%v\n", c.Preemptions)
 	}
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "plugin\tnodes refused\tin attempts\tof them lost\tattempts scored\twinners changed\t")
+	fmt.Fprintln(table, "plugin\tnodes refused\tin attempts\tof them without a node\tattempts scored\tchoices changed\t")
 	for _, name := range plugins.InTree().Names() {
 		s := c.of(name)
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t\n", name, s.nodes, s.attempts, s.lost, s.scored, s.changed)
 	}
 	table.Flush()
 	c.writeFeatures(&text)
-	fmt.Fprintf(&text, "between them: %v", c.churn)
+	fmt.Fprintf(&text, "other ops: %v", c.churn)
 	return text.String()
 }
 
-// Short names what happened less often than least times: that a plugin which
-// filters refused a node in an attempt, that one which scores changed the
-// winner. Plugins that kube-scheduler has no more are compared with nobody.
-func (c *Coverage) Short(least int) []string {
-	var short []string
+// MissingPlugins names the plugins that filtered or changed the chosen node in less than least
+// attempts. Plugins that kube-scheduler does not have any more are left out.
+func (c *Coverage) MissingPlugins(least int) []string {
+	var missing []string
 	for name, registration := range plugins.InTree() {
 		if !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		s := c.of(name)
 		if registration.Implements(framework.Filter) && s.attempts < least {
-			short = append(short, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))
+			missing = append(missing, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))
 		}
 		if registration.Implements(framework.Score) && s.changed < least {
-			short = append(short, fmt.Sprintf("%s changed the winner of %d attempts, want %d", name, s.changed, least))
+			missing = append(missing, fmt.Sprintf("%s changed the chosen node of %d attempts, want %d", name, s.changed, least))
 		}
 	}
-	slices.Sort(short)
-	return short
+	slices.Sort(missing)
+	return missing
+}
+
+// churn counts the ops between attempts by what was done to which kind: "apply Node".
+type churn map[string]int
+
+// requiredKinds are the kinds that must be added, changed and deleted.
+var requiredKinds = []string{"Node", "Pod", "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet"}
+
+func (c churn) add(op log.Op) {
+	if op.Kind != log.Schedule {
+		c[string(op.Kind)+" "+reflect.TypeOf(op.Object).Elem().Name()]++
+	}
+}
+
+func (c churn) sum(other churn) {
+	for what, times := range other {
+		c[what] += times
+	}
+}
+
+func (c churn) String() string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(c)) {
+		parts = append(parts, fmt.Sprintf("%s %d", what, c[what]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// MissingChanges names the ops that happened less than least times.
+func (c *Coverage) MissingChanges(least int) []string {
+	var missing []string
+	for _, kind := range requiredKinds {
+		for _, done := range []log.Kind{log.Apply, log.Delete} {
+			if what := string(done) + " " + kind; c.churn[what] < least {
+				missing = append(missing, fmt.Sprintf("%s happened %d times, want %d", what, c.churn[what], least))
+			}
+		}
+	}
+	return missing
+}
+
+// Preemptions counts how the preemptions of attempts without a feasible node ended.
+type Preemptions struct {
+	// Tried is the number of preemptions. NoVictims found none that would
+	// help, NotEligible were not eligible, Failed ended with an error.
+	Tried, NoVictims, NotEligible, Failed int
+	// Found had a candidate, Several had more, Tied had some that are equal in all criteria;
+	// Nominated preemptors had been nominated before.
+	Found, Several, Tied, Nominated int
+	// Violating had a candidate that violates a PodDisruptionBudget, ChoseViolating chose one;
+	// SeveralVictims had more than one victim.
+	Violating, ChoseViolating, SeveralVictims int
+}
+
+func (r *Preemptions) add(o *run.Outcome, tied int) {
+	text := message(o)
+	if !strings.Contains(text, "preemption: ") {
+		return
+	}
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	r.Tried++
+	noVictims, notEligible := strings.Contains(text, "preemption: 0/"), strings.Contains(text, "preemption: not eligible")
+	count(&r.NoVictims, noVictims)
+	count(&r.NotEligible, notEligible)
+	count(&r.Failed, len(o.Candidates) == 0 && !noVictims && !notEligible)
+	if len(o.Candidates) == 0 {
+		return
+	}
+	violating := false
+	for _, candidate := range o.Candidates {
+		violating = violating || candidate.Violations > 0
+	}
+	r.Found++
+	count(&r.Several, len(o.Candidates) > 1)
+	count(&r.Tied, tied > 1)
+	count(&r.Nominated, o.Pod.Status.NominatedNodeName != "")
+	count(&r.Violating, violating)
+	count(&r.ChoseViolating, o.Candidates[o.Nominated].Violations > 0)
+	count(&r.SeveralVictims, len(o.Victims) > 1)
+}
+
+func (r *Preemptions) sum(other Preemptions) {
+	mine, theirs := r.fields(), other.fields()
+	for i := range mine {
+		*mine[i].n += *theirs[i].n
+	}
+}
+
+// field is one of the counts and its name.
+type field struct {
+	name string
+	n    *int
+}
+
+func (r *Preemptions) fields() []field {
+	return []field{
+		{"preemptions", &r.Tried}, {"without victims that would help", &r.NoVictims}, {"not eligible", &r.NotEligible}, {"failed", &r.Failed},
+		{"with a candidate", &r.Found}, {"with several", &r.Several}, {"tied", &r.Tied}, {"nominated before", &r.Nominated},
+		{"with a candidate that violates a budget", &r.Violating}, {"that chose one", &r.ChoseViolating}, {"of several victims", &r.SeveralVictims},
+	}
+}
+
+// String is one line.
+func (r Preemptions) String() string {
+	var texts []string
+	for _, f := range r.fields() {
+		texts = append(texts, fmt.Sprintf("%d %s", *f.n, f.name))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Short names what happened less than least times.
+func (r Preemptions) Short(least int) []string {
+	var missing []string
+	for _, f := range r.fields() {
+		if f.name != "failed" && *f.n < least {
+			missing = append(missing, fmt.Sprintf("%d times: %s, want %d", *f.n, f.name, least))
+		}
+	}
+	return missing
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// Chains returns the plugins that kube-scheduler runs for a profile at each
-// extension point, in order and with their weights. The error says why it
-// would not start.
+// Chains returns the plugins that kube-scheduler runs for a profile at each extension point,
+// in order and with their weights. The error says why it would not start.
 func Chains(config run.Config) (framework.Chains, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -22,7 +21,7 @@ func Chains(config run.Config) (framework.Chains, error) {
 	return s.Chains(), nil
 }
 
-// Chains are the plugins that it runs.
+// Chains returns the plugins that it runs.
 func (s *Scheduler) Chains() framework.Chains {
 	effective := s.framework.ListPlugins()
 	chains := framework.Chains{}

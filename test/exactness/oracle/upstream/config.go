@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/test/replay/run"
 )
 
-// missing are the plugins that kube-scheduler has and Berth has not, by name:
-// they are off on both sides.
+// missing are the names of the plugins that kube-scheduler has and Berth has not: they are
+// disabled in both.
 func missing() []string {
 	here := plugins.InTree()
 	var names []string
@@ -32,11 +32,10 @@ func missing() []string {
 	return names
 }
 
-// Profile returns kube-scheduler's own reading of a SchedulingProfile: what is
-// written is put into a KubeSchedulerConfiguration v1, which kube-scheduler's
-// decoder, defaults and validation then go over.
+// Profile converts a SchedulingProfile to kube-scheduler's internal profile: through a
+// KubeSchedulerConfiguration v1 and kube-scheduler's decoder, defaults and validation.
 func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
-	profile, err := Written(config)
+	profile, err := V1Profile(config)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +53,7 @@ func Profile(config run.Config) (*internal.KubeSchedulerProfile, error) {
 	return &read.Profiles[0], nil
 }
 
-// Read is kube-scheduler's own reading of a configuration: decoded strictly,
-// defaulted, validated.
+// Read reads a configuration as kube-scheduler does: decoded strictly, defaulted, validated.
 func Read(text []byte) (*internal.KubeSchedulerConfiguration, error) {
 	if err := prepare(); err != nil {
 		return nil, err
@@ -74,8 +72,8 @@ func Read(text []byte) (*internal.KubeSchedulerConfiguration, error) {
 	return read, nil
 }
 
-// Written is the profile in the words of KubeSchedulerConfiguration.
-func Written(config run.Config) (*configv1.KubeSchedulerProfile, error) {
+// V1Profile converts the profile to the v1 API without defaults.
+func V1Profile(config run.Config) (*configv1.KubeSchedulerProfile, error) {
 	spec := config.Profile.Spec
 	profile := &configv1.KubeSchedulerProfile{
 		SchedulerName:            &config.Profile.Name,

@@ -16,38 +16,38 @@ func (s *Scheduler) SetNode(before, after *v1.Node) {
 	s.scheduler.Cache.UpdateNode(s.log, before, after)
 }
 
-// RemoveNode removes a node. The cache complains of one that it does not know,
-// which a World never names.
+// RemoveNode removes a node. The cache returns an error for one that it does not know, which a
+// Cluster never removes.
 func (s *Scheduler) RemoveNode(last *v1.Node) { _ = s.scheduler.Cache.RemoveNode(s.log, last) }
 
-// SetPod hands a pod with a node to the cache, and one without to the queue,
-// which keeps the nominations.
+// SetPod adds or updates a pod with a node in the cache, and one without in the queue, which
+// has the nominations.
 func (s *Scheduler) SetPod(before, after *v1.Pod) error {
 	if after.Spec.NodeName == "" {
-		return s.waits(before, after)
+		return s.addPending(before, after)
 	}
-	if err := s.leaves(after); err != nil {
+	if err := s.removePending(after); err != nil {
 		return err
 	}
 	assumed, err := s.scheduler.Cache.IsAssumedPod(after)
 	if err != nil {
-		return inCache(err)
+		return cacheError(err)
 	}
 	if _, unknown := s.scheduler.Cache.GetPod(after); unknown == nil && !assumed {
-		return inCache(s.scheduler.Cache.UpdatePod(s.log, before, after))
+		return cacheError(s.scheduler.Cache.UpdatePod(s.log, before, after))
 	}
-	return inCache(s.scheduler.Cache.AddPod(s.log, after))
+	return cacheError(s.scheduler.Cache.AddPod(s.log, after))
 }
 
-func (s *Scheduler) waits(before, after *v1.Pod) error {
+func (s *Scheduler) addPending(before, after *v1.Pod) error {
 	if assumed, err := s.scheduler.Cache.IsAssumedPod(after); assumed || err != nil {
-		return inCache(err)
+		return cacheError(err)
 	}
-	_, listed, err := s.listed.Get(after)
+	_, listed, err := s.podStore.Get(after)
 	if err != nil {
 		return err
 	}
-	if err := s.listed.Update(after); err != nil {
+	if err := s.podStore.Update(after); err != nil {
 		return err
 	}
 	if before == nil || !listed {
@@ -58,32 +58,32 @@ func (s *Scheduler) waits(before, after *v1.Pod) error {
 	return nil
 }
 
-// leaves takes a pod out of the queue, if it is there.
-func (s *Scheduler) leaves(pod *v1.Pod) error {
-	known, listed, err := s.listed.Get(pod)
+// removePending removes a pod from the queue, if it is there.
+func (s *Scheduler) removePending(pod *v1.Pod) error {
+	known, listed, err := s.podStore.Get(pod)
 	if err != nil || !listed {
 		return err
 	}
 	s.scheduler.SchedulingQueue.Delete(s.log, known.(*v1.Pod))
-	return s.listed.Delete(known)
+	return s.podStore.Delete(known)
 }
 
-// RemovePod removes a pod from wherever it is.
+// RemovePod removes a pod from cache or queue.
 func (s *Scheduler) RemovePod(last *v1.Pod) error {
-	if err := s.leaves(last); err != nil {
+	if err := s.removePending(last); err != nil {
 		return err
 	}
 	known, unknown := s.scheduler.Cache.GetPod(last)
 	if unknown != nil {
-		return nil // it was refused, and is nowhere
+		return nil // it was refused, and is in neither
 	}
 	if assumed, err := s.scheduler.Cache.IsAssumedPod(last); assumed || err != nil {
-		return errors.Join(inCache(err), inCache(s.scheduler.Cache.RemoveAssumedPod(s.log, known)))
+		return errors.Join(cacheError(err), cacheError(s.scheduler.Cache.RemoveAssumedPod(s.log, known)))
 	}
-	return inCache(s.scheduler.Cache.RemovePod(s.log, known))
+	return cacheError(s.scheduler.Cache.RemovePod(s.log, known))
 }
 
-func inCache(err error) error {
+func cacheError(err error) error {
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's cache: %w", err)
 	}

@@ -26,12 +26,12 @@ func main() {
 			ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()}, DefaultScheme: "yaml",
 		}},
 	})
-	if command.Execute() != nil { // it has said why
+	if command.Execute() != nil { // it has logged the error
 		os.Exit(1)
 	}
 }
 
-// factories are its parts.
+// factories are the components.
 func factories() (f otelcol.Factories, err error) {
 	f.Telemetry = otelconftelemetry.NewFactory()
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {

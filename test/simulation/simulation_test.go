@@ -1,0 +1,228 @@
+package simulation
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+var (
+	seeds    = flag.Uint64("seeds", 2000, "number of seeds")
+	first    = flag.Uint64("first", 1, "first seed")
+	printLog = flag.Bool("log", false, "print the log of the first seed, and play no other")
+	stop     = flag.Bool("stop", false, "end at the first failing seed, without shrinking it: for mutation tests")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Thousands of plugin calls fail, and each failure is logged.
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// maxShrunk is the number of failing seeds that are shrunk and printed.
+const maxShrunk = 3
+
+func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
+	if *printLog {
+		sim := run(*first, nil, true)
+		t.Logf("seed %d: %v\n%s", *first, sim.failure, strings.Join(sim.log, "\n"))
+		return
+	}
+	counts, broken := runSeeds(*first, *seeds)
+	slices.Sort(broken)
+	if *stop && len(broken) > 0 {
+		t.Fatalf("seed %d: %v", broken[0], run(broken[0], nil, false).failure)
+	}
+	for i, seed := range broken {
+		if i == maxShrunk {
+			t.Errorf("and %d more seeds: %v", len(broken)-i, broken[i:])
+			break
+		}
+		t.Errorf("seed %d: %s", seed, shrink(seed))
+	}
+	if *seeds >= 1000 && len(broken) == 0 {
+		checkCoverage(t, counts)
+	}
+}
+
+// runSeeds plays seeds in parallel and returns what they counted, and which of them failed.
+func runSeeds(from, n uint64) (counts map[string]int, broken []uint64) {
+	counts = map[string]int{}
+	var mu sync.Mutex
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				sim := run(from+i, nil, false)
+				mu.Lock()
+				for what, times := range sim.counts {
+					counts[what] += times
+				}
+				if sim.failure != nil {
+					broken = append(broken, from+i)
+					if *stop {
+						next.Store(n)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return counts, broken
+}
+
+// checkCoverage fails where a required event did not happen in one of a thousand histories: an
+// invariant is not tested by a fault that never happens.
+func checkCoverage(t *testing.T, counts map[string]int) {
+	for _, what := range requiredEvents() {
+		if uint64(counts[what])*1000 < *seeds {
+			t.Errorf("%d seeds: %d times: %s; want once in a thousand seeds", *seeds, counts[what], what)
+		}
+	}
+	var lines []string
+	for what, times := range counts {
+		lines = append(lines, fmt.Sprintf("%9d  %s", times, what))
+	}
+	slices.Sort(lines)
+	t.Logf("events:\n%s", strings.Join(lines, "\n"))
+}
+
+// A seed decides everything, or a failure could not be reproduced.
+func TestOneSeedHasOneHistory(t *testing.T) {
+	for seed := uint64(1); seed <= 200; seed++ {
+		a, b := run(seed, nil, false), run(seed, nil, false)
+		if a.logHash.Sum64() != b.logHash.Sum64() {
+			t.Errorf("seed %d has two histories", seed)
+		}
+	}
+}
+
+// Seeds that once failed are played again. Their histories change with the simulation; what
+// they found is kept in the mutation tests.
+func TestSeedsThatFailedBefore(t *testing.T) {
+	files, err := filepath.Glob("seeds/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no seeds: %v", err)
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			number, found, _ := strings.Cut(lines.Text(), " ")
+			seed, err := strconv.ParseUint(number, 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %q does not begin with a seed", file, lines.Text())
+			}
+			if sim := run(seed, nil, false); sim.failure != nil {
+				t.Errorf("seed %d (which found: %s): %s", seed, found, shrink(seed))
+			}
+		}
+		_ = f.Close()
+	}
+}
+
+// requiredEvents are what a thousand seeds must have seen: every action, every outcome of a
+// request, every queue in which a pod can stay, and the situations for which invariants exist.
+func requiredEvents() []string {
+	all := []string{
+		"a deletion found only by a list", "a list finds another object under the same name",
+		"a swap", "a rejection", "a plugin's factory returns an error", "a plugin's factory panics",
+		"a pod waits at Permit", "unreserved", "post-bound",
+		"late bind done", "late bind refused", "late patch done",
+		observerName + " closed", orderName + " closed",
+		"a swap meets a pod at Permit", "a swap meets a Binding under way", "a swap meets a refused pod",
+		"event FailedScheduling", "event Scheduled", "event Preempted",
+		"a victim is deleted", "a victim that was not bound yet goes back to the queue", "a victim is created again",
+	}
+	all = append(all, requiredHandoverEvents()...)
+	for _, point := range timedPoints {
+		all = append(all, "a plugin's call times out in "+point)
+	}
+	for _, k := range actionKinds {
+		all = append(all, k.name)
+	}
+	for _, verb := range []string{"bind", "patch", "get", "delete"} {
+		all = append(all, verb+" done", verb+" refused")
+		for _, f := range outcomes {
+			all = append(all, verb+" "+f.name)
+		}
+	}
+	for _, point := range []string{
+		"QueueingHint", "PreFilter", "Filter", "Reserve", "Unreserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind",
+	} {
+		all = append(all, "a panic in "+point)
+		if point != "Unreserve" && point != "PostBind" {
+			all = append(all, "an error in "+point)
+		}
+	}
+	for _, place := range []queue.Place{queue.Unschedulable, queue.Gated, queue.Held} {
+		all = append(all, fmt.Sprintf("a quiescent pod is %s", place))
+	}
+	return all
+}
+
+// shrinkRuns bounds how often shrink plays a seed.
+const shrinkRuns = 300
+
+// shrink leaves out as many actions of a failing seed's plan as it can while the seed fails in
+// the same way, and returns the log of what is left.
+func shrink(seed uint64) string {
+	sim := run(seed, nil, false)
+	if sim.failure == nil {
+		return "does not fail"
+	}
+	skip := map[int]bool{}
+	runs := 0
+	for size := len(sim.plan) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(sim.plan) && runs < shrinkRuns; from += size {
+			smaller := map[int]bool{}
+			for i := range skip {
+				smaller[i] = true
+			}
+			for i := from; i < min(from+size, len(sim.plan)); i++ {
+				smaller[i] = true
+			}
+			if len(smaller) == len(skip) {
+				continue
+			}
+			runs++
+			if other := run(seed, smaller, false); other.failure != nil && sameFailure(other.failure, sim.failure) {
+				skip = smaller
+			}
+		}
+	}
+	last := run(seed, skip, true)
+	return fmt.Sprintf("%v\n%d of %d actions are left:\n%s", last.failure, len(last.plan)-len(skip), len(last.plan), strings.Join(last.log, "\n"))
+}
+
+// sameFailure compares the first lines of two failures without their digits.
+func sameFailure(a, b error) bool { return withoutNumbers(a) == withoutNumbers(b) }
+
+func withoutNumbers(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,144 @@
+// Package apitest has helpers for objects on a real API server, which are deleted at the end
+// of their spec.
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+// API is the client of a suite. Its methods fail the spec that calls them.
+type API struct{ client.Client }
+
+// Pod creates a pod, which is deleted without a grace period when the spec ends.
+func (a API) Pod(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
+	GinkgoHelper()
+	pod := b.Valid()
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+	return Created(ctx, a, pod)
+}
+
+// Pods creates pods as Pod does.
+func (a API) Pods(ctx context.Context, builders ...*fixture.PodBuilder) (pods []*v1.Pod) {
+	GinkgoHelper()
+	for _, b := range builders {
+		pods = append(pods, a.Pod(ctx, b))
+	}
+	return pods
+}
+
+// Place returns a function that reads a pod and returns its node, empty while it has none.
+func (a API) Place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(a.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Spec.NodeName
+	}
+}
+
+// ExpectBound waits until each pod has a node.
+func (a API) ExpectBound(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(a.Place(ctx, pod)).ShouldNot(BeEmpty(), func() string { return pod.Name + " has PodScheduled=" + Scheduled(pod) })
+	}
+}
+
+// ExpectRefused waits until each pod's condition PodScheduled is False with this message.
+func (a API) ExpectRefused(ctx context.Context, message string, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(a.Standing(ctx, pod)).Should(And(HavePrefix("False "), ContainSubstring(message)), pod.Name)
+	}
+}
+
+// Standing returns a function that reads a pod and returns Scheduled.
+func (a API) Standing(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(a.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return Scheduled(pod)
+	}
+}
+
+// Scheduled returns a pod's condition PodScheduled as it was last read, "status reason:
+// message", or the status alone; empty where it has none.
+func Scheduled(pod *v1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
+		}
+	}
+	return ""
+}
+
+// Remove deletes an object without a grace period and does not wait. An object that is already
+// deleted is no failure.
+func (a API) Remove(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(client.IgnoreNotFound(a.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
+}
+
+// Created creates an object, which is deleted when the spec ends.
+func Created[T client.Object](ctx context.Context, a API, object T) T {
+	GinkgoHelper()
+	Expect(a.Create(ctx, object)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { a.Remove(ctx, object) })
+	return object
+}
+
+// Change reads an object, calls edit and updates it, again after conflicts.
+func Change[T client.Object](ctx context.Context, a API, object T, edit func(T)) {
+	GinkgoHelper()
+	change(ctx, a, object, edit, func() error { return a.Update(ctx, object) })
+}
+
+// ChangeStatus is Change for the status.
+func ChangeStatus[T client.Object](ctx context.Context, a API, object T, edit func(T)) {
+	GinkgoHelper()
+	change(ctx, a, object, edit, func() error { return a.Status().Update(ctx, object) })
+}
+
+func change[T client.Object](ctx context.Context, a API, object T, edit func(T), write func() error) {
+	GinkgoHelper()
+	Eventually(func() error {
+		if err := a.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		edit(object)
+		return write()
+	}).Should(Succeed())
+}
+
+// Gather gathers the metrics of collectors, as a scrape would.
+func Gather(g Gomega, collectors []prometheus.Collector) []*dto.MetricFamily {
+	registry := prometheus.NewRegistry()
+	for _, collector := range collectors {
+		g.Expect(registry.Register(collector)).To(Succeed())
+	}
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	return families
+}
+
+// BoundAfterFlush returns scheduler_pod_scheduled_after_flush_total: pods that were bound
+// after a flush requeued them, and no event.
+func BoundAfterFlush(collectors []prometheus.Collector) float64 {
+	GinkgoHelper()
+	const name = "scheduler_pod_scheduled_after_flush_total"
+	for _, family := range Gather(Default, collectors) {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	Fail("there is no " + name)
+	return 0
+}

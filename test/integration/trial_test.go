@@ -28,7 +28,7 @@ var _ = Describe("A trial", func() {
 		Expect(trial.Lost).To(ConsistOf(v1alpha1.PodReference{Namespace: env.namespace, Pod: "a"}, v1alpha1.PodReference{Namespace: env.namespace, Pod: "b"}))
 		Expect(trial.Time.IsZero()).To(BeFalse())
 		Expect(conditionMessage(p, v1alpha1.ConditionProgrammed)).To(SatisfyAll(
-			ContainSubstring("on 4 of its pods: 1 fit, 3 did before; lost: "), ContainSubstring("1 not a pod that is liked")))
+			ContainSubstring("on 4 of its pods: 1 fit, 3 did before; lost: "), ContainSubstring("1 the label says refuses")))
 		Eventually(objectEvents(ctx, p)).Should(ContainElement("Warning PodsLost Trial"))
 
 		By("the spec is corrected")

@@ -2,6 +2,8 @@ package load
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,4 +59,15 @@ func AtRate(ctx context.Context, n, workers int, rate float64, do func(ctx conte
 		return do(ctx, i)
 	})
 	return dues, err
+}
+
+// MedianAndRange formats values as "median (minimum to maximum)"; one value is its median.
+func MedianAndRange(values []float64, unit string) string {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	text := fmt.Sprintf("%.2f%s", (sorted[(n-1)/2]+sorted[n/2])/2, unit)
+	if n > 1 {
+		text += fmt.Sprintf(" (%.2f to %.2f)", sorted[0], sorted[n-1])
+	}
+	return text
 }

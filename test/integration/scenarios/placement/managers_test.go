@@ -14,8 +14,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/support/controlplane"
@@ -152,7 +150,9 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		}
 		large := env.createPod(ctx, podWithRequests("large", "200m", "200"))
 		small := env.createPod(ctx, podWithRequests("small", "100m", "100"))
-		startManager(ctx, "--kubeconfig="+kubeconfig(proxy.Config(config)))
+		kubeconfig, err := cp.WriteKubeconfig("proxy", proxy.Config(config))
+		Expect(err).NotTo(HaveOccurred())
+		startManager(ctx, "--kubeconfig="+kubeconfig)
 		env.expect(ctx, large, unschedulable("1 Insufficient cpu, 1 Insufficient memory"))
 		env.expect(ctx, small, boundTo("a"))
 	})
@@ -186,19 +186,6 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		}).Should(Equal([]int{http.StatusConflict, http.StatusCreated}))
 	})
 })
-
-// kubeconfig writes the config to a file for the manager.
-func kubeconfig(config *rest.Config) string {
-	GinkgoHelper()
-	file := clientcmdapi.NewConfig()
-	file.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
-	file.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	file.CurrentContext = "x"
-	path := filepath.Join(cp.Dir(), "proxy.kubeconfig")
-	Expect(clientcmd.WriteToFile(*file, path)).To(Succeed())
-	return path
-}
 
 // Pod mid is nominated while the victim terminates, which takes as long as the spec wants:
 // no kubelet runs. Pod low fits beside the victim, and not beside mid.

@@ -1,12 +1,16 @@
+// Package flowcontrol tests that config/components/flow-control keeps Berth's requests
+// apart from many other requests that occupy the API server.
 package flowcontrol
 
 import (
 	"context"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,25 +18,53 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-const (
-	forLease   = "berth-leader-election"
-	forBinding = "berth-scheduling"
-	forAll     = "service-accounts" // built in
+var (
+	cp    *controlplane.ControlPlane
+	admin apitest.API
 )
 
-var _ = Describe("An API server that others keep busy", func() {
-	It("serves the Lease and the Bindings of Berth before them", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
-		By("a manager that leads, and a pod that is bound")
+func TestFlowControl(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "flow control")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	var err error
+	// A tenth of the defaults, so that few long requests occupy the API server.
+	cp, err = operator.Cluster(ctx, "--max-requests-inflight=40", "--max-mutating-requests-inflight=20")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	root, err := controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	_, err = cp.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize="+filepath.Join(root, "test", "install", "flowcontrol", "install"))
+	Expect(err).NotTo(HaveOccurred())
+	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(15*time.Minute))
+
+const (
+	leaseSchema   = "berth-leader-election"
+	bindingSchema = "berth-scheduling"
+	defaultSchema = "service-accounts" // built in
+)
+
+var _ = Describe("An API server that other clients keep busy", func() {
+	It("serves the Lease and the Bindings of Berth first", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
+		By("a manager leads, and a pod is bound")
 		config, err := operator.AccountConfig(ctx, cp)
 		Expect(err).NotTo(HaveOccurred())
-		classes := new(classes)
+		classes := new(schemaRecorder)
 		config.Wrap(classes.record)
 		manager, err := operator.Run(config, operator.ShortLease)
 		Expect(err).NotTo(HaveOccurred())
@@ -43,11 +75,11 @@ var _ = Describe("An API server that others keep busy", func() {
 		Expect(err).NotTo(HaveOccurred())
 		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/before").SchedulerName("busy")))
 
-		By("a crowd that fills what service accounts share")
-		flood(ctx)
-		Eventually(queued).WithArguments(ctx, "workload-low").Should(BeNumerically(">", crowd/2))
+		By("other requests use up the share of service accounts")
+		startFlood(ctx)
+		Eventually(queuedRequests).WithArguments(ctx, "workload-low").Should(BeNumerically(">", floodRequests/2))
 
-		By("the Lease is renewed, by the same leader")
+		By("the same leader renews the Lease")
 		holder, transitions, renewed := lease(ctx)
 		for range 5 {
 			last := renewed
@@ -57,7 +89,7 @@ var _ = Describe("An API server that others keep busy", func() {
 			}).ShouldNot(Equal(last), "the Lease is not renewed")
 		}
 
-		By("pods are bound, also one that had to be refused first")
+		By("pods are bound, also one that was unschedulable first")
 		for _, name := range []string{"first", "second", "third"} {
 			admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("busy")))
 		}
@@ -66,28 +98,28 @@ var _ = Describe("An API server that others keep busy", func() {
 		apitest.Created(ctx, admin, fixture.Node("n2").Capacity("cpu", "16", "pods", "110").Obj())
 		admin.ExpectBound(ctx, large)
 
-		By("all that while the crowd was there, and nobody else led")
-		Expect(queued(ctx, "workload-low")).To(BeNumerically(">", crowd/2))
+		By("the other requests were there all the time, and the leader did not change")
+		Expect(queuedRequests(ctx, "workload-low")).To(BeNumerically(">", floodRequests/2))
 		nowHolder, nowTransitions, _ := lease(ctx)
 		Expect(nowHolder).To(Equal(holder))
 		Expect(nowTransitions).To(Equal(transitions))
 		Expect(manager.Ended).NotTo(BeClosed())
 
-		By("each request by the schema that is for it")
+		By("each request has its FlowSchema")
 		got := classes.names(ctx)
 		for request, want := range map[string]string{
-			"GET leases": forLease, "PUT leases": forLease,
-			"GET pods": forBinding, "POST pods/binding": forBinding, "PATCH pods/status": forBinding,
-			"GET nodes": forBinding, "GET persistentvolumes": forBinding, "GET persistentvolumeclaims": forBinding,
-			"PUT configmaps": forBinding, // the journal
-			"GET services":   forAll, "PATCH schedulingprofiles/status": forAll, "POST controllerrevisions": forAll,
+			"GET leases": leaseSchema, "PUT leases": leaseSchema,
+			"GET pods": bindingSchema, "POST pods/binding": bindingSchema, "PATCH pods/status": bindingSchema,
+			"GET nodes": bindingSchema, "GET persistentvolumes": bindingSchema, "GET persistentvolumeclaims": bindingSchema,
+			"PUT configmaps": bindingSchema, // the journal
+			"GET services":   defaultSchema, "PATCH schedulingprofiles/status": defaultSchema, "POST controllerrevisions": defaultSchema,
 		} {
-			Expect(got).To(HaveKeyWithValue(request, []string{want}), "requests that were seen: %v", slices.Sorted(maps.Keys(got)))
+			Expect(got).To(HaveKeyWithValue(request, []string{want}), "observed requests: %v", slices.Sorted(maps.Keys(got)))
 		}
 	})
 })
 
-// lease is the leader's Lease.
+// lease returns the holder, the transitions and the renewal of the Lease.
 func lease(ctx context.Context) (holder string, transitions int32, renewed metav1.MicroTime) {
 	GinkgoHelper()
 	l, err := cp.Client().CoordinationV1().Leases(operator.Namespace).Get(ctx, operator.Lease, metav1.GetOptions{})
@@ -95,15 +127,14 @@ func lease(ctx context.Context) (holder string, transitions int32, renewed metav
 	return *l.Spec.HolderIdentity, *l.Spec.LeaseTransitions, *l.Spec.RenewTime
 }
 
-// classes are the FlowSchemas by which an API server classed a client's requests, as it
-// said in its answers.
-type classes struct {
+// schemaRecorder records the FlowSchemas in the API server's responses to a client.
+type schemaRecorder struct {
 	mu  sync.Mutex
 	all map[string]map[types.UID]bool // method and resource → FlowSchemas
 }
 
-// record is a wrapper of a client's transport.
-func (c *classes) record(next http.RoundTripper) http.RoundTripper {
+// record wraps a client's transport.
+func (c *schemaRecorder) record(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		answer, err := next.RoundTrip(r)
 		if err == nil {
@@ -113,7 +144,7 @@ func (c *classes) record(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-func (c *classes) add(request string, schema types.UID) {
+func (c *schemaRecorder) add(request string, schema types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all == nil {
@@ -125,8 +156,8 @@ func (c *classes) add(request string, schema types.UID) {
 	c.all[request][schema] = true
 }
 
-// names are the names of the schemas, in their order.
-func (c *classes) names(ctx context.Context) map[string][]string {
+// names returns the names of the FlowSchemas by request.
+func (c *schemaRecorder) names(ctx context.Context) map[string][]string {
 	GinkgoHelper()
 	schemas, err := cp.Client().FlowcontrolV1().FlowSchemas().List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -146,7 +177,7 @@ func (c *classes) names(ctx context.Context) map[string][]string {
 	return named
 }
 
-// resource is what a path of the API is about, such as pods/binding.
+// resource returns the resource of an API path, such as pods/binding.
 func resource(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if parts[0] == "api" {

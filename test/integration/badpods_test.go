@@ -82,7 +82,7 @@ var _ = Describe("A pod at which a plugin", func() {
 		for i := range 5 {
 			admin.ExpectBound(ctx, createPod(ctx, env.pod(p, fmt.Sprint("p", i))), createPod(ctx, env.pod(q, fmt.Sprint("q", i))))
 		}
-		Eventually(admin.Standing(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
+		Eventually(admin.PodScheduled(ctx, odd)).WithTimeout(40 * time.Second).Should(SatisfyAll(
 			ContainSubstring("Quarantined"), ContainSubstring(`plugin "Faulty" panicked repeatedly in Filter: the pod is quarantined until `)))
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
@@ -98,7 +98,7 @@ var _ = Describe("A pod at which a plugin", func() {
 		expectReady(ctx, p)
 		expectReady(ctx, q)
 		odd := createPod(ctx, env.pod(p, "odd").Label("faulty", "hangs"))
-		Eventually(admin.Standing(ctx, odd)).WithTimeout(30 * time.Second).Should(SatisfyAll(
+		Eventually(admin.PodScheduled(ctx, odd)).WithTimeout(30 * time.Second).Should(SatisfyAll(
 			ContainSubstring(v1.PodReasonSchedulerError), ContainSubstring(`plugin "Faulty" did not come back from Filter within 10s`)))
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "a")), createPod(ctx, env.pod(q, "b")))
 		Consistently(func() string {

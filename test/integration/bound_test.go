@@ -69,7 +69,7 @@ var _ = Describe("A bound pod", func() {
 			_, annotated := version.Annotations["berth.dev/decision"]
 			Expect(annotated).To(Equal(version.Spec.NodeName != ""))
 		}
-		Expect(apitest.Scheduled(pod)).To(Equal("True"))
+		Expect(apitest.PodScheduled(pod)).To(Equal("True"))
 	})
 
 	It("has the annotation of the Binding, not that of its author", minute, func(ctx SpecContext) {

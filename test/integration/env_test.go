@@ -193,7 +193,7 @@ func createPod(ctx context.Context, builder *fixture.PodBuilder) *v1.Pod {
 func expectReason(ctx context.Context, reason string, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False "+reason), pod.Name)
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False "+reason), pod.Name)
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 	}
 }
@@ -324,7 +324,7 @@ func (w *podWatch) conditionChanges(pod *v1.Pod) func() []string {
 	return func() []string {
 		var out []string
 		for _, version := range w.versions(pod)() {
-			if now := apitest.Scheduled(&version); now != "" && (len(out) == 0 || out[len(out)-1] != now) {
+			if now := apitest.PodScheduled(&version); now != "" && (len(out) == 0 || out[len(out)-1] != now) {
 				out = append(out, now)
 			}
 		}

@@ -89,7 +89,7 @@ var _ = Describe("A Binding that", Ordered, func() {
 			}
 			for _, pod := range test.pods {
 				if held[pod.Name] {
-					Expect(admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
+					Expect(admin.NodeName(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
 					Expect(berth.Scheduler().Components().Cache.IsAssigned(pod.UID)).To(BeTrue(), "%s is assumed on its node", pod.Name)
 				} else {
 					expectReason(ctx, v1.PodReasonUnschedulable, pod)
@@ -204,7 +204,7 @@ func (test *bindingTest) expectSettled(ctx context.Context) {
 func (test *bindingTest) boundPods(ctx context.Context) (pods []*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range test.pods {
-		if admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "" {
+		if admin.NodeName(ctx, pod)(NewWithT(GinkgoTB())) != "" {
 			pods = append(pods, pod)
 		}
 	}

@@ -224,7 +224,7 @@ var _ = Describe("A pod of another scheduler", func() {
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "ours")))
 		for _, pod := range foreign {
 			version := pod.ResourceVersion
-			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+			Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 			Expect(pod.ResourceVersion).To(Equal(version), "no write to %s", pod.Name)
 			Expect(podEvents(ctx, pod)(Default)).To(BeEmpty())
 		}
@@ -307,7 +307,7 @@ var _ = Describe("Held pods", func() {
 		Expect(admin.Delete(ctx, gone)).To(Succeed())
 		registry = prometheus.NewRegistry()
 		berth = runManager(accountConfig(ctx), nil, suiteOptions(manager.WithMetricsRegistry(registry))...)
-		Eventually(admin.Standing(ctx, pods["paused"])).Should(HavePrefix("False ProfileDeleted"))
+		Eventually(admin.PodScheduled(ctx, pods["paused"])).Should(HavePrefix("False ProfileDeleted"))
 		advanceMinute(ctx)
 		Eventually(reportedReasons(ctx, registry, pods["paused"])).Should(And(
 			HaveKeyWithValue("condition", "ProfileDeleted"), HaveKeyWithValue("why", "ProfileDeleted"), HaveKeyWithValue("berth_held_pods", "ProfileDeleted")))
@@ -340,7 +340,7 @@ func checkFindings(ctx context.Context) []string {
 func reportedReasons(ctx context.Context, registry *prometheus.Registry, pod *v1.Pod) func(Gomega) map[string]string {
 	return func(g Gomega) map[string]string {
 		reasons := map[string]string{}
-		_, reason, _ := strings.Cut(admin.Standing(ctx, pod)(g), " ")
+		_, reason, _ := strings.Cut(admin.PodScheduled(ctx, pod)(g), " ")
 		reasons["condition"], _, _ = strings.Cut(reason, ":")
 		for _, event := range podEvents(ctx, pod)(g) {
 			if strings.Contains(event, "FailedScheduling") {

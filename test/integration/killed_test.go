@@ -43,7 +43,7 @@ var _ = Describe("A manager that is killed during a swap, at", func() {
 			var inPreBind *v1.Pod
 			if step != stepRelease {
 				inPreBind = createPod(ctx, env.pod(p, "held").Label("stepkiller", "held"))
-				Eventually(nominatedNode(ctx, inPreBind)).Should(Equal(env.node("n").Obj().Name))
+				Eventually(admin.NominatedNode(ctx, inPreBind)).Should(Equal(env.node("n").Obj().Name))
 			}
 
 			Expect(os.WriteFile(arm, nil, 0o600)).To(Succeed())

@@ -243,7 +243,7 @@ var _ = Describe("kubectl berth try", func() {
 
 			real := createPod(ctx, pod)
 			if answer.Node == "" {
-				Eventually(admin.Standing(ctx, real)).Should(Equal("False Unschedulable: " + answer.Message))
+				Eventually(admin.PodScheduled(ctx, real)).Should(Equal("False Unschedulable: " + answer.Message))
 				admin.Remove(ctx, real)
 				Eventually(queueCounts(p)).Should(HaveField("Unschedulable", 0))
 				nowhere++

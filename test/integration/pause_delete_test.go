@@ -95,7 +95,7 @@ var _ = Describe("A profile that is deleted", func() {
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 		expectReason(ctx, "ProfileDeleted: SchedulingProfile "+p.Name, unfit, gated)
 		between := createPod(ctx, env.pod(p, "between"))
-		Expect(admin.Place(ctx, bound)(Default)).NotTo(BeEmpty())
+		Expect(admin.NodeName(ctx, bound)(Default)).NotTo(BeEmpty())
 
 		p = createProfileNamed(ctx, env.namespace, neverFlush)
 		admin.ExpectBound(ctx, between)
@@ -117,7 +117,7 @@ var _ = Describe("A profile that is deleted", func() {
 		other := createPod(ctx, env.pod(p, "other"))
 		admin.ExpectBound(ctx, other)
 		version := pod.ResourceVersion
-		Expect(admin.Place(ctx, pod)(Default)).To(Equal(before.Node))
+		Expect(admin.NodeName(ctx, pod)(Default)).To(Equal(before.Node))
 		Expect(pod.ResourceVersion).To(Equal(version))
 	})
 })
@@ -178,7 +178,7 @@ var _ = Describe("A profile with allowedNamespaces", func() {
 		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
 		pod := createPod(ctx, env.pod(p, "web"))
-		Eventually(admin.Standing(ctx, pod)).Should(Equal("False NamespaceNotAllowed: SchedulingProfile " + p.Name + " takes no pods of namespace " + env.namespace +
+		Eventually(admin.PodScheduled(ctx, pod)).Should(Equal("False NamespaceNotAllowed: SchedulingProfile " + p.Name + " takes no pods of namespace " + env.namespace +
 			": the pod waits until spec.allowedNamespaces matches the namespace's labels"))
 		Eventually(queueCounts(p)).Should(HaveField("Held", 1))
 		labelNamespace(ctx, env, "shop")
@@ -192,7 +192,7 @@ var _ = Describe("A profile with allowedNamespaces", func() {
 			return ns.Labels["team"]
 		}).Should(Equal("other"))
 		expectReason(ctx, "NamespaceNotAllowed", createPod(ctx, env.pod(p, "late")))
-		Expect(admin.Place(ctx, pod)(Default)).NotTo(BeEmpty(), "a bound pod keeps its node")
+		Expect(admin.NodeName(ctx, pod)(Default)).NotTo(BeEmpty(), "a bound pod keeps its node")
 	})
 
 	It("schedules all pods of four namespaces that one command labels", SpecTimeout(5*time.Minute), func(ctx SpecContext) {

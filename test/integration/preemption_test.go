@@ -33,8 +33,8 @@ var _ = Describe("A pod with a higher priority", func() {
 		big := createPod(ctx, withPriorityClass(env.pod(p, "big").Requests("cpu", "2"), classes[1]))
 
 		By("it is nominated, and the victims have a condition and an Event")
-		Eventually(nominatedNode(ctx, big)).Should(Equal(node.Name))
-		Eventually(admin.Standing(ctx, big)).Should(HavePrefix("False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. " +
+		Eventually(admin.NominatedNode(ctx, big)).Should(Equal(node.Name))
+		Eventually(admin.PodScheduled(ctx, big)).Should(HavePrefix("False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. " +
 			"preemption: found a potential placement for pod on node " + node.Name + ", preempting 2 victims"))
 		for _, victim := range low {
 			Eventually(disruptionTarget(ctx, victim)).Should(Equal("True PreemptionByScheduler: " + p.Name + ": preempting to accommodate a higher priority pod"))
@@ -46,10 +46,10 @@ var _ = Describe("A pod with a higher priority", func() {
 		admin.Remove(ctx, low[0])
 		small := createPod(ctx, withPriorityClass(env.pod(p, "small").Requests("cpu", "1"), classes[0]))
 		expectReason(ctx, v1.PodReasonUnschedulable, small)
-		Expect(admin.Place(ctx, big)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, big)(Default)).To(BeEmpty())
 
 		admin.Remove(ctx, low[1])
-		Eventually(admin.Place(ctx, big)).Should(Equal(node.Name))
+		Eventually(admin.NodeName(ctx, big)).Should(Equal(node.Name))
 		Expect(big.Status.NominatedNodeName).To(BeEmpty(), "a bound pod has no nomination")
 		Eventually(publishedTotals(ctx, p)).Should(HaveField("Victims", BeEquivalentTo(2)))
 	})
@@ -64,12 +64,12 @@ var _ = Describe("A pod with a higher priority", func() {
 		admin.ExpectBound(ctx, low[:]...)
 		createBudget(ctx, env, "kept")
 		first := createPod(ctx, withPriorityClass(env.pod(p, "first").Requests("cpu", "1"), classes[2]))
-		Eventually(nominatedNode(ctx, first)).Should(Equal(low[1].Spec.NodeName), "although that pod has a higher priority")
+		Eventually(admin.NominatedNode(ctx, first)).Should(Equal(low[1].Spec.NodeName), "although that pod has a higher priority")
 		Expect(disruptionTarget(ctx, low[0])(Default)).To(BeEmpty())
 
 		By("it evicts them if no others suffice")
 		second := createPod(ctx, withPriorityClass(env.pod(p, "second").Requests("cpu", "1"), classes[2]))
-		Eventually(nominatedNode(ctx, second)).Should(Equal(low[0].Spec.NodeName))
+		Eventually(admin.NominatedNode(ctx, second)).Should(Equal(low[0].Spec.NodeName))
 		Eventually(disruptionTarget(ctx, low[0])).ShouldNot(BeEmpty())
 	})
 
@@ -79,7 +79,7 @@ var _ = Describe("A pod with a higher priority", func() {
 		low := createPod(ctx, withPriorityClass(env.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
 		high := createPod(ctx, withPriorityClass(env.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		Eventually(admin.Standing(ctx, high)).Should(HaveSuffix("preemption: not eligible due to preemptionPolicy=Never."))
+		Eventually(admin.PodScheduled(ctx, high)).Should(HaveSuffix("preemption: not eligible due to preemptionPolicy=Never."))
 		Expect(high.Status.NominatedNodeName).To(BeEmpty())
 		Expect(disruptionTarget(ctx, low)(Default)).To(BeEmpty())
 	})
@@ -90,7 +90,7 @@ var _ = Describe("A pod with a higher priority", func() {
 		low := createPod(ctx, withPriorityClass(env.pod(p, "low").Requests("cpu", "1"), classes[0]))
 		admin.ExpectBound(ctx, low)
 		high := createPod(ctx, withPriorityClass(env.pod(p, "high").Requests("cpu", "1"), classes[1]))
-		Eventually(nominatedNode(ctx, high)).Should(Equal(node.Name))
+		Eventually(admin.NominatedNode(ctx, high)).Should(Equal(node.Name))
 		room := func() int { return len(berth.Scheduler().Components().Cache.NominatedPodsForNode(node.Name)) }
 		Expect(room()).To(Equal(1))
 		admin.Remove(ctx, high)
@@ -114,21 +114,13 @@ var _ = Describe("A pod with a higher priority", func() {
 		admin.ExpectBound(ctx, high)
 		Eventually(queueCounts(slow)).Should(Equal(decision.QueueCounts{Unschedulable: 1}))
 		Expect(disruptionTarget(ctx, low)(Default)).To(BeEmpty(), "it is not deleted")
-		Expect(nominatedNode(ctx, low)(Default)).To(BeEmpty())
+		Expect(admin.NominatedNode(ctx, low)(Default)).To(BeEmpty())
 	})
 })
 
 // withPriorityClass sets the priority class of a pod.
 func withPriorityClass(pod *fixture.PodBuilder, class string) *fixture.PodBuilder {
 	return pod.Mutate(func(pod *v1.Pod) { pod.Spec.PriorityClassName = class })
-}
-
-// nominatedNode reads a pod and returns its nominated node.
-func nominatedNode(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Status.NominatedNodeName
-	}
 }
 
 // disruptionTarget reads a pod and, when it terminates, returns its condition

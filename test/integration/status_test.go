@@ -152,8 +152,7 @@ var _ = Describe("The status of a profile", func() {
 		defer bind()
 		pod := createPod(ctx, env.pod(p, "web"))
 		Eventually(queueStatus(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{Pending: 1, Waiting: 1})))
-		Eventually(func(g Gomega) string { admin.Place(ctx, pod)(g); return pod.Status.NominatedNodeName }).
-			Should(Equal(env.namespace+"-n"), "autoscalers read the nominated node")
+		Eventually(admin.NominatedNode(ctx, pod)).Should(Equal(env.namespace+"-n"), "autoscalers read the nominated node")
 		allow()
 		Eventually(queueStatus(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{InFlight: 1})))
 		bind()

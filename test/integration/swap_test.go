@@ -90,7 +90,7 @@ var _ = Describe("A swap", func() {
 			expectReady(ctx, p)
 			Expect(p.Status.Programmed.Hash).NotTo(Equal(old.Hash))
 			Expect(queueCounts(p)()).To(Equal(at.there))
-			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+			Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 
 			open()
 			r := boundRecord(ctx, pod)

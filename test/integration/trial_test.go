@@ -86,7 +86,7 @@ var _ = Describe("A trial", func() {
 		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
 		odd := createPod(ctx, env.pod(p, "odd").Label("faulty", "errs"))
-		Eventually(admin.Standing(ctx, odd)).Should(ContainSubstring("SchedulerError"))
+		Eventually(admin.PodScheduled(ctx, odd)).Should(ContainSubstring("SchedulerError"))
 		editProfile(ctx, p, setTopScores(1))
 		expectReady(ctx, p)
 		Expect(p.Status.Trial.Sampled).To(BeEquivalentTo(1))

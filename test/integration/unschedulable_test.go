@@ -26,7 +26,7 @@ var _ = Describe("A pod that fits on no node", func() {
 		pod := createPod(ctx, env.pod(p, "web").Requests("cpu", "2"))
 
 		const why = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable: " + why))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False Unschedulable: " + why))
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 		Eventually(podEvents(ctx, pod)).Should(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": " + why)))
 	})
@@ -39,7 +39,7 @@ var _ = Describe("A pod that fits on no node", func() {
 			g.Expect(nodes.Items).To(BeEmpty())
 		}).Should(Succeed())
 		pod := createPod(ctx, env.pod(p, "web"))
-		Eventually(admin.Standing(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))
 		createNode(ctx, env.node("n"))
 		admin.ExpectBound(ctx, pod)
 	})
@@ -83,7 +83,7 @@ var _ = DescribeTable("A pod that fits on no node is bound when",
 
 		n.change(ctx, node, before, pod)
 		Expect(boundRecord(ctx, pod).Attempts).To(BeNumerically(">=", 2))
-		Expect(apitest.Scheduled(pod)).To(Equal("True"))
+		Expect(apitest.PodScheduled(pod)).To(Equal("True"))
 		Expect(apitest.BoundAfterFlush(berth.Scheduler().Metrics())).To(Equal(flushed), "no flush requeued it")
 	},
 	Entry("a node is created", minute, func(env testEnv, p *v1alpha1.SchedulingProfile) requeueCase {
@@ -191,9 +191,9 @@ var _ = Describe("Pods with constraints between pods", func() {
 		}
 		one, two := boundRecord(ctx, createPod(ctx, loner("one"))), boundRecord(ctx, createPod(ctx, loner("two")))
 		Expect(one.Node).NotTo(Equal(two.Node))
-		Eventually(admin.Standing(ctx, createPod(ctx, loner("three")))).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, createPod(ctx, loner("three")))).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."))
-		Eventually(admin.Standing(ctx, createPod(ctx, env.pod(p, "four").Label("app", "web")))).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, createPod(ctx, env.pod(p, "four").Label("app", "web")))).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."))
 	})
 
@@ -230,7 +230,7 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(disk), disk)).To(Succeed())
 			return disk.Spec.ClaimRef
 		}).Should(HaveValue(HaveField("UID", claim.UID)))
-		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 		apitest.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { bindClaim(c, disk.Name) })
 		admin.ExpectBound(ctx, pod)
 	})
@@ -247,7 +247,7 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
 			return claim.Annotations
 		}).Should(HaveKeyWithValue(volume.AnnSelectedNode, node.Name))
-		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 		made := apitest.Created(ctx, admin, withoutIdentity(fixture.Volume(env.namespace+"-made", class).BoundTo(claim).Obj()))
 		apitest.Change(ctx, admin, claim, func(c *v1.PersistentVolumeClaim) { bindClaim(c, made.Name) })
 		admin.ExpectBound(ctx, pod)

@@ -94,7 +94,7 @@ var _ = Describe("An API server that other clients keep busy", func() {
 			admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/"+name).SchedulerName("busy")))
 		}
 		large := admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("busy").Requests("cpu", "8"))
-		Eventually(admin.Standing(ctx, large)).Should(HavePrefix("False Unschedulable"))
+		Eventually(admin.PodScheduled(ctx, large)).Should(HavePrefix("False Unschedulable"))
 		apitest.Created(ctx, admin, fixture.Node("n2").Capacity("cpu", "16", "pods", "110").Obj())
 		admin.ExpectBound(ctx, large)
 

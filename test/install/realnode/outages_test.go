@@ -33,7 +33,7 @@ func specOutages() {
 			pod := webPod(metav1.NamespaceDefault, "after-"+after)
 			pod.Spec.Tolerations = tolerateFake
 			create(ctx, pod)
-			Eventually(admin.Place(ctx, pod)).WithContext(ctx).ShouldNot(BeEmpty(), after)
+			Eventually(admin.NodeName(ctx, pod)).WithContext(ctx).ShouldNot(BeEmpty(), after)
 			Eventually(func(g Gomega) string {
 				m := operator.Manager{Metrics: net.JoinHostPort(leader(ctx, g, operator.Namespace).Status.PodIP, "8443")}
 				_, text, err := m.Scrape(ctx, token)
@@ -66,7 +66,7 @@ func specOutages() {
 		create(ctx, pending)
 		_, err = cluster.Kubectl(ctx, nil, "uncordon", node.Name)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(admin.Place(ctx, pending)).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pending)).WithContext(ctx).ShouldNot(BeEmpty())
 		expectReady(ctx, 2)
 		expectServing("drain-of-all")
 

@@ -51,7 +51,7 @@ func eventsOf(ctx context.Context, name string) func() []string {
 }
 
 var _ = Describe("A custom resource whose events requeue pods", Ordered, func() {
-	It("is watched once rights and CRD exist; until then the profile reports what is missing", minutes, func(ctx SpecContext) {
+	It("is watched once rights and CRD exist; until then the profile reports what is missing", twoMinutes, func(ctx SpecContext) {
 		Eventually(degradedMessage(ctx)).Should(And(
 			ContainSubstring("events of clearances.v1.example.com are not received, so pods that Clearance rejected may wait longer"),
 			ContainSubstring("forbidden")))
@@ -85,7 +85,7 @@ var _ = Describe("A custom resource whose events requeue pods", Ordered, func() 
 		admin.ExpectBound(ctx, pods[0])
 	})
 
-	It("is read with other arguments after a swap, and the old informer is stopped", minutes, func(ctx SpecContext) {
+	It("is read with other arguments after a swap, and the old informer is stopped", twoMinutes, func(ctx SpecContext) {
 		createNode(ctx, fixture.Node("n1"))
 		createClearance(ctx, "vip", map[string]any{"vip": true})
 		pending := admin.Pods(ctx, newPod("pending").Label(clearance.ClearanceLabel, "vip"))

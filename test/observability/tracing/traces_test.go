@@ -42,7 +42,7 @@ var _ = Describe("A collector", func() {
 		}
 		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
 		// The pod says so before its attempt has ended.
-		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
+		Eventually(admin.PodScheduled(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
 		By("what is left being sent when the manager ends")
 		end()
 

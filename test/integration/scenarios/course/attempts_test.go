@@ -210,9 +210,9 @@ func expectAttempt(ctx SpecContext, on answers, want attempt, edits ...edit) {
 		// Berth's own update of the pod may arrive before or after the pod is put back.
 		// Before, PreEnqueue is called once more.
 		calls := strings.Replace(summarizeCalls(callLog.Lines()), "PreEnqueue ABAB", "PreEnqueue AB", 1)
-		got := attempt{calls, admin.Place(ctx, pod)(g), queueCounts(p)()}
+		got := attempt{calls, admin.NodeName(ctx, pod)(g), queueCounts(p)()}
 		if got.Result == "" {
-			got.Result = resourceVersions.ReplaceAllString(admin.Standing(ctx, pod)(g), "resource version N")
+			got.Result = resourceVersions.ReplaceAllString(admin.PodScheduled(ctx, pod)(g), "resource version N")
 		}
 		g.Expect(got).To(Equal(want))
 	}).Should(Succeed())

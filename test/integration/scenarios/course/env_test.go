@@ -119,19 +119,11 @@ func createBound(ctx context.Context, p *v1alpha1.SchedulingProfile, builders ..
 	return pods
 }
 
-// nominatedNode reads a pod and returns its nominated node.
-func nominatedNode(ctx context.Context, pod *v1.Pod) func(g Gomega) string {
-	return func(g Gomega) string {
-		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return pod.Status.NominatedNodeName
-	}
-}
-
 // expectRefused waits until the pods are unschedulable in condition and queue.
 func expectRefused(ctx context.Context, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
 		Eventually(queuePlace(pod)).Should(Equal(queue.Unschedulable), pod.Name)
 	}
 }

@@ -49,12 +49,12 @@ var _ = DescribeTable("The nomination of a pod is cleared",
 		}
 		low := createBound(ctx, p, s.low...)
 		middle := createPod(ctx, p, s.middle)
-		Eventually(nominatedNode(ctx, middle)).Should(Equal("n"))
+		Eventually(admin.NominatedNode(ctx, middle)).Should(Equal("n"))
 		s.end(ctx, p)
 		for _, pod := range low {
 			admin.Remove(ctx, pod)
 		}
-		Eventually(nominatedNode(ctx, middle)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, middle)).Should(BeEmpty())
 		Expect(middle.Spec.NodeName).To(BeEmpty())
 	},
 	Entry("when a pod of higher priority evicts others there, too", minute, nominationCase{
@@ -66,7 +66,7 @@ var _ = DescribeTable("The nomination of a pod is cleared",
 		middle: podWithClass("middle", "middle").Requests("cpu", "3"),
 		end: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
 			high := createPod(ctx, p, podWithClass("high", "high").Requests("cpu", "4"))
-			Eventually(nominatedNode(ctx, high)).Should(Equal("n"))
+			Eventually(admin.NominatedNode(ctx, high)).Should(Equal("n"))
 		},
 	}),
 	Entry("when a pod of higher priority takes the free resources there", minute, nominationCase{
@@ -141,7 +141,7 @@ var _ = Describe("A pod that is created with a nominated node", func() {
 		fits := createPod(ctx, p, podWithClass("fits", "low").Requests("cpu", "3"))
 		release()
 		expectRefused(ctx, big)
-		Eventually(nominatedNode(ctx, big)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, big)).Should(BeEmpty())
 		admin.ExpectBound(ctx, fits)
 	})
 
@@ -155,7 +155,7 @@ var _ = Describe("A pod that is created with a nominated node", func() {
 		release()
 		admin.ExpectBound(ctx, high)
 		expectRefused(ctx, low)
-		Eventually(nominatedNode(ctx, low)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, low)).Should(BeEmpty())
 	})
 
 	It("is nominated for another node with fewer victims", minute, func(ctx SpecContext) {
@@ -169,13 +169,13 @@ var _ = Describe("A pod that is created with a nominated node", func() {
 		open := writeGate.block("DELETE one")
 		high := createNominated(ctx, p, "n", podWithClass("high", "high").Requests("cpu", "4"))
 		release()
-		Eventually(nominatedNode(ctx, high)).Should(Equal("m"))
+		Eventually(admin.NominatedNode(ctx, high)).Should(Equal("m"))
 		open()
 		expectGone(ctx, one)
 		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("m"))
 		for _, pod := range two {
-			Expect(admin.Place(ctx, pod)(Default)).To(Equal("n"))
+			Expect(admin.NodeName(ctx, pod)(Default)).To(Equal("n"))
 		}
 	})
 })
@@ -191,7 +191,7 @@ var _ = DescribeTable("A pod in its binding cycle",
 		createNode(ctx, node("n"))
 		pod := createPod(ctx, p, pod("a"))
 		if announced {
-			Eventually(nominatedNode(ctx, pod)).Should(Equal("n"))
+			Eventually(admin.NominatedNode(ctx, pod)).Should(Equal("n"))
 			Expect(pod.Spec.NodeName).To(BeEmpty())
 			return
 		}
@@ -229,9 +229,9 @@ var _ = Describe("After the manager is killed", func() {
 		})
 		child := startManagerProcess(ctx)
 		older := createPod(ctx, p, pod("tried-second"))
-		Eventually(nominatedNode(ctx, older)).Should(Equal("preferred"))
+		Eventually(admin.NominatedNode(ctx, older)).Should(Equal("preferred"))
 		child.Kill()
-		Expect(admin.Place(ctx, older)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, older)(Default)).To(BeEmpty())
 
 		By("the next manager leads")
 		newer := createPod(ctx, p, pod("tried-first"))

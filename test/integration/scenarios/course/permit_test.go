@@ -31,7 +31,7 @@ var _ = Describe("A pod for which two plugins return Wait at Permit", func() {
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("First", "Second"))
 		wait.Allow("First")
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("Second"))
-		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 		wait.Allow("Second")
 		admin.ExpectBound(ctx, pod)
 	})

@@ -119,7 +119,7 @@ var _ = Describe("A PreBind that fails", func() {
 		pending := createPod(ctx, other, pod("pending"))
 		expectRefused(ctx, pending)
 		Expect(attempts(other, pending)()).To(Equal(1))
-		Eventually(admin.Standing(ctx, createPod(ctx, broken, pod("a")))).Should(HavePrefix("False SchedulerError"))
+		Eventually(admin.PodScheduled(ctx, createPod(ctx, broken, pod("a")))).Should(HavePrefix("False SchedulerError"))
 		Eventually(attempts(other, pending)).Should(BeNumerically(">=", 2))
 	})
 })

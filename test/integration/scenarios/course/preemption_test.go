@@ -77,7 +77,7 @@ func (f preemptionCase) run(ctx context.Context) {
 		}
 	}
 	if f.evicted != "" {
-		Eventually(func(g Gomega) string { return nominatedNode(ctx, preemptor)(g) + preemptor.Spec.NodeName }).Should(Equal(f.node))
+		Eventually(func(g Gomega) string { return admin.NominatedNode(ctx, preemptor)(g) + preemptor.Spec.NodeName }).Should(Equal(f.node))
 	}
 	for _, pod := range existing {
 		if !slices.Contains(strings.Fields(f.evicted), pod.Name) {
@@ -255,7 +255,7 @@ var _ = Describe("Among many pending pods, one with a higher priority", func() {
 			}
 			admin.ExpectBound(ctx, high)
 			expectRefused(ctx, late...)
-			Expect(nominatedNode(ctx, high)(Default)).To(BeEmpty())
+			Expect(admin.NominatedNode(ctx, high)(Default)).To(BeEmpty())
 			Expect(countDeleted(ctx, low)).To(BeNumerically(">=", 1), "number of victims")
 		})
 	}

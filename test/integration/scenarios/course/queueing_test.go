@@ -57,7 +57,7 @@ func (w requeueCase) run(ctx context.Context, swapped bool) {
 	for _, builder := range w.refused {
 		pod := createPod(ctx, p, builder)
 		pods[pod.Name] = pod
-		Eventually(admin.Standing(ctx, pod)).Should(SatisfyAll(HavePrefix("False Unschedulable"), ContainSubstring(w.why)), pod.Name)
+		Eventually(admin.PodScheduled(ctx, pod)).Should(SatisfyAll(HavePrefix("False Unschedulable"), ContainSubstring(w.why)), pod.Name)
 	}
 	if swapped {
 		swapProfile(ctx, p, setTopScores(1))

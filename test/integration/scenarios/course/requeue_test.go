@@ -74,10 +74,10 @@ var _ = Describe("A pod that fails after a node was chosen,", func() {
 			p := createProfile(ctx, r.edit, setBackoff(1))
 			createNode(ctx, node("n"))
 			pod := createPod(ctx, p, pod("a"))
-			Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
+			Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False SchedulerError"))
 			Eventually(attempts(p, pod)).Should(BeNumerically(">=", 2))
-			Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False SchedulerError"))
-			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+			Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False SchedulerError"))
+			Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 		})
 	}
 

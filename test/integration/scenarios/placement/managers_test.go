@@ -61,7 +61,7 @@ var _ = Describe("Beside a scheduler with another name", func() {
 func expectNotWritten(ctx context.Context, pod *v1.Pod) {
 	GinkgoHelper()
 	version := pod.ResourceVersion
-	Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+	Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 	Expect(pod.ResourceVersion).To(Equal(version), "nobody writes to %s", pod.Name)
 }
 
@@ -207,10 +207,7 @@ var _ = Describe("A pod that does not fit beside a nominated pod is bound", func
 		env.addNodes(ctx, fixture.Node("a").Capacity("cpu", "4", "memory", "32"))
 		env.createPod(ctx, fixture.Pod("victim").Requests("cpu", "3").On("a"))
 		mid := env.createPod(ctx, ranked("mid", "2", "25"))
-		Eventually(func(g Gomega) string {
-			admin.Place(ctx, mid)(g)
-			return mid.Status.NominatedNodeName
-		}).Should(Equal("a"))
+		Eventually(admin.NominatedNode(ctx, mid)).Should(Equal("a"))
 		env.expect(ctx, mid, unschedulable("1 Insufficient cpu"))
 		env.expect(ctx, env.createPod(ctx, fixture.Pod("low").Requests("memory", "20")), unschedulable("1 Insufficient memory"))
 		return env
@@ -228,9 +225,6 @@ var _ = Describe("A pod that does not fit beside a nominated pod is bound", func
 		admin.Remove(ctx, env.pods["victim"])
 		env.expect(ctx, env.pods["low"], boundTo("a"))
 		env.expect(ctx, env.pods["mid"], unschedulable("1 Insufficient memory"))
-		Eventually(func(g Gomega) string {
-			admin.Place(ctx, env.pods["mid"])(g)
-			return env.pods["mid"].Status.NominatedNodeName
-		}).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, env.pods["mid"])).Should(BeEmpty())
 	})
 })

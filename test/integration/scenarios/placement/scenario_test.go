@@ -111,10 +111,10 @@ func (env *testEnv) expect(ctx context.Context, pod *v1.Pod, want result) {
 	}
 	all := fmt.Sprintf("False Unschedulable: 0/%d nodes are available: %s.", env.nodes, want.why)
 	Eventually(func(g Gomega) string {
-		if node := admin.Place(ctx, pod)(g); node != "" {
+		if node := admin.NodeName(ctx, pod)(g); node != "" {
 			StopTrying(fmt.Sprintf("%s is on node %s, want no node: %s", pod.Name, node, want.why)).Now()
 		}
-		return apitest.Scheduled(pod)
+		return apitest.PodScheduled(pod)
 	}).Should(HavePrefix(all), pod.Name)
 }
 

@@ -135,7 +135,7 @@ func (env *testEnv) addNodes(ctx context.Context, nodes ...*fixture.NodeBuilder)
 	probePod := fixture.Pod("probe").RequireNodeAffinity(fixture.NodeNameTerm(last.Name)).
 		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Valid()
 	Expect(admin.Create(ctx, probePod)).To(Succeed())
-	Eventually(admin.Place(ctx, probePod)).Should(Equal(last.Name), func() string { return "PodScheduled of the probe: " + apitest.Scheduled(probePod) })
+	Eventually(admin.NodeName(ctx, probePod)).Should(Equal(last.Name), func() string { return "PodScheduled of the probe: " + apitest.PodScheduled(probePod) })
 	admin.Remove(ctx, probePod)
 }
 

@@ -19,7 +19,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		env.expectAvailable(ctx, 4)
 		pod := env.pod("web", "data")
 		env.create(ctx, env.claim("data", "static").Requests("4Gi").Obj(), pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n2"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n2"))
 		Expect(env.boundVolume(ctx, "data")(Default)).To(Equal(env.namespace + "-fitting"))
 	})
 
@@ -27,10 +27,10 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		env := newTestEnv(ctx, 2)
 		pod := env.pod("web", "data")
 		env.create(ctx, fixture.StorageClass("late", ""), env.claim("data", "late").Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."))
 		env.create(ctx, env.volume("v", "late", 1).Obj())
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("has a volume provisioned for its node", specTimeout, func(ctx SpecContext) {
@@ -39,7 +39,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		pod := env.pod("web", "data")
 		env.create(ctx, pod)
-		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pod)).ShouldNot(BeEmpty())
 		Expect(env.boundVolume(ctx, "data")(Default)).To(Equal(env.namespace + "-made-for-data"))
 	})
 
@@ -61,7 +61,7 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 		})()
 		pod := env.pod("web", "data")
 		env.create(ctx, pod)
-		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pod)).ShouldNot(BeEmpty())
 		Expect(tries).To(Equal(2))
 	})
 })
@@ -71,17 +71,17 @@ var _ = Describe("A pod with a claim of an immediate class", func() {
 		env := newTestEnv(ctx, 2)
 		pod := env.pod("web", "data")
 		env.create(ctx, fixture.ImmediateStorageClass("immediate", volume.NotSupportedProvisioner), env.claim("data", "immediate").Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."))
 		env.create(ctx, env.volume("v", "immediate", 1).Obj())
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("has a message when no node reaches its volume", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 2)
 		pod := env.pod("web", "data")
 		env.create(ctx, fixture.ImmediateStorageClass("remote", volume.NotSupportedProvisioner), env.volume("v", "remote", 7).Obj(), env.claim("data", "remote").Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(
 			"False Unschedulable: 0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."))
 	})
 })
@@ -93,10 +93,10 @@ var _ = Describe("A pod without its claim", func() {
 		env.expectAvailable(ctx, 1)
 		pod := env.pod("web", "data")
 		env.create(ctx, pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(
 			`False Unschedulable: 0/1 nodes are available: persistentvolumeclaim "data" not found.`))
 		env.create(ctx, env.claim("data", "absent").Obj())
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n0"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n0"))
 	})
 })
 
@@ -110,7 +110,7 @@ var _ = DescribeTable("A pod whose claim is reserved for one volume gets the nod
 		env.expectPhases(ctx, v1.VolumeAvailable, "fitting", "meant")
 		pod := env.pod("web", "data")
 		env.create(ctx, claim, pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 		Expect(env.boundVolume(ctx, "data")(Default)).To(Equal(volume.Name))
 		env.expectPhases(ctx, v1.VolumeBound, "meant")
 		env.expectPhases(ctx, v1.VolumeAvailable, "fitting")
@@ -137,7 +137,7 @@ var _ = Describe("A pod with two claims", func() {
 		env.expectPhases(ctx, v1.VolumeAvailable, "alone", "one", "two")
 		pod := env.pod("web", "a", "b")
 		env.create(ctx, env.claim("a", class.Name).Obj(), env.claim("b", class.Name).Obj(), pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{env.boundVolume(ctx, "a")(Default), env.boundVolume(ctx, "b")(Default)}).To(ConsistOf(env.namespace+"-one", env.namespace+"-two"))
 		env.expectPhases(ctx, v1.VolumeAvailable, "alone")
 	})
@@ -149,7 +149,7 @@ var _ = Describe("A pod with two claims", func() {
 		env.expectPhases(ctx, v1.VolumeAvailable, "here", "there")
 		pod := env.pod("web", "a", "b")
 		env.create(ctx, env.claim("a", class.Name).Obj(), env.claim("b", class.Name).Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noVolume))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(noVolume))
 		Expect([]string{env.boundVolume(ctx, "a")(Default), env.boundVolume(ctx, "b")(Default)}).To(ConsistOf("", ""))
 		env.expectPhases(ctx, v1.VolumeAvailable, "here", "there")
 	})
@@ -162,7 +162,7 @@ var _ = Describe("A pod with two claims", func() {
 		env.expectPhases(ctx, v1.VolumeAvailable, "fixed", "far", "near")
 		pod := env.pod("web", "a", "b")
 		env.create(ctx, env.claim("a", waits.Name).Obj(), env.claim("b", once.Name).Obj(), pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{env.boundVolume(ctx, "a")(Default), env.boundVolume(ctx, "b")(Default)}).To(Equal([]string{env.namespace + "-near", env.namespace + "-fixed"}))
 		env.expectPhases(ctx, v1.VolumeAvailable, "far")
 	})
@@ -177,7 +177,7 @@ var _ = DescribeTable("A pod whose volume is on a node that the pod does not sel
 		pod := env.pod("web", "data")
 		select1(pod)
 		env.create(ctx, pod)
-		Eventually(admin.Standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/3 nodes are available: "),
+		Eventually(admin.PodScheduled(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/3 nodes are available: "),
 			ContainSubstring("1 node(s) didn't match PersistentVolume's node affinity"), ContainSubstring("2 node(s) didn't match Pod's node affinity/selector")))
 	},
 	Entry("by affinity", specTimeout, func(pod *v1.Pod) {

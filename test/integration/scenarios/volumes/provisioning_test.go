@@ -28,7 +28,7 @@ var _ = DescribeTable("A pod with a claim whose volume is provisioned, and one w
 		pod := env.pod("web", "a", "b")
 		env.create(ctx, env.claim("a", made.Name).Obj(), claim, pod)
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 		Expect([]string{env.boundVolume(ctx, "a")(Default), env.boundVolume(ctx, "b")(Default)}).To(Equal([]string{env.namespace + "-made-for-a", there.Name}))
 	},
 	Entry("the class waits for the first consumer", specTimeout, fixture.StorageClass, func(*v1.PersistentVolumeClaim, *v1.PersistentVolume) {}),
@@ -42,12 +42,12 @@ var _ = Describe("A pod with a claim whose volume is provisioned", func() {
 		class := fixture.ImmediateStorageClass(env.namespace, testProvisioner)
 		pod := env.pod("web", "data")
 		env.create(ctx, class, env.claim("data", class.Name).Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(unboundImmediate))
 		defer env.runProvisioner(ctx, func(claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
 			Expect(claim.Annotations).NotTo(HaveKey(volume.AnnSelectedNode))
 			return env.provision(claim, "n1")
 		})()
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("is pending when the class provisions on no existing node", specTimeout, func(ctx SpecContext) {
@@ -58,7 +58,7 @@ var _ = Describe("A pod with a claim whose volume is provisioned", func() {
 		}}}}
 		pod := env.pod("web", "data")
 		env.create(ctx, class, env.claim("data", class.Name).Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noVolume))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(noVolume))
 	})
 
 	It("is pending while its driver has no capacity, and gets the node that has some", specTimeout, func(ctx SpecContext) {
@@ -68,11 +68,11 @@ var _ = Describe("A pod with a claim whose volume is provisioned", func() {
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		pod := env.pod("web", "data")
 		env.create(ctx, env.claim("data", class).Requests("5Gi").Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(noCapacity))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(noCapacity))
 		Expect(env.boundVolume(ctx, "data")(Default)).To(BeEmpty())
 		env.createCapacity(ctx, class, "n0", "4Gi")
 		env.createCapacity(ctx, class, "n1", "6Gi")
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n1"))
 	})
 
 	It("gets any node when its driver does not publish its capacity", specTimeout, func(ctx SpecContext) {
@@ -83,7 +83,7 @@ var _ = Describe("A pod with a claim whose volume is provisioned", func() {
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		pod := env.pod("web", "data")
 		env.create(ctx, env.claim("data", class.Name).Requests("5Gi").Obj(), pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n0"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n0"))
 	})
 })
 
@@ -92,13 +92,13 @@ var _ = DescribeTable("A pod whose claim's class does not exist is tried again w
 		env := newTestEnv(ctx, 2)
 		pod := env.pod("web", "data")
 		env.create(ctx, env.claim("data", env.namespace).Obj(), pod)
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix(unboundImmediate))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix(unboundImmediate))
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		env.create(ctx, fixture.StorageClass(env.namespace, provisioner))
 		if provisioner == "" {
 			env.create(ctx, env.volume("v", env.namespace, 1).Obj())
 		}
-		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pod)).ShouldNot(BeEmpty())
 	},
 	Entry("its volumes are provisioned", specTimeout, testProvisioner),
 	Entry("its volumes exist", specTimeout, ""),
@@ -145,7 +145,7 @@ func (env testEnv) waitForDriver(ctx context.Context, class string) {
 		var rejected string
 		Eventually(func(g Gomega) string {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
-			if rejected = admin.Standing(ctx, pod)(g); !strings.HasPrefix(rejected, noCapacity) {
+			if rejected = admin.PodScheduled(ctx, pod)(g); !strings.HasPrefix(rejected, noCapacity) {
 				rejected = "" // Berth does not know all nodes yet
 			}
 			return rejected + claim.Annotations[volume.AnnSelectedNode]
@@ -188,7 +188,7 @@ var _ = DescribeTable("Among nodes with volumes for a pod the one with the large
 		}
 		pod := env.pod("web", claims...)
 		env.create(ctx, pod)
-		Eventually(admin.Place(ctx, pod)).Should(Equal("n2"))
+		Eventually(admin.NodeName(ctx, pod)).Should(Equal("n2"))
 	},
 	Entry("for one claim", specTimeout, false, []string{"ssd"}, "20Gi"),
 	Entry("for two claims", specTimeout, false, []string{"ssd"}, "80Gi", "80Gi"),
@@ -217,8 +217,8 @@ var _ = Describe("Among nodes on which a volume can be provisioned", func() {
 		ofA, ofB := env.pod("of-a", "a"), env.pod("of-b", "b")
 		env.create(ctx, env.claim("a", a).Requests("5Gi").Obj(), env.claim("b", b).Requests("5Gi").Obj(), ofA, ofB)
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
-		Eventually(admin.Place(ctx, ofA)).Should(Equal("n0"))
-		Eventually(admin.Place(ctx, ofB)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, ofA)).Should(Equal("n0"))
+		Eventually(admin.NodeName(ctx, ofB)).Should(Equal("n1"))
 	})
 
 	It("the capacity of one driver does not count for the claims of another that publishes none", specTimeout, func(ctx SpecContext) {
@@ -230,7 +230,7 @@ var _ = Describe("Among nodes on which a volume can be provisioned", func() {
 		ofOther.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
 		env.create(ctx, env.claim("one", says).Requests("5Gi").Obj(), env.claim("other", silent).Requests("5Gi").Obj(), ofOne, ofOther)
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
-		Eventually(admin.Place(ctx, ofOne)).Should(Equal("n0"))
-		Eventually(admin.Place(ctx, ofOther)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, ofOne)).Should(Equal("n0"))
+		Eventually(admin.NodeName(ctx, ofOther)).Should(Equal("n1"))
 	})
 })

@@ -23,10 +23,10 @@ var _ = DescribeTable("A pod that is unschedulable because of its volumes is bou
 		message, change := setUp(ctx, env)
 		pod := env.pod("web", "data")
 		env.create(ctx, pod)
-		Eventually(admin.Standing(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/2 nodes are available: "), ContainSubstring(message)))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(And(HavePrefix("False Unschedulable: 0/2 nodes are available: "), ContainSubstring(message)))
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		change()
-		Eventually(admin.Place(ctx, pod)).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pod)).ShouldNot(BeEmpty())
 	},
 	Entry("the volume that its claim names is created", specTimeout, func(ctx context.Context, env testEnv) (string, func()) {
 		class := fixture.ImmediateStorageClass(env.namespace, "")
@@ -105,7 +105,7 @@ var _ = DescribeTable("A pod that is unschedulable because of its volumes is bou
 			env.claim("data", class.Name).Mutate(func(c *v1.PersistentVolumeClaim) { c.Spec.AccessModes = readWriteOncePod }).Obj())
 		first := env.pod("first", "data")
 		env.create(ctx, first)
-		Eventually(admin.Place(ctx, first)).Should(Equal("n1"))
+		Eventually(admin.NodeName(ctx, first)).Should(Equal("n1"))
 		return "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod", func() { deletePod(ctx, first) }
 	}),
 	Entry("the pod with the only volume that its driver attaches to a node is deleted", specTimeout, func(ctx context.Context, env testEnv) (string, func()) {
@@ -140,7 +140,7 @@ func (env testEnv) fillNode(ctx context.Context) (first *v1.Pod, csi *storagev1.
 	env.expectPhases(ctx, v1.VolumeBound, "a", "b")
 	first = env.pod("first", "first")
 	env.create(ctx, first)
-	Eventually(admin.Place(ctx, first)).Should(Equal("n1"))
+	Eventually(admin.NodeName(ctx, first)).Should(Equal("n1"))
 	return first, csi
 }
 

@@ -262,9 +262,9 @@ var _ = Describe("The policy about approvals", func() {
 				ResourceNames: []string{own.Name}, Verbs: []string{"approve"},
 			}},
 		})
-		who := userWithRoles(ctx, role.Name, "berth-profile-editor-role")
-		Expect(approveAs(ctx, who, own, "0123456789")).To(Succeed())
-		Expect(approveAs(ctx, who, other, "0123456789")).To(beMissingApprove(other, "metadata.annotations"))
+		user := userWithRoles(ctx, role.Name, "berth-profile-editor-role")
+		Expect(approveAs(ctx, user, own, "0123456789")).To(Succeed())
+		Expect(approveAs(ctx, user, other, "0123456789")).To(beMissingApprove(other, "metadata.annotations"))
 	})
 })
 
@@ -307,16 +307,16 @@ var userCount atomic.Int64
 // userWithRoles returns the client of a new user that has these ClusterRoles.
 func userWithRoles(ctx context.Context, roles ...string) client.Client {
 	GinkgoHelper()
-	who := fmt.Sprint("user-", GinkgoRandomSeed(), "-", userCount.Add(1))
+	name := fmt.Sprint("user-", GinkgoRandomSeed(), "-", userCount.Add(1))
 	for _, role := range roles {
 		apitest.Created(ctx, admin, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "of-" + who + "-"},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "of-" + name + "-"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		})
 	}
 	config := cp.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: who, Groups: []string{"system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	user, err := client.New(config, client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return user

@@ -114,17 +114,17 @@ var _ = Describe("A pod that is explained", func() {
 	It("keeps the object over a restart, and those of deleted and bound pods are deleted", minute, func(ctx SpecContext) {
 		env := newTestEnv(ctx)
 		node := createNode(ctx, env.node("n"))
-		waiting, gone, bound := createPod(ctx, foreignPod(env, "waiting")), createPod(ctx, foreignPod(env, "gone")), createPod(ctx, foreignPod(env, "bound"))
-		for _, pod := range []*v1.Pod{waiting, gone, bound} {
+		waiting, deleted, bound := createPod(ctx, foreignPod(env, "waiting")), createPod(ctx, foreignPod(env, "deleted")), createPod(ctx, foreignPod(env, "bound"))
+		for _, pod := range []*v1.Pod{waiting, deleted, bound} {
 			putExplanation(newExplanation(pod, "before"))
 			expectDecision(ctx, pod)
 		}
 		stopManager()
-		admin.Remove(ctx, gone)
+		admin.Remove(ctx, deleted)
 		bindPod(ctx, bound, node)
 
 		berth = startManager(ctx)
-		expectNoDecision(ctx, gone)
+		expectNoDecision(ctx, deleted)
 		expectNoDecision(ctx, bound)
 		first := expectDecision(ctx, waiting)
 		putExplanation(newExplanation(waiting, "after"))
@@ -204,7 +204,7 @@ func advanceMinute(ctx context.Context) {
 	putExplanation(newExplanation(last, "the minute begins"))
 	expectDecision(ctx, last)
 	clockOffset.Add(int64(time.Minute))
-	putExplanation(newExplanation(createPod(ctx, foreignPod(newTestEnv(ctx), "bell")), "a minute is over"))
+	putExplanation(newExplanation(createPod(ctx, foreignPod(newTestEnv(ctx), "later")), "a minute is over"))
 }
 
 // putExplanation queues an explanation when Berth's informer has the pod.
@@ -231,14 +231,14 @@ func bindPod(ctx context.Context, pod *v1.Pod, node *v1.Node) {
 // in the namespace.
 func decisionViewer(ctx context.Context, env testEnv) client.Client {
 	GinkgoHelper()
-	who := "tenant-of-" + env.namespace
+	user := "tenant-of-" + env.namespace
 	apitest.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "viewer"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-decision-viewer-role"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
 	cfg := cp.Config()
-	cfg.Impersonate = rest.ImpersonationConfig{UserName: who}
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
 	tenant, err := client.New(cfg, client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return tenant

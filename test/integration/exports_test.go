@@ -75,7 +75,7 @@ var _ = Describe("The export for autoscalers", func() {
 
 	It("does not overwrite another user's ConfigMap", minute, func(ctx SpecContext) {
 		existing := apitest.Created(ctx, admin, &v1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "existing"}, Data: map[string]string{export.Key: "mine"},
 		})
 		p := createProfile(ctx, exportTo(existing.Name))
 		Eventually(currentConditions(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))

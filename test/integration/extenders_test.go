@@ -146,14 +146,14 @@ var _ = Describe("An extender with a client certificate", Ordered, ContinueOnFai
 		Expect(apitest.PodScheduled(pod)).NotTo(ContainSubstring("Secret"), "a reader of pods does not see what is in the namespace of the Secret")
 		Expect(ext.requestedPods()).To(BeEmpty())
 
-		chain, key, err := cert.GenerateSelfSignedCertKey("who-asks.example", nil, nil)
+		chain, key, err := cert.GenerateSelfSignedCertKey("client.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		apitest.Created(ctx, admin, &v1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: env.namespace}, Type: v1.SecretTypeTLS,
 			Data: map[string][]byte{v1.TLSCertKey: chain, v1.TLSPrivateKeyKey: key},
 		})
 		admin.ExpectBound(ctx, pod)
-		ext.set(func(ext *extenderServer) { Expect(ext.clientNames).To(ContainElement("who-asks.example")) })
+		ext.set(func(ext *extenderServer) { Expect(ext.clientNames).To(ContainElement("client.example")) })
 	})
 })
 
@@ -238,14 +238,14 @@ var _ = Describe("A profile with several HTTP extenders", Ordered, ContinueOnFai
 		for _, name := range []string{"1", "2", "3", "4", "5"} {
 			n[name] = createNode(ctx, env.node(name).Capacity("cpu", "1"))
 		}
-		says := func(favourite *v1.Node, fit ...*v1.Node) *extenderServer {
+		newExtender := func(favourite *v1.Node, fit ...*v1.Node) *extenderServer {
 			ext := newExtenderServer()
 			ext.set(func(ext *extenderServer) { ext.filter, ext.prioritize = onlyNodes(fit...), preferNode(favourite, 1) })
 			return ext
 		}
-		first := says(n["2"], n["1"], n["2"], n["3"])
-		second := says(n["3"], n["2"], n["3"], n["5"])
-		third := says(n["2"], n["1"], n["2"], n["3"])
+		first := newExtender(n["2"], n["1"], n["2"], n["3"])
+		second := newExtender(n["3"], n["2"], n["3"], n["5"])
+		third := newExtender(n["2"], n["1"], n["2"], n["3"])
 		second.set(func(ext *extenderServer) { ext.bind = bindAsExtender(ctx) })
 		both := v1alpha1.ExtenderVerbs{Filter: "filter", Prioritize: "prioritize"}
 		p := createProfile(ctx, neverFlush, func(s *v1alpha1.SchedulingProfileSpec) {

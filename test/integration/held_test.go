@@ -221,7 +221,7 @@ var _ = Describe("A pod of another scheduler", func() {
 			createPod(ctx, env.pod(p, "another").SchedulerName("another-scheduler")),
 			createPod(ctx, env.pod(p, "large").SchedulerName("another-scheduler").Requests("cpu", "1000")),
 		}
-		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "ours")))
+		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "own")))
 		for _, pod := range foreign {
 			version := pod.ResourceVersion
 			Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
@@ -234,16 +234,16 @@ var _ = Describe("A pod of another scheduler", func() {
 // holdReasons has a profile or a pod for each reason to hold pods.
 var holdReasons = map[string]struct {
 	// reason is the reason of the condition.
-	reason string
-	edit   func(*v1alpha1.SchedulingProfileSpec)
-	ask    func(*fixture.PodBuilder) *fixture.PodBuilder
+	reason  string
+	edit    func(*v1alpha1.SchedulingProfileSpec)
+	request func(*fixture.PodBuilder) *fixture.PodBuilder
 }{
-	"paused":  {reason: "ProfilePaused", edit: setState(v1alpha1.StatePaused)},
-	"others":  {reason: "NamespaceNotAllowed", edit: allowTeam("none")},
-	"refused": {reason: "ProfileNotRunning", edit: enableScore("NoSuch")},
-	"awaits":  {reason: "ProfileNotRunning", edit: func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }},
-	"asks":    {reason: "Unsupported", ask: requestUnsupported},
-	"deleted": {reason: "ProfileDeleted"},
+	"paused":      {reason: "ProfilePaused", edit: setState(v1alpha1.StatePaused)},
+	"others":      {reason: "NamespaceNotAllowed", edit: allowTeam("none")},
+	"refused":     {reason: "ProfileNotRunning", edit: enableScore("NoSuch")},
+	"awaits":      {reason: "ProfileNotRunning", edit: func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }},
+	"unsupported": {reason: "Unsupported", request: requestUnsupported},
+	"deleted":     {reason: "ProfileDeleted"},
 }
 
 var _ = Describe("Held pods", func() {
@@ -257,43 +257,43 @@ var _ = Describe("Held pods", func() {
 		berth = runManager(accountConfig(ctx), nil, suiteOptions(manager.WithMetricsRegistry(registry))...)
 
 		pods := map[string]*v1.Pod{}
-		for _, word := range slices.Sorted(maps.Keys(holdReasons)) {
-			by := holdReasons[word]
+		for _, key := range slices.Sorted(maps.Keys(holdReasons)) {
+			by := holdReasons[key]
 			var edits []func(*v1alpha1.SchedulingProfileSpec)
 			if by.edit != nil {
 				edits = append(edits, by.edit)
 			}
-			p := createProfileNamed(ctx, env.namespace+"-"+word, edits...)
-			pod := env.pod(p, word)
-			if by.ask != nil {
-				pod = by.ask(pod)
+			p := createProfileNamed(ctx, env.namespace+"-"+key, edits...)
+			pod := env.pod(p, key)
+			if by.request != nil {
+				pod = by.request(pod)
 			}
-			if word == "deleted" {
+			if key == "deleted" {
 				expectReady(ctx, p)
-				pods[word] = createPod(ctx, pod.Requests("cpu", "1000"))
-				expectReason(ctx, v1.PodReasonUnschedulable, pods[word])
+				pods[key] = createPod(ctx, pod.Requests("cpu", "1000"))
+				expectReason(ctx, v1.PodReasonUnschedulable, pods[key])
 				Expect(admin.Delete(ctx, p)).To(Succeed())
-				expectReason(ctx, by.reason, pods[word])
+				expectReason(ctx, by.reason, pods[key])
 				advanceMinute(ctx) // it was explained with another reason before
 				continue
 			}
-			pods[word] = createPod(ctx, pod)
+			pods[key] = createPod(ctx, pod)
 		}
 
 		since := map[string]metav1.Time{}
 		for _, when := range []string{"before", "after"} {
 			By(when)
-			for word, pod := range pods {
-				reason := holdReasons[word].reason
+			for key, pod := range pods {
+				reason := holdReasons[key].reason
 				Eventually(reportedReasons(ctx, registry, pod)).Should(Equal(map[string]string{
 					"condition": reason, "event": "FailedScheduling", "why": reason, "berth_held_pods": reason,
-				}), "%s %s", word, when)
+				}), "%s %s", key, when)
 				output := shell(ctx, "kubectl berth explain pod/"+pod.Name+" -n "+pod.Namespace)
-				Expect(output).To(And(MatchRegexp(`Condition +PodScheduled=False \(%s\), `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", word, when)
+				Expect(output).To(And(MatchRegexp(`Condition +PodScheduled=False \(%s\), `, reason), MatchRegexp(`Blocked by +%s\n`, reason)), "%s %s", key, when)
 				Expect(checkFindings(ctx)).To(ContainElement(And(
-					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held (first: "+pod.Namespace+"/"+pod.Name+"): "+reason+": "))), "%s %s", word, when)
+					HavePrefix("pods 1 pod of profile "+pod.Spec.SchedulerName+" held (first: "+pod.Namespace+"/"+pod.Name+"): "+reason+": "))), "%s %s", key, when)
 				if when == "before" {
-					since[word] = expectDecision(ctx, pod).Status.LastChange
+					since[key] = expectDecision(ctx, pod).Status.LastChange
 				}
 			}
 			stopManager()
@@ -303,17 +303,17 @@ var _ = Describe("Held pods", func() {
 
 		By("the profile is deleted while no manager runs")
 		stopManager()
-		gone := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: pods["paused"].Spec.SchedulerName}}
-		Expect(admin.Delete(ctx, gone)).To(Succeed())
+		deleted := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: pods["paused"].Spec.SchedulerName}}
+		Expect(admin.Delete(ctx, deleted)).To(Succeed())
 		registry = prometheus.NewRegistry()
 		berth = runManager(accountConfig(ctx), nil, suiteOptions(manager.WithMetricsRegistry(registry))...)
 		Eventually(admin.PodScheduled(ctx, pods["paused"])).Should(HavePrefix("False ProfileDeleted"))
 		advanceMinute(ctx)
 		Eventually(reportedReasons(ctx, registry, pods["paused"])).Should(And(
 			HaveKeyWithValue("condition", "ProfileDeleted"), HaveKeyWithValue("why", "ProfileDeleted"), HaveKeyWithValue("berth_held_pods", "ProfileDeleted")))
-		for word, pod := range pods {
-			if d := expectDecision(ctx, pod); word != "paused" {
-				Expect(d.Status.LastChange).To(Equal(since[word]), "the time of %s is kept over two restarts", word)
+		for key, pod := range pods {
+			if d := expectDecision(ctx, pod); key != "paused" {
+				Expect(d.Status.LastChange).To(Equal(since[key]), "the time of %s is kept over two restarts", key)
 			}
 		}
 		// A new leader may write to pending pods. It has finished with those of other specs
@@ -365,7 +365,7 @@ func reportedReasons(ctx context.Context, registry *prometheus.Registry, pod *v1
 				case labels["profile"] == pod.Spec.SchedulerName && m.GetGauge().GetValue() == 1:
 					reasons[family.GetName()] = labels["reason"]
 				case labels["scheduler_name"] == pod.Spec.SchedulerName:
-					reasons[family.GetName()] = "nobody serves it"
+					reasons[family.GetName()] = "no scheduler serves it"
 				}
 			}
 		}

@@ -41,18 +41,18 @@ var _ = Describe("kubectl berth record", func() {
 		}
 		account := accountWithPermissions(ctx, env, recorder.Verb.Permissions)
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
-		recorded := startRecording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
+		stop := startRecording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
 
 		var all, passed []*v1.Pod
 		for round := range rounds {
-			crowd := recordedPods(env, p, round, pods)
+			created := recordedPods(env, p, round, pods)
 			var together sync.WaitGroup
-			for _, pod := range crowd {
+			for _, pod := range created {
 				together.Go(func() { defer GinkgoRecover(); Expect(admin.Create(ctx, pod)).To(Succeed()) })
 			}
 			passed = append(passed, changeCluster(ctx, env, p, round, nodes))
 			together.Wait()
-			all = append(all, crowd...)
+			all = append(all, created...)
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
@@ -60,7 +60,7 @@ var _ = Describe("kubectl berth record", func() {
 		for _, pod := range all {
 			admin.ExpectBound(ctx, pod)
 		}
-		output := recorded()
+		output := stop()
 		Expect(output).NotTo(ContainSubstring("note:"))
 
 		live := map[string]string{}
@@ -82,14 +82,14 @@ var _ = Describe("kubectl berth record", func() {
 		}
 		bind := func(round int) []*v1.Pod {
 			GinkgoHelper()
-			crowd := recordedPods(env, p, round, pods)
-			for _, pod := range crowd {
+			created := recordedPods(env, p, round, pods)
+			for _, pod := range created {
 				Expect(admin.Create(ctx, pod)).To(Succeed())
 			}
-			for _, pod := range crowd {
+			for _, pod := range created {
 				admin.ExpectBound(ctx, pod)
 			}
-			return crowd
+			return created
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
@@ -109,12 +109,12 @@ var _ = Describe("kubectl berth record", func() {
 		bind(1)
 
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
-		recorded := startRecording(ctx, accountWithPermissions(ctx, env, recorder.Verb.Permissions), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
+		stop := startRecording(ctx, accountWithPermissions(ctx, env, recorder.Verb.Permissions), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
 		live := map[string]string{}
 		for _, pod := range bind(2) {
 			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
 		}
-		Expect(recorded()).NotTo(ContainSubstring("note:"))
+		Expect(stop()).NotTo(ContainSubstring("note:"))
 		Expect(replay(file)).To(Equal(live))
 	})
 })
@@ -167,8 +167,8 @@ func changeCluster(ctx context.Context, env testEnv, p *v1alpha1.SchedulingProfi
 	admin.ExpectBound(ctx, short)
 	admin.Remove(ctx, short)
 	createNode(ctx, recordedNode(env, nodes+round))
-	gone := recordedNode(env, 20+round).Obj()
-	Expect(admin.Delete(ctx, gone)).To(Succeed())
+	deleted := recordedNode(env, 20+round).Obj()
+	Expect(admin.Delete(ctx, deleted)).To(Succeed())
 	changed := &v1.Node{}
 	changed.Name = recordedNode(env, 100+round).Obj().Name
 	apitest.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })

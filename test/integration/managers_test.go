@@ -107,10 +107,10 @@ var _ = Describe("The manager of these specs", func() {
 	It("has the shipped ServiceAccount, and no permission that is not shipped", minute, func(ctx SpecContext) {
 		api, err := kubernetes.NewForConfig(accountConfig(ctx))
 		Expect(err).NotTo(HaveOccurred())
-		who, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		review, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(who.Status.UserInfo.Username).To(Equal("system:serviceaccount:berth-system:berth-manager"))
-		Expect(who.Status.UserInfo.Groups).To(ConsistOf(
+		Expect(review.Status.UserInfo.Username).To(Equal("system:serviceaccount:berth-system:berth-manager"))
+		Expect(review.Status.UserInfo.Groups).To(ConsistOf(
 			"system:serviceaccounts", "system:serviceaccounts:berth-system", "system:authenticated"))
 
 		may := func(verb, resource, subresource string) bool {

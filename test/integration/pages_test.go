@@ -217,13 +217,13 @@ func checkSession(ctx context.Context, path string, plain func(string) string) s
 	page := filepath.Join(moduleRoot(), path)
 	text, err := os.ReadFile(page)
 	Expect(err).NotTo(HaveOccurred())
-	played := runSession(ctx, string(text))
+	session := runSession(ctx, string(text))
 	if *update {
-		Expect(os.WriteFile(page, []byte(played), 0o644)).To(Succeed())
+		Expect(os.WriteFile(page, []byte(session), 0o644)).To(Succeed())
 	} else {
-		Expect(plain(played)).To(Equal(plain(string(text))), "-update writes the new output")
+		Expect(plain(session)).To(Equal(plain(string(text))), "-update writes the new output")
 	}
-	return played
+	return session
 }
 
 func moduleRoot() string {

@@ -91,10 +91,10 @@ var _ = Describe("A pod with a higher priority", func() {
 		admin.ExpectBound(ctx, low)
 		high := createPod(ctx, withPriorityClass(env.pod(p, "high").Requests("cpu", "1"), classes[1]))
 		Eventually(admin.NominatedNode(ctx, high)).Should(Equal(node.Name))
-		room := func() int { return len(berth.Scheduler().Components().Cache.NominatedPodsForNode(node.Name)) }
-		Expect(room()).To(Equal(1))
+		nominated := func() int { return len(berth.Scheduler().Components().Cache.NominatedPodsForNode(node.Name)) }
+		Expect(nominated()).To(Equal(1))
 		admin.Remove(ctx, high)
-		Eventually(room).Should(BeZero())
+		Eventually(nominated).Should(BeZero())
 		next := createPod(ctx, withPriorityClass(env.pod(p, "next").Requests("cpu", "1"), classes[0]))
 		expectReason(ctx, v1.PodReasonUnschedulable, next)
 		admin.Remove(ctx, low)

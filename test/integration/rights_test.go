@@ -208,7 +208,7 @@ var _ = Describe("A user who may read all of one namespace", func() {
 // read this namespace only.
 func readAll(ctx context.Context, env testEnv) map[string][]map[string]any {
 	GinkgoHelper()
-	who := "reader-of-" + env.namespace
+	user := "reader-of-" + env.namespace
 	reads := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
@@ -217,10 +217,10 @@ func readAll(ctx context.Context, env testEnv) map[string][]map[string]any {
 	apitest.Created(ctx, admin, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
 	cfg := cp.Config()
-	cfg.Impersonate = rest.ImpersonationConfig{UserName: who, Groups: []string{"system:authenticated"}}
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	found, err := discovery.NewDiscoveryClientForConfigOrDie(cfg).ServerPreferredNamespacedResources()
 	Expect(err).NotTo(HaveOccurred())
 	reader := dynamic.NewForConfigOrDie(cfg)

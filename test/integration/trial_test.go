@@ -37,7 +37,7 @@ var _ = Describe("A trial", func() {
 		Expect([]any{p.Status.Trial.FitBefore, p.Status.Trial.FitAfter, p.Status.Trial.Lost}).To(HaveExactElements(HaveValue(BeEquivalentTo(1)), int64(3), BeEmpty()))
 	})
 
-	for _, fault := range []struct{ does, says string }{
+	for _, fault := range []struct{ does, message string }{
 		{"panics", `plugin "Faulty" panicked in Filter: no entry for odd`},
 		{"errs", "the inventory does not answer"},
 		{"hangs", `plugin "Faulty" did not come back from Filter within 2s`},
@@ -55,7 +55,7 @@ var _ = Describe("A trial", func() {
 				"Programmed False TrialFailed", "Ready False TrialFailed", "Stalled True TrialFailed"))
 			Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(SatisfyAll(
 				HavePrefix("generation 1 keeps running since "), ContainSubstring("generation 2 failed: on trial"),
-				ContainSubstring("pod "+env.namespace+"/odd: "), ContainSubstring(fault.says)))
+				ContainSubstring("pod "+env.namespace+"/odd: "), ContainSubstring(fault.message)))
 			Expect(p.Status.Programmed).To(Equal(before))
 			Expect(p.Status.Trial).NotTo(BeNil())
 			Expect(p.Status.Trial.Hash).NotTo(Equal(before.Hash))

@@ -191,9 +191,9 @@ func onlyLoopback() error {
 		return err
 	}
 	for _, i := range all {
-		ours := i.Name == "lo" || i.Name == bridge || strings.HasPrefix(i.Name, "veth")
+		known := i.Name == "lo" || i.Name == bridge || strings.HasPrefix(i.Name, "veth")
 		// A new namespace has the fallback devices of tunnels, which are down.
-		if !ours && i.Flags&net.FlagUp != 0 {
+		if !known && i.Flags&net.FlagUp != 0 {
 			return fmt.Errorf("this network namespace has the interface %s: run the suite with `make real-node`, which makes a namespace", i.Name)
 		}
 	}

@@ -182,8 +182,8 @@ var _ = Describe("A pod that is created with a nominated node", func() {
 
 // During the binding cycle a pod may have a nominated node.
 var _ = DescribeTable("A pod in its binding cycle",
-	func(ctx SpecContext, plays pluginFuncs, edits []edit, announced bool) {
-		first.setFuncs(plays)
+	func(ctx SpecContext, funcs pluginFuncs, edits []edit, announced bool) {
+		first.setFuncs(funcs)
 		second.setFuncs(pluginFuncs{postBind: func(_ context.Context, _ fwk.Handle, pod *v1.Pod) {
 			callLog.Add("PostBind %s", pod.Status.NominatedNodeName)
 		}})

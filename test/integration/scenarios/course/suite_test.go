@@ -32,7 +32,7 @@ const (
 	// pollingInterval is how often Eventually polls.
 	pollingInterval = 10 * time.Millisecond
 	// namespace is the namespace of all pods.
-	namespace = "scene"
+	namespace = "course"
 )
 
 // minute is the timeout of a spec.

@@ -25,16 +25,16 @@ import (
 // kube-scheduler serves otherScheduler, and no scheduler serves unknownScheduler.
 const (
 	otherScheduler   = "kube"
-	unknownScheduler = "nobody"
+	unknownScheduler = "unknown"
 )
 
 var _ = Describe("Beside a scheduler with another name", func() {
 	It("Berth does not write to its pods, counts them, and decides as it does", minute, func(ctx SpecContext) {
 		env := newTestEnv()
 		env.addNodes(ctx, fixture.Node("a").Capacity("cpu", "2"), fixture.Node("b").Capacity("cpu", "1").Taint("level", "950", v1.TaintEffectNoSchedule))
-		asks := func(name string) *fixture.PodBuilder { return fixture.Pod(name).Requests("cpu", "1") }
-		foreign := env.createPod(ctx, asks("foreign").SchedulerName(otherScheduler))
-		env.expect(ctx, env.createPod(ctx, asks("unnamed")), boundTo("a"))
+		requestCPU := func(name string) *fixture.PodBuilder { return fixture.Pod(name).Requests("cpu", "1") }
+		foreign := env.createPod(ctx, requestCPU("foreign").SchedulerName(otherScheduler))
+		env.expect(ctx, env.createPod(ctx, requestCPU("unnamed")), boundTo("a"))
 		env.expect(ctx, env.createPod(ctx, fixture.Pod("named").SchedulerName(defaultProfile)), boundTo("a"))
 		expectNotWritten(ctx, foreign)
 
@@ -46,7 +46,7 @@ var _ = Describe("Beside a scheduler with another name", func() {
 		By("kube-scheduler starts")
 		startKubeScheduler(ctx)
 		env.expect(ctx, foreign, oneOf("a"))
-		env.expect(ctx, env.createPod(ctx, asks("late")), unschedulable("1 Insufficient cpu, 1 "+untoleratedTaint))
+		env.expect(ctx, env.createPod(ctx, requestCPU("late")), unschedulable("1 Insufficient cpu, 1 "+untoleratedTaint))
 
 		By("both get a pod with a toleration by comparison")
 		compared := podComparing("level", gt, "900", v1.TaintEffectNoSchedule).NodeSelector(hostname, "b")
@@ -56,13 +56,13 @@ var _ = Describe("Beside a scheduler with another name", func() {
 	})
 })
 
-// expectNotWritten expects that nobody has written to a pod since it was created. It is
+// expectNotWritten expects that there was no write to a pod since it was created. It is
 // called when later pods are bound.
 func expectNotWritten(ctx context.Context, pod *v1.Pod) {
 	GinkgoHelper()
 	version := pod.ResourceVersion
 	Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
-	Expect(pod.ResourceVersion).To(Equal(version), "nobody writes to %s", pod.Name)
+	Expect(pod.ResourceVersion).To(Equal(version), "no write to %s", pod.Name)
 }
 
 // startKubeScheduler runs kube-scheduler with the profile otherScheduler.
@@ -201,7 +201,7 @@ var _ = Describe("A pod that does not fit beside a nominated pod is bound", func
 	ranked := func(name, cpu, memory string) *fixture.PodBuilder {
 		return podWithRequests(name, cpu, memory).Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = name })
 	}
-	promise := func(ctx context.Context) *testEnv {
+	setUp := func(ctx context.Context) *testEnv {
 		GinkgoHelper()
 		env := newTestEnv()
 		env.addNodes(ctx, fixture.Node("a").Capacity("cpu", "4", "memory", "32"))
@@ -214,13 +214,13 @@ var _ = Describe("A pod that does not fit beside a nominated pod is bound", func
 	}
 
 	It("when the nominated pod is deleted", minute, func(ctx SpecContext) {
-		env := promise(ctx)
+		env := setUp(ctx)
 		admin.Remove(ctx, env.pods["mid"])
 		env.expect(ctx, env.pods["low"], boundTo("a"))
 	})
 
 	It("when the nominated pod no longer fits because of a pod with a higher priority", minute, func(ctx SpecContext) {
-		env := promise(ctx)
+		env := setUp(ctx)
 		env.expect(ctx, env.createPod(ctx, ranked("high", "1", "10")), boundTo("a"))
 		admin.Remove(ctx, env.pods["victim"])
 		env.expect(ctx, env.pods["low"], boundTo("a"))

@@ -31,7 +31,7 @@ var _ = table("A pod and the resources of a node:",
 	}),
 	entry("pods of other schedulers count", scenario{
 		nodes:    nodes(fixture.Node("a").Capacity("cpu", "500m", "memory", "500")),
-		existing: pods(podWithRequests("one", "200m", "200").On("a").SchedulerName("theirs"), podWithRequests("two", "200m", "200").On("a").SchedulerName("others")),
+		existing: pods(podWithRequests("one", "200m", "200").On("a").SchedulerName("other-1"), podWithRequests("two", "200m", "200").On("a").SchedulerName("other-2")),
 		pod:      podWithRequests("new", "200m", "200"), want: unschedulable("1 Insufficient cpu, 1 Insufficient memory"),
 	}),
 	// The API server defaults allocatable to capacity.
@@ -144,10 +144,10 @@ const (
 )
 
 // podWithPorts returns a pod with a container that has ports.
-func podWithPorts(name string, who containerKind, ports ...v1.ContainerPort) *fixture.PodBuilder {
+func podWithPorts(name string, kind containerKind, ports ...v1.ContainerPort) *fixture.PodBuilder {
 	return fixture.Pod(name).Mutate(func(pod *v1.Pod) {
 		listener := v1.Container{Name: "listener", Ports: ports}
-		switch who {
+		switch kind {
 		case container:
 			pod.Spec.Containers = append(pod.Spec.Containers, listener)
 			return
@@ -184,7 +184,7 @@ func portScenario(old, pod *fixture.PodBuilder, want result) scenario {
 var _ = func() bool {
 	const same, another = 8001, 8002
 	var entries []TableEntry
-	for _, who := range []struct {
+	for _, kinds := range []struct {
 		old, new containerKind
 		clash    result
 	}{
@@ -194,17 +194,17 @@ var _ = func() bool {
 		{container, initContainer, fits},
 		{container, sidecar, taken},
 	} {
-		begin := string(who.new) + " of the pod and " + string(who.old) + " of an existing one "
+		begin := string(kinds.new) + " of the pod and " + string(kinds.old) + " of an existing one "
 		for _, c := range []struct {
 			sentence string
 			old, new v1.ContainerPort
 			want     result
 		}{
 			{"have the same container port", containerPort(same), containerPort(same), fits},
-			{"have the same host port", hostPort(same), hostPort(same), who.clash},
+			{"have the same host port", hostPort(same), hostPort(same), kinds.clash},
 			{"have different host ports", hostPort(same), hostPort(another), fits},
 		} {
-			entries = append(entries, entry(begin+c.sentence, portScenario(podWithPorts("old", who.old, c.old), podWithPorts("new", who.new, c.new), c.want)))
+			entries = append(entries, entry(begin+c.sentence, portScenario(podWithPorts("old", kinds.old, c.old), podWithPorts("new", kinds.new, c.new), c.want)))
 		}
 	}
 	return table("A pod and the ports of a node:", entries...)

@@ -185,22 +185,22 @@ func (c *cell) setUp() generationID {
 func (c *cell) stopLoop() {
 	loopStops.turn.Lock()
 	c.resumeLoop = loopStops.turn.Unlock
-	var here *loopStop
+	var block *loopStop
 	switch {
 	case c.placeName == swapmatrix.Popped:
-		here = loopStops.at(c.name + "/" + subject)
+		block = loopStops.at(c.name + "/" + subject)
 	case c.place.Where == queue.Active:
-		here = loopStops.at(c.name + "/blocker")
+		block = loopStops.at(c.name + "/blocker")
 	default:
 		return
 	}
 	c.resumeLoop = func() {
-		close(here.released)
+		close(block.released)
 		loopStops.turn.Unlock()
 	}
 	if c.place.Where == queue.Active {
 		c.stream.create("blocker")
-		c.eventually(func(g Gomega) { g.Expect(here.reached).To(BeClosed()) }, "the loop is blocked")
+		c.eventually(func(g Gomega) { g.Expect(block.reached).To(BeClosed()) }, "the loop is blocked")
 	}
 }
 

@@ -136,12 +136,12 @@ var _ = Describe("Pods with a claim each", func() {
 })
 
 // createPodWithAffinity creates a pod with a claim and an affinity to the other pods.
-func (env testEnv) createPodWithAffinity(ctx context.Context, i int, minds func(v1.PodAffinityTerm) *v1.Affinity) {
+func (env testEnv) createPodWithAffinity(ctx context.Context, i int, affinity func(v1.PodAffinityTerm) *v1.Affinity) {
 	GinkgoHelper()
 	claim := env.claim(fmt.Sprint("c", i), env.namespace).Obj()
 	pod := env.pod(fmt.Sprint("p", i), claim.Name)
-	pod.Labels = map[string]string{"app": "company"}
-	pod.Spec.Affinity = minds(fixture.PodAffinityTerm(v1.LabelHostname, "app", "company"))
+	pod.Labels = map[string]string{"app": "affine"}
+	pod.Spec.Affinity = affinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "affine"))
 	env.create(ctx, claim, pod)
 }
 

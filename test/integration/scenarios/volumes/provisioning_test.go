@@ -113,9 +113,9 @@ const (
 
 // createDriver creates a CSIDriver, which publishes its capacity or does not, and a class
 // of it.
-func (env testEnv) createDriver(ctx context.Context, name string, says bool) (class string) {
+func (env testEnv) createDriver(ctx context.Context, name string, publishes bool) (class string) {
 	GinkgoHelper()
-	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: env.namespace + "." + name}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &says}}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: env.namespace + "." + name}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &publishes}}
 	of := fixture.StorageClass(env.namespace+"-"+name, driver.Name)
 	env.create(ctx, driver, of)
 	DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, driver)).To(Succeed()) })
@@ -160,7 +160,7 @@ func (env testEnv) waitForDriver(ctx context.Context, class string) {
 var sizes = [3][2]string{{"100Gi", "50Gi"}, {"100Gi", "100Gi"}, {"200Gi", "200Gi"}}
 
 var _ = DescribeTable("Among nodes with volumes for a pod the one with the largest volumes is best:",
-	func(ctx SpecContext, zonal bool, classes []string, asks ...string) {
+	func(ctx SpecContext, zonal bool, classes []string, requests ...string) {
 		env := newTestEnv(ctx, 0)
 		for i := range sizes {
 			env.create(ctx, fixture.Node(fmt.Sprint("n", i)).Zone(fmt.Sprint("z", i)).Label(v1.LabelTopologyRegion, fmt.Sprint("r", i)).Capacity("pods", "10").Obj())
@@ -182,7 +182,7 @@ var _ = DescribeTable("Among nodes with volumes for a pod the one with the large
 		}
 		env.expectPhases(ctx, v1.VolumeAvailable, volumes...)
 		var claims []string
-		for i, size := range asks {
+		for i, size := range requests {
 			claims = append(claims, fmt.Sprint("c", i))
 			env.create(ctx, env.claim(claims[i], env.namespace+"-"+classes[i%len(classes)]).Requests(size).Obj())
 		}
@@ -223,12 +223,12 @@ var _ = Describe("Among nodes on which a volume can be provisioned", func() {
 
 	It("the capacity of one driver does not count for the claims of another that publishes none", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 2)
-		says, silent := env.createDriver(ctx, "says", true), env.createDriver(ctx, "silent", false)
-		env.waitForDriver(ctx, says)
-		env.createCapacity(ctx, says, "n0", "12Gi")
+		publishing, silent := env.createDriver(ctx, "publishing", true), env.createDriver(ctx, "silent", false)
+		env.waitForDriver(ctx, publishing)
+		env.createCapacity(ctx, publishing, "n0", "12Gi")
 		ofOne, ofOther := env.pod("of-one", "one"), env.pod("of-other", "other")
 		ofOther.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1"}
-		env.create(ctx, env.claim("one", says).Requests("5Gi").Obj(), env.claim("other", silent).Requests("5Gi").Obj(), ofOne, ofOther)
+		env.create(ctx, env.claim("one", publishing).Requests("5Gi").Obj(), env.claim("other", silent).Requests("5Gi").Obj(), ofOne, ofOther)
 		defer env.runProvisioner(ctx, env.provisionOnSelectedNode)()
 		Eventually(admin.NodeName(ctx, ofOne)).Should(Equal("n0"))
 		Eventually(admin.NodeName(ctx, ofOther)).Should(Equal("n1"))

@@ -101,7 +101,7 @@ type testEnv struct{ namespace string }
 // each. When the scenario ends it deletes all nodes, pods, claims and volumes.
 func newTestEnv(ctx context.Context, nodes int) testEnv {
 	GinkgoHelper()
-	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "scene-"}}
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	Expect(admin.Create(ctx, namespace)).To(Succeed())
 	env := testEnv{namespace.Name}
 	for i := range nodes {
@@ -245,7 +245,7 @@ func (env testEnv) provision(claim *v1.PersistentVolumeClaim, node string) *v1.P
 var _ = ReportAfterSuite("README.md", func(report Report) {
 	text, err := os.ReadFile("README.md")
 	Expect(err).NotTo(HaveOccurred())
-	_, ours := readme.Section(string(text), "Extenders")
-	Expect(readme.UnknownNames(ours, report)).To(BeEmpty(), "names without a spec")
-	Expect(readme.UnnamedContainers(ours, report)).To(BeEmpty(), "tables without a name")
+	_, section := readme.Section(string(text), "Extenders")
+	Expect(readme.UnknownNames(section, report)).To(BeEmpty(), "names without a spec")
+	Expect(readme.UnnamedContainers(section, report)).To(BeEmpty(), "tables without a name")
 })

@@ -19,34 +19,35 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// BacklogOptions shape a backlog of pods that fit nowhere when the leader changes.
+// BacklogOptions are the options of RunBacklog.
 type BacklogOptions struct {
-	// Manager is the path of the manager's binary, and Lease how long its Lease lasts.
+	// Manager is the path of the manager's binary, and Lease the duration of its Lease.
 	Manager string
 	Lease   time.Duration
-	// Pods is how many were refused before, in Shapes shapes, and Fresh how many come
-	// while nobody leads.
+	// Pods is the number of unschedulable pods, in Shapes different sizes, and Fresh the
+	// number of pods that are created while no process leads.
 	Pods, Shapes, Fresh int
 }
 
-// Backlog is what came of it.
+// Backlog is the result of RunBacklog.
 type Backlog struct {
-	// Patched is how many of the pods that were refused before have another resource
-	// version when the first pod is bound.
+	// Patched is how many of the unschedulable pods have another resource version when the
+	// first pod is bound.
 	Patched int
-	// Bound is how long a pod that fits waited from when the new leader got the Lease.
+	// Bound is the time from the new leader's acquisition of the Lease to the bind of a pod
+	// that fits.
 	Bound time.Duration
 }
 
-// RunBacklog kills the leader under a backlog, starts another manager, and looks at how
-// long a pod that fits waits from when that one holds the Lease.
+// RunBacklog kills the leader while there are many unschedulable pods, starts another
+// manager, and measures how long a pod that fits waits for it.
 func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	cp, err := controlplane.Start(ctx, controlplane.Options{})
 	if err != nil {
 		return b, err
 	}
 	defer cp.Stop()
-	if err := errors.Join(cp.Nodes(ctx, 1, controlplane.NodeOptions{Pods: Places}), operator.Install(ctx, cp)); err != nil {
+	if err := errors.Join(cp.Nodes(ctx, 1, controlplane.NodeOptions{Pods: NodePods}), operator.Install(ctx, cp)); err != nil {
 		return b, err
 	}
 	if err := operator.ApplyProfile(ctx, cp, profile, v1alpha1.SchedulingProfileSpec{}); err != nil {
@@ -56,15 +57,15 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	if err != nil {
 		return b, err
 	}
-	r := &backlog{options: o, cp: cp, client: client}
-	earlier, err := r.start(ctx)
+	r := &backlogTest{options: o, cp: cp, client: client}
+	earlier, err := r.startManager(ctx)
 	if err != nil {
 		return b, err
 	}
-	if err := r.refused(ctx); err != nil {
+	if err := r.createUnschedulable(ctx); err != nil {
 		return b, err
 	}
-	before, err := r.versions(ctx)
+	before, err := r.resourceVersions(ctx)
 	if err != nil {
 		return b, err
 	}
@@ -76,13 +77,13 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	if err := r.create("fits", "0")(ctx, 0); err != nil {
 		return b, err
 	}
-	if _, err = r.start(ctx); err != nil {
+	if _, err = r.startManager(ctx); err != nil {
 		return b, err
 	}
-	if b.Bound, err = r.bound(ctx); err != nil {
+	if b.Bound, err = r.waitBound(ctx); err != nil {
 		return b, err
 	}
-	after, err := r.versions(ctx)
+	after, err := r.resourceVersions(ctx)
 	for name, version := range before {
 		if after[name] != version {
 			b.Patched++
@@ -91,15 +92,14 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	return b, err
 }
 
-// backlog is one run.
-type backlog struct {
+type backlogTest struct {
 	options BacklogOptions
 	cp      *controlplane.ControlPlane
 	client  kubernetes.Interface
 }
 
-// start starts a manager, and waits until it is ready.
-func (r *backlog) start(ctx context.Context) (*operator.Manager, error) {
+// startManager starts a manager and waits until it is ready.
+func (r *backlogTest) startManager(ctx context.Context) (*operator.Manager, error) {
 	manager, err := operator.Start(ctx, r.cp, r.options.Manager,
 		"--leader-elect-lease-duration="+r.options.Lease.String(),
 		"--leader-elect-renew-deadline="+(r.options.Lease*2/3).String(),
@@ -110,9 +110,9 @@ func (r *backlog) start(ctx context.Context) (*operator.Manager, error) {
 	return manager, manager.Until(ctx, manager.Ready)
 }
 
-// create returns what creates the i-th pod of a kind, which asks for so many CPUs and
-// i thousandths.
-func (r *backlog) create(kind, cpus string) func(context.Context, int) error {
+// create returns a function that creates the i-th pod of a kind, which requests these CPUs
+// and i thousandths.
+func (r *backlogTest) create(kind, cpus string) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
 		cpu := resource.MustParse(cpus)
 		cpu.Add(*resource.NewMilliQuantity(int64(i%max(r.options.Shapes, 1)+1), resource.DecimalSI))
@@ -127,8 +127,9 @@ func (r *backlog) create(kind, cpus string) func(context.Context, int) error {
 	}
 }
 
-// refused creates the pods that fit nowhere, and waits until each of them says so.
-func (r *backlog) refused(ctx context.Context) error {
+// createUnschedulable creates pods that fit on no node, and waits until their conditions
+// say so.
+func (r *backlogTest) createUnschedulable(ctx context.Context) error {
 	if err := load.Each(ctx, r.options.Pods, 4*workers, r.create("refused", "100")); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (r *backlog) refused(ctx context.Context) error {
 	})
 }
 
-func (r *backlog) pods(ctx context.Context) ([]corev1.Pod, error) {
+func (r *backlogTest) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := r.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "kind=refused"})
 	if err != nil {
 		return nil, err
@@ -154,8 +155,8 @@ func (r *backlog) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// versions are the resource versions of the pods that were refused.
-func (r *backlog) versions(ctx context.Context) (map[string]string, error) {
+// resourceVersions returns the resource versions of the unschedulable pods by name.
+func (r *backlogTest) resourceVersions(ctx context.Context) (map[string]string, error) {
 	pods, err := r.pods(ctx)
 	versions := map[string]string{}
 	for i := range pods {
@@ -164,10 +165,10 @@ func (r *backlog) versions(ctx context.Context) (map[string]string, error) {
 	return versions, err
 }
 
-// bound waits until the pod that fits is bound, and returns how long that took from when
-// its leader got the Lease.
-func (r *backlog) bound(ctx context.Context) (time.Duration, error) {
-	err := wait.PollUntilContextCancel(ctx, pulse, true, func(ctx context.Context) (bool, error) {
+// waitBound waits until the pod that fits is bound, and returns the time since the leader
+// acquired the Lease.
+func (r *backlogTest) waitBound(ctx context.Context) (time.Duration, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		pod, err := r.client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "fits-0", metav1.GetOptions{})
 		return err == nil && pod.Spec.NodeName != "", err
 	})

@@ -1,5 +1,5 @@
-// Package install shows that the shipped manifests install on a real API
-// server, and what rights they give.
+// Package install tests that the shipped manifests can be installed on a real API server,
+// and which permissions they grant.
 package install
 
 import (
@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/berthdev/berth/test/support/controlplane"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run applies config/default, once for all tests.
+// run applies config/default once for all tests.
 func run(m *testing.M) int {
 	ctx := context.Background()
 	var err error
@@ -49,9 +50,9 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// The namespace enforces the restricted pod security level, so that pods that
-// are there were found to keep it.
-func TestTheManagersPodsAreAdmitted(t *testing.T) {
+// The namespace enforces the restricted pod security standard, so pods that exist comply
+// with it.
+func TestManagerPodsAreAdmitted(t *testing.T) {
 	var conditions string
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		d, err := cp.Client().AppsV1().Deployments(namespace).Get(ctx, manager, metav1.GetOptions{})
@@ -62,7 +63,7 @@ func TestTheManagersPodsAreAdmitted(t *testing.T) {
 		return d.Status.Replicas == *d.Spec.Replicas, nil
 	})
 	if err != nil {
-		t.Fatalf("%v; the Deployment says %s", err, conditions)
+		t.Fatalf("%v; the Deployment has %s", err, conditions)
 	}
 	pods, err := cp.Client().CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -75,21 +76,20 @@ func TestTheManagersPodsAreAdmitted(t *testing.T) {
 	}
 }
 
-// forUsers are roles that are bound to nobody.
-var forUsers = regexp.MustCompile(`-(viewer|editor|admin|approver|reader|debugger)-role$`)
+// userRoles are roles for users, which are not bound.
+var userRoles = regexp.MustCompile(`-(viewer|editor|admin|approver|reader|debugger)-role$`)
 
-// Roles are generated and bindings are written by hand: this is where they
-// meet.
-func TestTheManagerHasEveryGeneratedRoleAndNoRoleIsMissing(t *testing.T) {
-	granted, there := map[string]bool{}, map[string]bool{} // kind/name → true
+// Roles are generated and bindings are written by hand: this test compares them.
+func TestManagerHasAllGeneratedRoles(t *testing.T) {
+	granted, existing := map[string]bool{}, map[string]bool{} // kind/name → true
 	rbac := cp.Client().RbacV1()
 	roles, err := rbac.ClusterRoles().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range roles.Items {
-		if strings.HasPrefix(r.Name, "berth-") && !forUsers.MatchString(r.Name) {
-			there["ClusterRole/"+r.Name] = true
+		if strings.HasPrefix(r.Name, "berth-") && !userRoles.MatchString(r.Name) {
+			existing["ClusterRole/"+r.Name] = true
 		}
 	}
 	local, err := rbac.Roles(namespace).List(t.Context(), metav1.ListOptions{})
@@ -97,7 +97,7 @@ func TestTheManagerHasEveryGeneratedRoleAndNoRoleIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range local.Items {
-		there["Role/"+r.Name] = true
+		existing["Role/"+r.Name] = true
 	}
 
 	bindings, err := rbac.ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
@@ -105,47 +105,47 @@ func TestTheManagerHasEveryGeneratedRoleAndNoRoleIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range bindings.Items {
-		note(granted, b.RoleRef, b.Subjects)
+		addGrant(granted, b.RoleRef, b.Subjects)
 	}
 	localBindings, err := rbac.RoleBindings(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range localBindings.Items {
-		note(granted, b.RoleRef, b.Subjects)
+		addGrant(granted, b.RoleRef, b.Subjects)
 	}
-	for role := range there {
+	for role := range existing {
 		if !granted[role] {
 			t.Errorf("%s is not bound to the manager: see config/rbac/role_binding.yaml", role)
 		}
 	}
 	for role := range granted {
-		if !there[role] {
-			t.Errorf("the manager is bound to %s, which is not there: does a marker with that roleName generate it?", role)
+		if !existing[role] {
+			t.Errorf("the manager is bound to %s, which does not exist: does a marker with that roleName generate it?", role)
 		}
 	}
 }
 
-func note(granted map[string]bool, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
+func addGrant(granted map[string]bool, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	account := rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: manager}
 	if slices.Contains(subjects, account) {
 		granted[role.Kind+"/"+role.Name] = true
 	}
 }
 
-func TestWhoMayDoWhat(t *testing.T) {
-	const ours = "berth.dev"
+func TestPermissions(t *testing.T) {
+	const group = "berth.dev"
 	for user, has := range map[string]struct{ role, group, resource string }{
-		"viewer":             {"berth-profile-viewer-role", ours, "schedulingprofiles"},
-		"editor":             {"berth-profile-editor-role", ours, "schedulingprofiles"},
-		"someone-with-view":  {"view", ours, "schedulingdecisions"},
+		"viewer":             {"berth-profile-viewer-role", group, "schedulingprofiles"},
+		"editor":             {"berth-profile-editor-role", group, "schedulingprofiles"},
+		"someone-with-view":  {"view", group, "schedulingdecisions"},
 		"someone-with-admin": {"admin", "", "pods"},
 	} {
 		if _, err := cp.Kubectl(t.Context(), nil, "create", "clusterrolebinding", user, "--clusterrole="+has.role, "--user="+user); err != nil {
 			t.Fatal(err)
 		}
-		// The authorizer learns of it through a watch: an answer of no counts
-		// only after a first yes.
+		// The authorizer learns of a binding through a watch: a denial counts only after it
+		// has allowed something.
 		right := &authorizationv1.ResourceAttributes{Verb: "list", Group: has.group, Resource: has.resource}
 		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			return may(t, user, right), nil
@@ -160,21 +160,21 @@ func TestWhoMayDoWhat(t *testing.T) {
 
 		want bool
 	}{
-		"the manager watches pods":                               {account, "watch", "", "pods", "", true},
-		"the manager binds pods":                                 {account, "create", "", "pods", "binding", true},
-		"the manager writes the status of profiles":              {account, "patch", ours, "schedulingprofiles", "status", true},
-		"the manager changes nothing of a pod but its status":    {account, "patch", "", "pods", "", false},
-		"the manager does not read secrets of every namespace":   {account, "get", "", "secrets", "", false},
-		"the manager does not grant itself more":                 {account, "escalate", rbacv1.GroupName, "clusterroles", "", false},
-		"a viewer reads profiles":                                {"viewer", "list", ours, "schedulingprofiles", "", true},
-		"a viewer changes none":                                  {"viewer", "patch", ours, "schedulingprofiles", "", false},
-		"an editor changes profiles":                             {"editor", "patch", ours, "schedulingprofiles", "", true},
-		"an editor does not write what Berth says of them":       {"editor", "patch", ours, "schedulingprofiles", "status", false},
-		"view does not include profiles, which name others pods": {"someone-with-view", "list", ours, "schedulingprofiles", "", false},
-		"view includes why a pod of the namespace waits":         {"someone-with-view", "list", ours, "schedulingdecisions", "", true},
-		"admin may not say it in Berth's name":                   {"someone-with-admin", "create", ours, "schedulingdecisions", "", false},
-		"the manager writes why a pod waits":                     {account, "create", ours, "schedulingdecisions", "", true},
-		"admin does not include profiles either":                 {"someone-with-admin", "list", ours, "schedulingprofiles", "", false},
+		"the manager watches pods":                                            {account, "watch", "", "pods", "", true},
+		"the manager binds pods":                                              {account, "create", "", "pods", "binding", true},
+		"the manager writes the status of profiles":                           {account, "patch", group, "schedulingprofiles", "status", true},
+		"the manager changes nothing of a pod but its status":                 {account, "patch", "", "pods", "", false},
+		"the manager does not read secrets of every namespace":                {account, "get", "", "secrets", "", false},
+		"the manager does not grant itself more":                              {account, "escalate", rbacv1.GroupName, "clusterroles", "", false},
+		"a viewer reads profiles":                                             {"viewer", "list", group, "schedulingprofiles", "", true},
+		"a viewer changes none":                                               {"viewer", "patch", group, "schedulingprofiles", "", false},
+		"an editor changes profiles":                                          {"editor", "patch", group, "schedulingprofiles", "", true},
+		"an editor does not write the status":                                 {"editor", "patch", group, "schedulingprofiles", "status", false},
+		"view does not include profiles, which name pods of other namespaces": {"someone-with-view", "list", group, "schedulingprofiles", "", false},
+		"view includes the SchedulingDecisions of the namespace":              {"someone-with-view", "list", group, "schedulingdecisions", "", true},
+		"admin may not write SchedulingDecisions":                             {"someone-with-admin", "create", group, "schedulingdecisions", "", false},
+		"the manager writes SchedulingDecisions":                              {account, "create", group, "schedulingdecisions", "", true},
+		"admin does not include profiles either":                              {"someone-with-admin", "list", group, "schedulingprofiles", "", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// may asks the API server's authorizer about every namespace at once.
+// may asks the API server's authorizer, for all namespaces at once.
 func may(t *testing.T, who string, what *authorizationv1.ResourceAttributes) bool {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{
@@ -198,4 +198,89 @@ func may(t *testing.T, who string, what *authorizationv1.ResourceAttributes) boo
 		t.Fatal(err)
 	}
 	return answer.Status.Allowed
+}
+
+func TestMonitoringManifestsApply(t *testing.T) {
+	if err := cp.InstallCRDs(t.Context(), filepath.Join("monitoring", "kinds.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	output, err := cp.Kubectl(t.Context(), nil, "apply", "--server-side", "--force-conflicts", "--validate=strict", "--kustomize", "monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"servicemonitor.monitoring.coreos.com/berth-metrics", "prometheusrule.monitoring.coreos.com/berth-alerts",
+		"service/berth-metrics", "configmap/berth-dashboard", "secret/berth-metrics-scraper",
+	} {
+		if !strings.Contains(output, want) {
+			t.Errorf("%s was not applied:\n%s", want, output)
+		}
+	}
+	service, err := cp.Client().CoreV1().Services(namespace).Get(t.Context(), "berth-metrics", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, err := cp.Client().AppsV1().Deployments(namespace).Get(t.Context(), manager, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range service.Spec.Selector {
+		if deployment.Spec.Template.Labels[key] != value {
+			t.Errorf("the Service selects pods with %s=%s, the manager's have %v", key, value, deployment.Spec.Template.Labels)
+		}
+	}
+	ports := map[string]bool{}
+	for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
+		ports[port.Name] = true
+	}
+	if want := service.Spec.Ports[0].TargetPort.StrVal; !ports[want] {
+		t.Errorf("the target port of the Service is %q, the manager has %v", want, ports)
+	}
+}
+
+func TestServiceMonitorTokenMayOnlyScrape(t *testing.T) {
+	output, err := cp.Kubectl(t.Context(), nil, "apply", "--server-side", "--force-conflicts", "--filename="+filepath.Join("..", "..", "config", "prometheus", "account.yaml"))
+	if err != nil {
+		t.Fatal(output, err)
+	}
+	monitor, err := cp.Kubectl(t.Context(), nil, "create", "--dry-run=client", "--validate=false", "--output=jsonpath={.spec.endpoints[*].authorization.credentials}",
+		"--filename="+filepath.Join("..", "..", "config", "prometheus", "monitor.yaml"))
+	if err != nil {
+		t.Fatal(monitor, err)
+	}
+	if want := `{"key":"token","name":"berth-metrics-scraper"}`; strings.TrimSpace(monitor) != want {
+		t.Errorf("the ServiceMonitor's credentials are %s, want %s", monitor, want)
+	}
+	var token []byte
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		secret, err := cp.Client().CoreV1().Secrets(namespace).Get(ctx, "berth-metrics-scraper", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		token = secret.Data["token"]
+		return len(token) > 0, nil
+	})
+	if err != nil {
+		t.Fatal("the Secret has no token:", err)
+	}
+	config := cp.Config()
+	config.BearerToken = string(token)
+	scraper, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The authorizer learns of the binding through a watch.
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/metrics"},
+		}}
+		answer, err := scraper.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	})
+	if err != nil {
+		t.Fatal("the token may not get /metrics:", err)
+	}
+	if pods, err := scraper.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Errorf("the token can list %d pods", len(pods.Items))
+	}
 }

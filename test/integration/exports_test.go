@@ -24,17 +24,17 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// exportedTo asks for an autoscaler's configuration.
-func exportedTo(name string) func(*v1alpha1.SchedulingProfileSpec) {
+// exportTo exports the autoscaler's configuration to a ConfigMap.
+func exportTo(name string) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Exports = v1alpha1.Exports{Autoscaler: &v1alpha1.AutoscalerExport{ConfigMap: name}}
 	}
 }
 
-var _ = Describe("What a profile exports for autoscalers", func() {
-	It("is kept in a ConfigMap of Berth's namespace as long as it is asked for", minute, func(ctx SpecContext) {
-		p := aProfile(ctx, exportedTo("for-the-autoscaler"), fitFrom(aPluginConfig(ctx, strategy("MostAllocated")).Name))
-		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported True Exported"))
+var _ = Describe("The export for autoscalers", func() {
+	It("is a ConfigMap in Berth's namespace as long as the profile asks for it", minute, func(ctx SpecContext) {
+		p := createProfile(ctx, exportTo("for-the-autoscaler"), referFitConfig(createPluginConfig(ctx, scoringStrategy("MostAllocated")).Name))
+		Eventually(currentConditions(ctx, p)).Should(ContainElements("Ready True Ready", "Exported True Exported"))
 		m := &v1.ConfigMap{}
 		key := client.ObjectKey{Namespace: operator.Namespace, Name: "for-the-autoscaler"}
 		held := func(g Gomega) string {
@@ -44,53 +44,53 @@ var _ = Describe("What a profile exports for autoscalers", func() {
 		Eventually(held).Should(And(ContainSubstring("schedulerName: "+p.Name), ContainSubstring("type: MostAllocated")))
 		before := m.Data[export.Key]
 
-		By("an edit by hand")
+		By("the ConfigMap is edited by hand")
 		m.Data[export.Key] = "mine"
 		Expect(admin.Update(ctx, m)).To(Succeed())
 		Eventually(held).Should(Equal(before))
 
-		By("a spec that is refused")
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { scoring("NoSuch")(s); s.PercentageOfNodesToScore = 77 })
-		Eventually(now(ctx, p)).Should(ContainElements("Accepted False UnknownPlugin", "Exported True Exported"))
+		By("the profile gets a spec that is rejected")
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { enableScore("NoSuch")(s); s.PercentageOfNodesToScore = 77 })
+		Eventually(currentConditions(ctx, p)).Should(ContainElements("Accepted False UnknownPlugin", "Exported True Exported"))
 		Consistently(held, "300ms").Should(Equal(before))
 
-		By("one that runs, and says more than a KubeSchedulerConfiguration can")
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { noPlugins(s); forTeam("shop")(s) })
-		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False NotExpressible"))
-		Expect(message(p, v1alpha1.ConditionExported)).To(ContainSubstring("spec.allowedNamespaces: "))
+		By("the profile gets a spec that a KubeSchedulerConfiguration cannot express")
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { resetPlugins(s); allowTeam("shop")(s) })
+		Eventually(currentConditions(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False NotExpressible"))
+		Expect(conditionMessage(p, v1alpha1.ConditionExported)).To(ContainSubstring("spec.allowedNamespaces: "))
 		Eventually(held).Should(ContainSubstring("percentageOfNodesToScore: 77"))
 
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Exports = v1alpha1.Exports{} })
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Exports = v1alpha1.Exports{} })
 		Eventually(func() bool { return apierrors.IsNotFound(admin.Get(ctx, key, m)) }).Should(BeTrue())
-		Eventually(now(ctx, p)).ShouldNot(ContainElement(HavePrefix("Exported ")))
+		Eventually(currentConditions(ctx, p)).ShouldNot(ContainElement(HavePrefix("Exported ")))
 	})
 
-	It("goes with its profile", minute, func(ctx SpecContext) {
-		p := aProfile(ctx, exportedTo("goes-with-it"))
-		Eventually(now(ctx, p)).Should(ContainElement("Exported True Exported"))
+	It("is deleted with its profile", minute, func(ctx SpecContext) {
+		p := createProfile(ctx, exportTo("deleted-with-it"))
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Exported True Exported"))
 		Expect(admin.Delete(ctx, p)).To(Succeed())
-		key := client.ObjectKey{Namespace: operator.Namespace, Name: "goes-with-it"}
+		key := client.ObjectKey{Namespace: operator.Namespace, Name: "deleted-with-it"}
 		Eventually(func() bool { return apierrors.IsNotFound(admin.Get(ctx, key, &v1.ConfigMap{})) }).Should(BeTrue())
 	})
 
-	It("leaves a ConfigMap alone that is somebody else's", minute, func(ctx SpecContext) {
-		theirs := apitest.Created(ctx, admin, &v1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "theirs"}, Data: map[string]string{export.Key: "mine"},
+	It("does not overwrite another user's ConfigMap", minute, func(ctx SpecContext) {
+		existing := apitest.Created(ctx, admin, &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "existing"}, Data: map[string]string{export.Key: "mine"},
 		})
-		p := aProfile(ctx, exportedTo(theirs.Name))
-		Eventually(now(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))
-		Expect(admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
-		Expect(theirs.Data).To(Equal(map[string]string{export.Key: "mine"}))
+		p := createProfile(ctx, exportTo(existing.Name))
+		Eventually(currentConditions(ctx, p)).Should(ContainElements("Ready True Ready", "Exported False ConfigMapConflict"))
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(existing), existing)).To(Succeed())
+		Expect(existing.Data).To(Equal(map[string]string{export.Key: "mine"}))
 	})
 })
 
-var _ = Describe("A profile that was converted back", func() {
-	It("lets kube-scheduler itself bind the pods", twoMinutes, func(ctx SpecContext) {
-		y := aYard(ctx)
-		aNode(ctx, y.node("n").Capacity("cpu", "1", "pods", "10"))
-		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name + "-back"}}
+var _ = Describe("A profile that was converted to a KubeSchedulerConfiguration", func() {
+	It("lets kube-scheduler bind the pods", twoMinutes, func(ctx SpecContext) {
+		env := newTestEnv(ctx)
+		createNode(ctx, env.node("n").Capacity("cpu", "1", "pods", "10"))
+		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: env.namespace + "-back"}}
 		config := filepath.Join(GinkgoT().TempDir(), "scheduler.yaml")
-		back := convertedBack(ctx, "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: "+p.Name+"}\n"+
+		back := convertToKubeScheduler(ctx, "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: "+p.Name+"}\n"+
 			"spec: {plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}], disabled: [{name: ImageLocality}]}},\n"+
 			"  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}], queue: {maxBackoffSeconds: 20}}\n")
 		Expect(back).To(ContainSubstring("podMaxBackoffSeconds: 20"))
@@ -101,25 +101,25 @@ var _ = Describe("A profile that was converted back", func() {
 		}
 		own := "clientConnection: {kubeconfig: " + cp.Kubeconfig() + "}\nleaderElection: {leaderElect: false}\n"
 		Expect(os.WriteFile(config, []byte(back+own), 0o644)).To(Succeed())
-		theirs, err := cp.KubeScheduler(config)
+		kubeScheduler, err := cp.KubeScheduler(config)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(theirs.Kill)
+		DeferCleanup(kubeScheduler.Kill)
 		DeferCleanup(func() {
 			if CurrentSpecReport().Failed() {
-				said, _ := os.ReadFile(theirs.Log())
-				GinkgoWriter.Printf("kube-scheduler:\n%s\n", said)
+				log, _ := os.ReadFile(kubeScheduler.Log())
+				GinkgoWriter.Printf("kube-scheduler:\n%s\n", log)
 			}
 		})
 
-		pod := aPod(ctx, y.pod(p, "web").Requests("cpu", "100m"))
+		pod := createPod(ctx, env.pod(p, "web").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		Expect(pod.Annotations).NotTo(HaveKey(v1alpha1.AnnotationDecision), "it was not Berth")
+		Expect(pod.Annotations).NotTo(HaveKey(v1alpha1.AnnotationDecision), "Berth did not bind it")
 	})
 })
 
-// convertedBack is what the verb makes of a profile.
-func convertedBack(ctx context.Context, profile string) string {
+// convertToKubeScheduler converts a profile with `kubectl berth convert`.
+func convertToKubeScheduler(ctx context.Context, profile string) string {
 	GinkgoHelper()
 	var out bytes.Buffer
 	cmd := convert.New(verb.Env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(profile), Out: &out, ErrOut: GinkgoWriter}})

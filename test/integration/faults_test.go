@@ -20,214 +20,212 @@ import (
 )
 
 const (
-	// slots are the places on the only node, crowd the pods that want one.
-	slots, crowd = 3, 6
-	// rebinds is how often Berth sends a Binding again before it gives up.
-	rebinds = 5
+	// slots is the number of pods that the only node takes, podCount the number of pods.
+	slots, podCount = 3, 6
+	// maxRebinds is how often Berth repeats a Binding.
+	maxRebinds = 5
 )
 
-// What becomes of pods whose Bindings go wrong between Berth and the API
-// server: a proxy stands there, and the API server is the real one.
+// A proxy between Berth and the real API server makes Bindings fail.
 var _ = Describe("A Binding that", Ordered, func() {
 	var proxy *faultproxy.Proxy
 
 	BeforeAll(func(ctx SpecContext) {
 		stopManager()
 		cfg := accountConfig(ctx)
-		Expect(cfg.Timeout).To(BeZero(), "Berth waits for an answer as long as it takes: how long a Binding is held up makes no difference")
+		Expect(cfg.Timeout).To(BeZero(), "Berth has no timeout for an answer: how long a Binding is delayed makes no difference")
 		var err error
 		proxy, err = faultproxy.Start(cfg)
 		Expect(err).NotTo(HaveOccurred())
 		berth = runManager(cfg, nil, suiteOptions(manager.WithWriteConfig(proxy.Config(cfg)))...)
-	}, NodeTimeout(patience))
+	}, NodeTimeout(eventuallyTimeout))
 	AfterAll(func(ctx SpecContext) {
 		stopManager()
 		proxy.Stop()
 		berth = startManager(ctx)
-	}, NodeTimeout(patience))
+	}, NodeTimeout(eventuallyTimeout))
 
-	DescribeTable("goes wrong once for each pod is made good at once: the pod is bound once, and no attempt failed",
+	DescribeTable("fails once for each pod is repeated at once: the pod is bound once, in the first attempt",
 		func(ctx SpecContext, fault faultproxy.Fault, rebound gomegatypes.GomegaMatcher) {
-			r := aRush(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
+			test := newBindingTest(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
 				if b.Try > 1 {
 					return nil
 				}
 				return &fault
 			})
-			r.settles(ctx)
-			Expect(r.totals().Errors).To(BeZero(), "failed attempts")
-			Expect(r.rebinds()).To(rebound, "berth_rebinds_total")
-			for _, pod := range r.bound(ctx) {
-				Expect(recordIn(pod).Attempts).To(Equal(1), pod.Name)
+			test.expectSettled(ctx)
+			Expect(test.totals().Errors).To(BeZero(), "failed attempts")
+			Expect(test.rebinds()).To(rebound, "berth_rebinds_total")
+			for _, pod := range test.boundPods(ctx) {
+				Expect(readRecord(pod).Attempts).To(Equal(1), pod.Name)
 			}
 		},
-		Entry("because it is refused with 409 for no reason", minute,
+		Entry("with 409 for no reason", minute,
 			faultproxy.Fault{Answer: faultproxy.Status(http.StatusConflict, metav1.StatusReasonConflict, 0)}, BeEquivalentTo(slots)),
-		Entry("because it is refused with 429 and Retry-After, which the client heeds itself", minute,
+		Entry("with 429 and Retry-After, which the client obeys", minute,
 			faultproxy.Fault{Answer: faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, 1)}, BeEquivalentTo(0)),
-		Entry("because it is answered 500 and does not count", minute,
+		Entry("with 500, before it takes effect", minute,
 			faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}, BeEquivalentTo(slots)),
-		Entry("because it is answered 500 and counts", minute,
+		Entry("with 500, after it took effect", minute,
 			faultproxy.Fault{Commits: true, Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}, BeEquivalentTo(0)),
-		Entry("because the connection is cut before it counts", minute,
+		Entry("with a closed connection, before it takes effect", minute,
 			faultproxy.Fault{Answer: faultproxy.Cut}, BeNumerically(">=", slots)),
-		// What is cut with it may have counted or not.
-		Entry("because the connection is cut after it counted", minute,
+		// The other Bindings of the connection may have taken effect or not.
+		Entry("with a closed connection, after it took effect", minute,
 			faultproxy.Fault{Commits: true, Answer: faultproxy.Cut}, BeNumerically("<", slots)),
 	)
 
-	DescribeTable("is held up for a minute, or for ever, keeps its pod's room all the while",
+	DescribeTable("is delayed, by a minute or for ever, keeps its pod assumed",
 		func(ctx SpecContext, fault func(released <-chan struct{}) faultproxy.Fault, counts bool) {
 			released := make(chan struct{})
-			r := aRush(ctx, proxy, func(faultproxy.Binding) *faultproxy.Fault { return ptr.To(fault(released)) })
-			// Nothing of Berth's measures how long a Binding takes, and its client
-			// has no time-out: between here and the release it makes no difference
-			// whether a second goes by or a minute.
+			test := newBindingTest(ctx, proxy, func(faultproxy.Binding) *faultproxy.Fault { return ptr.To(fault(released)) })
+			// Berth does not measure how long a Binding takes, and its client has no
+			// timeout: whether a second or a minute passes before the release makes no
+			// difference.
 			Eventually(proxy.Bindings).Should(And(HaveLen(slots), HaveEach(HaveField("Held", true))))
 			held := map[string]bool{}
 			for _, b := range proxy.Bindings() {
 				held[b.Pod] = true
 			}
-			for _, pod := range r.pods {
+			for _, pod := range test.pods {
 				if held[pod.Name] {
-					Expect(admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
-					Expect(berth.Scheduler().Components().Cache.IsAssigned(pod.UID)).To(BeTrue(), "%s counts on its node", pod.Name)
+					Expect(admin.NodeName(ctx, pod)(NewWithT(GinkgoTB())) != "").To(Equal(counts), pod.Name)
+					Expect(berth.Scheduler().Components().Cache.IsAssigned(pod.UID)).To(BeTrue(), "%s is assumed on its node", pod.Name)
 				} else {
-					expectHeld(ctx, v1.PodReasonUnschedulable, pod)
+					expectReason(ctx, v1.PodReasonUnschedulable, pod)
 				}
 			}
-			Expect(proxy.Bindings()).To(HaveLen(slots), "nobody is bound instead, and nothing is sent twice")
+			Expect(proxy.Bindings()).To(HaveLen(slots), "no other pod is bound, and no Binding is sent twice")
 
 			close(released)
-			r.settles(ctx)
-			Expect(r.totals().Errors).To(BeZero(), "failed attempts")
-			Expect(r.rebinds()).To(BeZero(), "berth_rebinds_total")
+			test.expectSettled(ctx)
+			Expect(test.totals().Errors).To(BeZero(), "failed attempts")
+			Expect(test.rebinds()).To(BeZero(), "berth_rebinds_total")
 		},
-		Entry("on its way there", minute, func(released <-chan struct{}) faultproxy.Fault {
+		Entry("before it reaches the API server", minute, func(released <-chan struct{}) faultproxy.Fault {
 			return faultproxy.Fault{Hold: released, Commits: true}
 		}, false),
-		Entry("on its way back", minute, func(released <-chan struct{}) faultproxy.Fault {
+		Entry("in its answer", minute, func(released <-chan struct{}) faultproxy.Fault {
 			return faultproxy.Fault{Commits: true, HoldAnswer: released}
 		}, true),
 	)
 
-	It("arrives after another has bound its pod is refused", minute, func(ctx SpecContext) {
+	It("arrives after another Binding of its pod is rejected", minute, func(ctx SpecContext) {
 		released := make(chan struct{})
-		r := aRush(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
+		test := newBindingTest(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
 			if b.Try > 1 {
 				return nil
 			}
 			return &faultproxy.Fault{Late: released, Answer: faultproxy.Cut}
 		})
-		r.settles(ctx)
+		test.expectSettled(ctx)
 		close(released)
-		r.latecomersAreRefused()
-		r.settles(ctx)
-		Expect(r.totals().Errors).To(BeZero(), "failed attempts")
+		test.expectLateBindingsRefused()
+		test.expectSettled(ctx)
+		Expect(test.totals().Errors).To(BeZero(), "failed attempts")
 	})
 
-	It("arrives after its pod was given up is refused, and the pod's place may be another's", minute, func(ctx SpecContext) {
+	It("arrives after Berth gave it up is rejected, and another pod may take the room", minute, func(ctx SpecContext) {
 		released := make(chan struct{})
-		r := aRush(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
-			if b.Try > rebinds+1 {
+		test := newBindingTest(ctx, proxy, func(b faultproxy.Binding) *faultproxy.Fault {
+			if b.Try > maxRebinds+1 {
 				return nil
 			}
 			return &faultproxy.Fault{Late: released, Answer: faultproxy.Status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, 0)}
 		})
-		r.settles(ctx)
-		Expect(r.totals().Errors).To(BeNumerically(">=", slots), "each pod that was given up failed, and was told so")
+		test.expectSettled(ctx)
+		Expect(test.totals().Errors).To(BeNumerically(">=", slots), "each pod whose Binding was given up has a failed attempt")
 		close(released)
-		r.latecomersAreRefused()
-		r.settles(ctx)
+		test.expectLateBindingsRefused()
+		test.expectSettled(ctx)
 	})
 })
 
-// rush is a crowd of pods that want the few slots of the only node.
-type rush struct {
+// bindingTest has podCount pods for the few slots of the only node.
+type bindingTest struct {
 	proxy   *faultproxy.Proxy
 	profile *v1alpha1.SchedulingProfile
 	pods    []*v1.Pod
-	seen    *witness
-	// before is what berth_rebinds_total was.
-	before float64
+	watch   *podWatch
+	// rebindsBefore is the value of berth_rebinds_total before the test.
+	rebindsBefore float64
 }
 
-func aRush(ctx context.Context, proxy *faultproxy.Proxy, decide func(faultproxy.Binding) *faultproxy.Fault) *rush {
+func newBindingTest(ctx context.Context, proxy *faultproxy.Proxy, decide func(faultproxy.Binding) *faultproxy.Fault) *bindingTest {
 	GinkgoHelper()
-	y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+	env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
 	expectReady(ctx, p)
-	r := &rush{proxy: proxy, profile: p, seen: watching(ctx, y), before: rebindsTotal()}
+	test := &bindingTest{proxy: proxy, profile: p, watch: watchPods(ctx, env), rebindsBefore: rebindsTotal()}
 	proxy.Do(decide)
 	DeferCleanup(func() { proxy.Do(nil) })
-	aNode(ctx, y.node("n").Capacity("pods", fmt.Sprint(slots)))
-	for i := range crowd {
-		r.pods = append(r.pods, aPod(ctx, y.pod(p, fmt.Sprint("p", i))))
+	createNode(ctx, env.node("n").Capacity("pods", fmt.Sprint(slots)))
+	for i := range podCount {
+		test.pods = append(test.pods, createPod(ctx, env.pod(p, fmt.Sprint("p", i))))
 	}
-	return r
+	return test
 }
 
-// settles waits until as many pods are bound as there are slots and the others
-// are refused, and holds what the API server showed since the beginning, and
-// Berth's books, to what must be true.
-func (r *rush) settles(ctx context.Context) {
+// expectSettled waits until as many pods are bound as there are slots and the others are
+// unschedulable. Then it checks all versions of the pods and all Bindings.
+func (test *bindingTest) expectSettled(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		queue := waiting(r.profile)()
-		g.Expect(queue).To(Equal(decision.QueueCounts{Unschedulable: crowd - slots}))
+		queue := queueCounts(test.profile)()
+		g.Expect(queue).To(Equal(decision.QueueCounts{Unschedulable: podCount - slots}))
 		_, assumed := berth.Scheduler().Components().Cache.Sizes()
 		g.Expect(assumed).To(BeZero(), "assumed pods")
-		g.Expect(r.totals().Bound).To(BeEquivalentTo(slots), "totals.bound")
+		g.Expect(test.totals().Bound).To(BeEquivalentTo(slots), "totals.bound")
 	}).Should(Succeed())
-	Expect(r.bound(ctx)).To(HaveLen(slots))
-	for _, pod := range r.pods {
+	Expect(test.boundPods(ctx)).To(HaveLen(slots))
+	for _, pod := range test.pods {
 		bindings := 0
-		for i, version := range r.seen.versions(pod)() {
-			if version.Spec.NodeName != "" && (i == 0 || r.seen.versions(pod)()[i-1].Spec.NodeName == "") {
+		for i, version := range test.watch.versions(pod)() {
+			if version.Spec.NodeName != "" && (i == 0 || test.watch.versions(pod)()[i-1].Spec.NodeName == "") {
 				bindings++
 			}
 		}
-		Expect(bindings).To(BeNumerically("<=", 1), "times that %s got a node", pod.Name)
+		Expect(bindings).To(BeNumerically("<=", 1), "how often %s got a node", pod.Name)
 		counted := 0
-		for _, b := range r.proxy.Bindings() {
+		for _, b := range test.proxy.Bindings() {
 			if b.Pod == pod.Name && b.Code == http.StatusCreated {
 				counted++
 			}
 		}
 		if pod.Spec.NodeName == "" {
-			Expect(counted).To(BeZero(), "Bindings of %s that counted", pod.Name)
-			expectHeld(ctx, v1.PodReasonUnschedulable, pod)
+			Expect(counted).To(BeZero(), "successful Bindings of %s", pod.Name)
+			expectReason(ctx, v1.PodReasonUnschedulable, pod)
 		} else {
-			Expect(counted).To(Equal(1), "Bindings of %s that counted", pod.Name)
+			Expect(counted).To(Equal(1), "successful Bindings of %s", pod.Name)
 		}
 	}
 }
 
-// bound are the pods that are bound now.
-func (r *rush) bound(ctx context.Context) (pods []*v1.Pod) {
+// boundPods returns the pods that are bound now.
+func (test *bindingTest) boundPods(ctx context.Context) (pods []*v1.Pod) {
 	GinkgoHelper()
-	for _, pod := range r.pods {
-		if admin.Place(ctx, pod)(NewWithT(GinkgoTB())) != "" {
+	for _, pod := range test.pods {
+		if admin.NodeName(ctx, pod)(NewWithT(GinkgoTB())) != "" {
 			pods = append(pods, pod)
 		}
 	}
 	return pods
 }
 
-// latecomersAreRefused waits until the Bindings that were held back have
-// arrived, and have been refused.
-func (r *rush) latecomersAreRefused() {
+// expectLateBindingsRefused waits until the delayed Bindings have arrived and were
+// rejected.
+func (test *bindingTest) expectLateBindingsRefused() {
 	GinkgoHelper()
-	Eventually(r.proxy.Bindings).Should(HaveEach(HaveField("Code", BeElementOf(http.StatusCreated, http.StatusConflict))))
+	Eventually(test.proxy.Bindings).Should(HaveEach(HaveField("Code", BeElementOf(http.StatusCreated, http.StatusConflict))))
 }
 
-func (r *rush) totals() decision.Totals {
-	page, _ := berth.Ledger().History(r.profile.Name, 0)
+func (test *bindingTest) totals() decision.Totals {
+	page, _ := berth.Ledger().History(test.profile.Name, 0)
 	return page.Totals
 }
 
-func (r *rush) rebinds() float64 { return rebindsTotal() - r.before }
+func (test *bindingTest) rebinds() float64 { return rebindsTotal() - test.rebindsBefore }
 
-// rebindsTotal reads berth_rebinds_total.
+// rebindsTotal returns the value of berth_rebinds_total.
 func rebindsTotal() float64 {
 	GinkgoHelper()
 	metrics := prometheus.NewRegistry()
@@ -241,6 +239,6 @@ func rebindsTotal() float64 {
 			return family.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	Fail("there is no berth_rebinds_total")
+	Fail("there is no metric berth_rebinds_total")
 	return 0
 }

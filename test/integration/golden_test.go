@@ -21,63 +21,63 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// What kubectl itself prints of our kinds stands in testdata, a page for each
-// kind, played as the pages of the documentation are.
-var _ = Describe("What kubectl prints", Ordered, func() {
+// testdata has what kubectl prints of each kind, as sessions that the specs run again.
+var _ = Describe("The output of kubectl", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		Eventually(func(g Gomega) { // what another spec leaves behind would be on the pages
+		Eventually(func(g Gomega) { // objects of other specs would be in the output
 			var left v1alpha1.SchedulingProfileList
 			g.Expect(admin.List(ctx, &left)).To(Succeed())
 			g.Expect(left.Items).To(BeEmpty())
 		}).Should(Succeed())
-		setTheScene(ctx)
+		createGoldenObjects(ctx)
 	}, NodeTimeout(2*time.Minute))
 
-	// The first page comes first: what says where a pod went goes after a minute.
+	// This page is the first since the explanation of a bound pod is deleted after a
+	// minute.
 	for _, kind := range []string{"schedulingdecisions", "schedulingprofiles", "pluginconfigs"} {
-		It("of "+kind+" stands in testdata", SpecTimeout(2*time.Minute), func(ctx SpecContext) {
-			expectWidth(expectPlayed(ctx, filepath.Join("test", "integration", "testdata", kind+".md"), placeless))
+		It("for "+kind+" is that of testdata", SpecTimeout(2*time.Minute), func(ctx SpecContext) {
+			expectWidth(checkSession(ctx, filepath.Join("test", "integration", "testdata", kind+".md"), normalizeCluster))
 		})
 	}
 })
 
-// setTheScene has objects of ours in each state that a page shows.
-func setTheScene(ctx context.Context) {
+// createGoldenObjects creates objects in each state that a page shows.
+func createGoldenObjects(ctx context.Context) {
 	GinkgoHelper()
 	Expect(client.IgnoreAlreadyExists(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))).To(Succeed())
-	aNode(ctx, fixture.Node("a-1").Capacity("cpu", "4", "memory", "16Gi", "pods", "110"))
-	aNode(ctx, fixture.Node("a-2").Capacity("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
-	binpack := apitest.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "binpack"}, strategy("MostAllocated")))
-	Eventually(now(ctx, binpack)).Should(ContainElement("Programmed True Programmed"))
-	apitest.Created(ctx, admin, fit(metav1.ObjectMeta{Name: "spare"}, strategy("LeastAllocated")))
+	createNode(ctx, fixture.Node("a-1").Capacity("cpu", "4", "memory", "16Gi", "pods", "110"))
+	createNode(ctx, fixture.Node("a-2").Capacity("cpu", "8", "memory", "16Gi", "pods", "110").Taint("team", "red", v1.TaintEffectNoSchedule))
+	binpack := apitest.Created(ctx, admin, fitConfig(metav1.ObjectMeta{Name: "binpack"}, scoringStrategy("MostAllocated")))
+	Eventually(currentConditions(ctx, binpack)).Should(ContainElement("Programmed True Programmed"))
+	apitest.Created(ctx, admin, fitConfig(metav1.ObjectMeta{Name: "spare"}, scoringStrategy("LeastAllocated")))
 	apitest.Created(ctx, admin, &v1alpha1.PluginConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: "misspelt"}, Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourceFit", Args: raw(strategy("MostAllocated"))},
+		ObjectMeta: metav1.ObjectMeta{Name: "misspelt"}, Spec: v1alpha1.PluginConfigSpec{Plugin: "NodeResourceFit", Args: rawJSON(scoringStrategy("MostAllocated"))},
 	})
-	audit := aProfileNamed(ctx, "audit", publishingEvery(1), func(s *v1alpha1.SchedulingProfileSpec) {
+	audit := createProfileNamed(ctx, "audit", publishEvery(1), func(s *v1alpha1.SchedulingProfileSpec) {
 		s.Decisions.Explain, s.Decisions.Detail = v1alpha1.ExplainAll, v1alpha1.DetailNodes
 	})
-	batch := aProfileNamed(ctx, "batch", publishingEvery(1), fitFrom("binpack"))
-	nightly := aProfileNamed(ctx, "nightly", publishingEvery(1), inState(v1alpha1.StatePaused))
-	refused := aProfileNamed(ctx, "refused", publishingEvery(1))
-	never := aProfileNamed(ctx, "never-ran", publishingEvery(1), scoring("NodeResourceFit"))
+	batch := createProfileNamed(ctx, "batch", publishEvery(1), referFitConfig("binpack"))
+	nightly := createProfileNamed(ctx, "nightly", publishEvery(1), setState(v1alpha1.StatePaused))
+	refused := createProfileNamed(ctx, "refused", publishEvery(1))
+	never := createProfileNamed(ctx, "never-ran", publishEvery(1), enableScore("NodeResourceFit"))
 	for _, p := range []*v1alpha1.SchedulingProfile{audit, batch, refused} {
 		expectReady(ctx, p)
 	}
-	edit(ctx, refused, scoring("NodeResourceFit"))
-	Eventually(now(ctx, refused)).Should(ContainElement("Ready False UnknownPlugin"))
-	Eventually(now(ctx, never)).Should(ContainElement("Ready False UnknownPlugin"))
-	Eventually(now(ctx, nightly)).Should(ContainElement("Ready False Paused"))
+	editProfile(ctx, refused, enableScore("NodeResourceFit"))
+	Eventually(currentConditions(ctx, refused)).Should(ContainElement("Ready False UnknownPlugin"))
+	Eventually(currentConditions(ctx, never)).Should(ContainElement("Ready False UnknownPlugin"))
+	Eventually(currentConditions(ctx, nightly)).Should(ContainElement("Ready False Paused"))
 
 	pod := func(p *v1alpha1.SchedulingProfile, name string) *fixture.PodBuilder {
 		return fixture.Pod("shop/"+name).SchedulerName(p.Name).Requests("cpu", "1")
 	}
-	for _, waits := range []*fixture.PodBuilder{
+	for _, pending := range []*fixture.PodBuilder{
 		pod(batch, "web-large").Requests("cpu", "6", "memory", "24Gi"), pod(batch, "web-gated").SchedulingGate("example.com/quota"),
 		pod(nightly, "report-held"), pod(audit, "web-larger").Requests("cpu", "16"),
 	} {
-		expectDecision(ctx, aPod(ctx, waits))
+		expectDecision(ctx, createPod(ctx, pending))
 	}
-	bound := aPod(ctx, pod(audit, "web-bound"))
+	bound := createPod(ctx, pod(audit, "web-bound"))
 	admin.ExpectBound(ctx, bound)
 	expectDecision(ctx, bound)
 	for name, pending := range map[string]int64{"batch": 2, "nightly": 1, "audit": 1, "refused": 0, "never-ran": 0} {
@@ -91,15 +91,15 @@ func setTheScene(ctx context.Context) {
 	}
 }
 
-// openEnded are columns whose texts are as long as what they say: they come last,
-// and the line up to them has the width of the others.
-const openEnded = "MESSAGE"
+// lastColumn is the column whose values have no limit. The columns before it have to fit
+// the width.
+const lastColumn = "MESSAGE"
 
-// expectWidth holds the tables that `kubectl get` printed on a page, and what
-// `kubectl explain` did, to the width of a terminal.
+// expectWidth checks that the output of `kubectl get` and `kubectl explain` on a page fits
+// a terminal.
 func expectWidth(page string) {
 	GinkgoHelper()
-	for _, block := range consoles.FindAllStringSubmatch(page, -1) {
+	for _, block := range consoleBlocks.FindAllStringSubmatch(page, -1) {
 		measured, until := false, show.Width
 		for line := range strings.Lines(block[1]) {
 			line = strings.TrimRight(line, " \n")
@@ -107,9 +107,9 @@ func expectWidth(page string) {
 				measured, until = !strings.Contains(command, "describe"), show.Width
 				continue
 			}
-			if at := strings.LastIndex(line, " "+openEnded); at >= 0 && strings.HasPrefix(line, "NAME ") {
-				Expect(strings.HasSuffix(line, openEnded)).To(BeTrue(), "it is the last column of %q", line)
-				Expect(at+1+len(openEnded)).To(BeNumerically("<=", show.Width), "%q", line)
+			if at := strings.LastIndex(line, " "+lastColumn); at >= 0 && strings.HasPrefix(line, "NAME ") {
+				Expect(strings.HasSuffix(line, lastColumn)).To(BeTrue(), "%q ends with the last column", line)
+				Expect(at+1+len(lastColumn)).To(BeNumerically("<=", show.Width), "%q", line)
 				until = 0
 			}
 			if measured && until > 0 {
@@ -120,27 +120,27 @@ func expectWidth(page string) {
 }
 
 var (
-	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
-	uids     = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	hashes   = regexp.MustCompile(`\b[0-9a-f]{10}\b`)
-	versions = regexp.MustCompile(`Resource Version: +\d+`)
-	repeated = regexp.MustCompile(` \(x\d+ over \S+\)`)
-	lineEnds = regexp.MustCompile(`(?m) +$`)
+	timestamps       = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	uids             = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	hashes           = regexp.MustCompile(`\b[0-9a-f]{10}\b`)
+	resourceVersions = regexp.MustCompile(`Resource Version: +\d+`)
+	repeatCounts     = regexp.MustCompile(` \(x\d+ over \S+\)`)
+	trailingSpaces   = regexp.MustCompile(`(?m) +$`)
 )
 
-// events are what `kubectl describe` prints of them; those of one second come in
-// any order.
-var events = regexp.MustCompile(`(?m)(^ (Normal|Warning) .*\n)+`)
+// eventLines are the Events in the output of `kubectl describe`. Those of one second have
+// no order.
+var eventLines = regexp.MustCompile(`(?m)(^ (Normal|Warning) .*\n)+`)
 
-// placeless is what a run on another cluster prints as well.
-func placeless(page string) string {
+// normalizeCluster removes what differs on another cluster.
+func normalizeCluster(page string) string {
 	for _, thing := range []struct {
 		pattern *regexp.Regexp
 		word    string
-	}{{moments, "MOMENT"}, {uids, "UID"}, {hashes, "HASH"}, {versions, "Resource Version: N"}, {repeated, ""}, {lineEnds, ""}} {
+	}{{timestamps, "MOMENT"}, {uids, "UID"}, {hashes, "HASH"}, {resourceVersions, "Resource Version: N"}, {repeatCounts, ""}, {trailingSpaces, ""}} {
 		page = thing.pattern.ReplaceAllString(page, thing.word)
 	}
-	return events.ReplaceAllStringFunc(timeless(page), func(block string) string {
+	return eventLines.ReplaceAllStringFunc(normalizeTimes(page), func(block string) string {
 		return strings.Join(slices.Sorted(strings.Lines(block)), "")
 	})
 }

@@ -12,154 +12,155 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-var _ = Describe("A profile's history", func() {
-	It("is rolled back with kubectl alone, whoever made the edit", minute, func(ctx SpecContext) {
-		config := aPluginConfig(ctx, strategy("MostAllocated"))
-		p := aProfile(ctx, fitFrom(config.Name))
+var _ = Describe("The history of a profile", func() {
+	It("lets a user roll back with kubectl alone", minute, func(ctx SpecContext) {
+		config := createPluginConfig(ctx, scoringStrategy("MostAllocated"))
+		p := createProfile(ctx, referFitConfig(config.Name))
 		expectReady(ctx, p)
 		first := *p.Status.Programmed
 		Expect(first.Revision).To(Equal(p.Name + "-" + first.Hash))
 
-		By("an edit that removes, adds and changes, and one that is refused")
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) {
+		By("an edit that removes, adds and changes fields, and one that is rejected")
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) {
 			s.PluginConfig, s.PercentageOfNodesToScore = nil, 50
-			forTeam("shop")(s)
+			allowTeam("shop")(s)
 			s.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: "NodePorts"}}}}
 		})
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).NotTo(Equal(first.Hash))
-		edit(ctx, p, scoring("NoSuch"))
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
+		editProfile(ctx, p, enableScore("NoSuch"))
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
 
-		rollBack(ctx, first.Revision)
+		applyRevision(ctx, first.Revision)
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
 		Expect(p.Status.Programmed.Revision).To(Equal(first.Revision))
 		Expect(p.Status.Programmed.Plugins).To(ContainElement(HaveField("Args", "Inline")), "it needs no PluginConfig")
 	})
 
-	It("undoes a deletion by accident", minute, func(ctx SpecContext) {
-		y := aYard(ctx)
-		p := aProfileNamed(ctx, y.name, fitFrom(aPluginConfig(ctx, strategy("MostAllocated")).Name))
-		aNode(ctx, y.node("n"))
+	It("restores a deleted profile", minute, func(ctx SpecContext) {
+		env := newTestEnv(ctx)
+		p := createProfileNamed(ctx, env.namespace, referFitConfig(createPluginConfig(ctx, scoringStrategy("MostAllocated")).Name))
+		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
 		first := *p.Status.Programmed
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 		Eventually(func() bool { _, runs := berth.Scheduler().Profiles().Running(p.Name); return runs }).Should(BeFalse())
-		pod := aPod(ctx, y.pod(p, "between"))
+		pod := createPod(ctx, env.pod(p, "between"))
 
-		rollBack(ctx, first.Revision)
+		applyRevision(ctx, first.Revision)
 		admin.ExpectBound(ctx, pod)
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
 	})
 
-	It("goes back to what served, not to what ran for seconds, after a kill on a spec that is refused", twoMinutes, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("n"))
+	It("has a killed process go back to the revision that is proved, not to one that ran for seconds", twoMinutes, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx)
+		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
 		served := *p.Status.Programmed
-		Eventually(func(g Gomega) map[string]string { return revision(ctx, g, served.Revision).Annotations }).
+		Eventually(func(g Gomega) map[string]string { return getRevision(ctx, g, served.Revision).Annotations }).
 			ShouldNot(HaveKey(v1alpha1.AnnotationProbation))
 		stopManager()
 		DeferCleanup(func(ctx SpecContext) { berth = startManager(ctx) })
-		first := startChild(ctx)
-		// A spec that no other profile of the suite has: what one proved is trusted in all.
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 43 })
+		first := startManagerProcess(ctx)
+		// No other profile of the suite has this spec: a revision that one profile proved
+		// counts for all.
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 43 })
 		expectReady(ctx, p)
-		edit(ctx, p, scoring("NoSuch"))
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
+		editProfile(ctx, p, enableScore("NoSuch"))
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
 
 		first.Kill()
-		next := startChild(ctx)
-		record := recordOf(ctx, aPod(ctx, y.pod(p, "web")))
+		next := startManagerProcess(ctx)
+		record := boundRecord(ctx, createPod(ctx, env.pod(p, "web")))
 		Expect(record.Generation).To(Equal(served.Generation))
 		Expect(record.Hash).To(Equal(served.Hash))
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
-		end(ctx, next)
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False PreviousRuns"))
+		stopManagerProcess(ctx, next)
 	})
 
-	It("sets a spec aside that takes the process down, and takes it up when the user says so", twoMinutes, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("n"))
+	It("blames a spec that crashes the process, which runs again when the user asks for it", twoMinutes, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx)
+		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
 		good := *p.Status.Programmed
-		Eventually(func(g Gomega) map[string]string { return revision(ctx, g, good.Revision).Annotations }).
+		Eventually(func(g Gomega) map[string]string { return getRevision(ctx, g, good.Revision).Annotations }).
 			ShouldNot(HaveKey(v1alpha1.AnnotationProbation))
 		stopManager()
 		DeferCleanup(func(ctx SpecContext) { berth = startManager(ctx) })
 
-		// Two processes that die in the build are evidence, and so are three that die
-		// later: the plugin is not built in.
-		survivor := startChild(ctx)
-		edit(ctx, p, afterBind(bomb))
+		// Two processes that crash in the build are evidence, and so are three that crash
+		// later: the plugin is out-of-tree.
+		survivor := startManagerProcess(ctx)
+		editProfile(ctx, p, enablePostBind(crasher))
 		Eventually(survivor.Ended()).Should(BeClosed())
 		for range 2 {
-			survivor = startChild(ctx)
+			survivor = startManagerProcess(ctx)
 			Eventually(func(g Gomega) {
 				select {
 				case <-survivor.Ended():
 				default:
-					now(ctx, p)(g)
-					g.Expect(message(p, v1alpha1.ConditionProgrammed)).To(ContainSubstring("is blamed for crashes"))
+					currentConditions(ctx, p)(g)
+					g.Expect(conditionMessage(p, v1alpha1.ConditionProgrammed)).To(ContainSubstring("is blamed for crashes"))
 				}
 			}).Should(Succeed())
 		}
 		select {
 		case <-survivor.Ended():
-			survivor = startChild(ctx)
+			survivor = startManagerProcess(ctx)
 		default:
 		}
-		Eventually(now(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
+		Eventually(currentConditions(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
 			"Programmed False CrashedOnProbation", "Ready False CrashedOnProbation", "Stalled True CrashedOnProbation"))
 		Expect(p.Status.Programmed.Hash).To(Equal(good.Hash))
-		Expect(recordOf(ctx, aPod(ctx, y.pod(p, "web"))).Hash).To(Equal(good.Hash))
+		Expect(boundRecord(ctx, createPod(ctx, env.pod(p, "web"))).Hash).To(Equal(good.Hash))
 		Expect(survivor.Ended()).NotTo(BeClosed())
 
-		By("trying it again, as the message says")
-		Expect(message(p, v1alpha1.ConditionReady)).To(HaveSuffix("try it again with: kubectl berth retry " + p.Name))
+		By("the user retries it, as the message says")
+		Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(HaveSuffix("try it again with: kubectl berth retry " + p.Name))
 		Expect(kubectl(ctx, "annotate", "sprof", p.Name, "--overwrite", v1alpha1.AnnotationRetry+"=now")).Error().NotTo(HaveOccurred())
 		Eventually(survivor.Ended()).Should(BeClosed())
 
-		By("mending the spec")
-		edit(ctx, p, noPlugins)
-		fourth := startChild(ctx)
+		By("the user corrects the spec")
+		editProfile(ctx, p, resetPlugins)
+		fourth := startManagerProcess(ctx)
 		expectReady(ctx, p)
-		end(ctx, fourth)
+		stopManagerProcess(ctx, fourth)
 	})
 })
 
-var _ = Describe("A profile whose activation is Manual", func() {
-	It("runs a change when the command of its message was run", minute, func(ctx SpecContext) {
-		p := aProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual })
-		Eventually(now(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
+var _ = Describe("A profile with activation Manual", func() {
+	It("runs a change after the command in its message", minute, func(ctx SpecContext) {
+		p := createProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual })
+		Eventually(currentConditions(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
 			"Programmed False AwaitingApproval", "Ready False AwaitingApproval", "Stalled True AwaitingApproval"))
-		approve(ctx, p)
+		approveProfile(ctx, p)
 		expectReady(ctx, p)
 		first := *p.Status.Programmed
 
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 50 })
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 50 })
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
-		approve(ctx, p)
+		approveProfile(ctx, p)
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).NotTo(Equal(first.Hash))
 	})
 })
 
-// approve runs the command that a profile's message gives.
-func approve(ctx SpecContext, p *v1alpha1.SchedulingProfile) {
+// approveProfile runs the command in the profile's message.
+func approveProfile(ctx SpecContext, p *v1alpha1.SchedulingProfile) {
 	GinkgoHelper()
-	_, command, found := strings.Cut(message(p, v1alpha1.ConditionProgrammed), "waits for approval: kubectl ")
-	Expect(found).To(BeTrue(), message(p, v1alpha1.ConditionProgrammed))
+	_, command, found := strings.Cut(conditionMessage(p, v1alpha1.ConditionProgrammed), "waits for approval: kubectl ")
+	Expect(found).To(BeTrue(), conditionMessage(p, v1alpha1.ConditionProgrammed))
 	Expect(kubectl(ctx, strings.Fields(command)...)).Error().NotTo(HaveOccurred())
 }
 
-// twoMinutes bounds a spec in which leases run out.
+// twoMinutes is the timeout of a spec in which leases expire.
 const twoMinutes = SpecTimeout(2 * time.Minute)
 
-// rollBack runs the line that the documentation gives.
-func rollBack(ctx SpecContext, name string) {
+// applyRevision runs the command of the documentation.
+func applyRevision(ctx SpecContext, name string) {
 	GinkgoHelper()
 	data, err := kubectl(ctx, "get", "controllerrevision", "-n", namespace, name, "-o", "jsonpath={.data}")
 	Expect(err).NotTo(HaveOccurred())
@@ -167,7 +168,7 @@ func rollBack(ctx SpecContext, name string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func revision(ctx SpecContext, g Gomega, name string) *appsv1.ControllerRevision {
+func getRevision(ctx SpecContext, g Gomega, name string) *appsv1.ControllerRevision {
 	r := &appsv1.ControllerRevision{}
 	g.Expect(admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, r)).To(Succeed())
 	return r

@@ -29,70 +29,70 @@ import (
 )
 
 var _ = Describe("kubectl berth record", func() {
-	It("writes what is decided the same again, every pod of a crowd, while nodes and pods come and go, with the rights that its help names", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
+	It("writes a log whose replay has the same decisions for all pods, while nodes and pods change, with the permissions that its help names", SpecTimeout(8*time.Minute), func(ctx SpecContext) {
 		const nodes, rounds, pods = 320, 12, 32
-		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
 		expectReady(ctx, p)
-		apitest.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: y.name, Name: "web"}, Spec: v1.ServiceSpec{
+		apitest.Created(ctx, admin, &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "web"}, Spec: v1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, Ports: []v1.ServicePort{{Port: 80}},
 		}})
 		for i := range nodes {
-			aNode(ctx, recordedNode(y, i))
+			createNode(ctx, recordedNode(env, i))
 		}
-		account := anAccount(ctx, y, recorder.Verb.Permissions)
+		account := accountWithPermissions(ctx, env, recorder.Verb.Permissions)
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
-		recorded := recording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
+		stop := startRecording(ctx, account, "--profile", p.Name, "--pods", fmt.Sprint(rounds*(pods+1)), file)
 
 		var all, passed []*v1.Pod
 		for round := range rounds {
-			crowd := recordedPods(y, p, round, pods)
+			created := recordedPods(env, p, round, pods)
 			var together sync.WaitGroup
-			for _, pod := range crowd {
+			for _, pod := range created {
 				together.Go(func() { defer GinkgoRecover(); Expect(admin.Create(ctx, pod)).To(Succeed()) })
 			}
-			passed = append(passed, churn(ctx, y, p, round, nodes))
+			passed = append(passed, changeCluster(ctx, env, p, round, nodes))
 			together.Wait()
-			all = append(all, crowd...)
+			all = append(all, created...)
 		}
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(y.name), client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		for _, pod := range all {
 			admin.ExpectBound(ctx, pod)
 		}
-		said := recorded()
-		Expect(said).NotTo(ContainSubstring("note:"))
+		output := stop()
+		Expect(output).NotTo(ContainSubstring("note:"))
 
 		live := map[string]string{}
 		starts := map[int]bool{}
 		for _, pod := range append(all, passed...) {
 			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
-			starts[recordIn(pod).Walk.Start] = true
+			starts[readRecord(pod).Walk.Start] = true
 		}
-		Expect(len(starts)).To(BeNumerically(">", 20), "the walks start all over the nodes")
-		Expect(replayed(file)).To(Equal(live))
+		Expect(len(starts)).To(BeNumerically(">", 20), "the cycles start at different nodes")
+		Expect(replay(file)).To(Equal(live))
 	})
 
-	It("writes what a restarted manager decides the same again, on nodes of several zones that were there when it started", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+	It("writes a log of a restarted manager whose replay has the same decisions, on nodes of several zones that are older than the manager", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		const nodes, pods = 40, 32
-		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
+		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
 		expectReady(ctx, p)
 		for i := range nodes {
-			aNode(ctx, recordedNode(y, i))
+			createNode(ctx, recordedNode(env, i))
 		}
 		bind := func(round int) []*v1.Pod {
 			GinkgoHelper()
-			crowd := recordedPods(y, p, round, pods)
-			for _, pod := range crowd {
+			created := recordedPods(env, p, round, pods)
+			for _, pod := range created {
 				Expect(admin.Create(ctx, pod)).To(Succeed())
 			}
-			for _, pod := range crowd {
+			for _, pod := range created {
 				admin.ExpectBound(ctx, pod)
 			}
-			return crowd
+			return created
 		}
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(y.name), client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		bind(0)
 
@@ -100,29 +100,29 @@ var _ = Describe("kubectl berth record", func() {
 		berth = startManager(ctx)
 		expectReady(ctx, p)
 		for i := range 3 {
-			By("nodes that change, so that resource versions do not tell when they came, and one that comes")
+			By("nodes change, so that resource versions do not tell their order, and one is created")
 			changed := &v1.Node{}
-			changed.Name = recordedNode(y, 7*i+3).Obj().Name
+			changed.Name = recordedNode(env, 7*i+3).Obj().Name
 			apitest.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme" })
-			aNode(ctx, recordedNode(y, nodes+i))
+			createNode(ctx, recordedNode(env, nodes+i))
 		}
 		bind(1)
 
 		file := filepath.Join(GinkgoT().TempDir(), "day.jsonl")
-		recorded := recording(ctx, anAccount(ctx, y, recorder.Verb.Permissions), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
+		stop := startRecording(ctx, accountWithPermissions(ctx, env, recorder.Verb.Permissions), "--profile", p.Name, "--pods", fmt.Sprint(pods), file)
 		live := map[string]string{}
 		for _, pod := range bind(2) {
 			live[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName
 		}
-		Expect(recorded()).NotTo(ContainSubstring("note:"))
-		Expect(replayed(file)).To(Equal(live))
+		Expect(stop()).NotTo(ContainSubstring("note:"))
+		Expect(replay(file)).To(Equal(live))
 	})
 })
 
-// recordedNode is the ith node of the crowd: in one of five zones, in an order that
-// is not that of their names.
-func recordedNode(y yard, i int) *fixture.NodeBuilder {
-	node := y.node(fmt.Sprintf("n%03d", (i*37)%1000)).Zone(y.name+string(rune('a'+i%5))).
+// recordedNode is the ith node: in one of five zones, with a name that does not follow the
+// order of creation.
+func recordedNode(env testEnv, i int) *fixture.NodeBuilder {
+	node := env.node(fmt.Sprintf("n%03d", (i*37)%1000)).Zone(env.namespace+string(rune('a'+i%5))).
 		Capacity("cpu", fmt.Sprint(4+i%3*4), "memory", fmt.Sprint(8+i%4*8, "Gi"), "pods", "110").
 		Label("disk", []string{"ssd", "hdd"}[i%2])
 	node.Mutate(func(n *v1.Node) { n.Labels[v1.LabelHostname] = n.Name })
@@ -132,11 +132,11 @@ func recordedNode(y yard, i int) *fixture.NodeBuilder {
 	return node
 }
 
-// recordedPods are pods of several shapes.
-func recordedPods(y yard, p *v1alpha1.SchedulingProfile, round, n int) (pods []*v1.Pod) {
+// recordedPods returns pods of several kinds.
+func recordedPods(env testEnv, p *v1alpha1.SchedulingProfile, round, n int) (pods []*v1.Pod) {
 	host, zone := v1.LabelHostname, v1.LabelTopologyZone
 	for i := range n {
-		pod := y.pod(p, fmt.Sprintf("r%02d-%02d", round, i)).Requests("cpu", fmt.Sprint(100+50*(i%5), "m"), "memory", "128Mi")
+		pod := env.pod(p, fmt.Sprintf("r%02d-%02d", round, i)).Requests("cpu", fmt.Sprint(100+50*(i%5), "m"), "memory", "128Mi")
 		switch i % 8 {
 		case 0:
 			pod.Label("app", "web")
@@ -158,26 +158,26 @@ func recordedPods(y yard, p *v1alpha1.SchedulingProfile, round, n int) (pods []*
 	return pods
 }
 
-// churn lets nodes come, go and change, a pod that fits nowhere be refused, which
-// moves where the next walk starts, and one that was bound go.
-func churn(ctx context.Context, y yard, p *v1alpha1.SchedulingProfile, round, nodes int) (passed *v1.Pod) {
+// changeCluster adds, deletes and changes nodes, creates a pod that fits on no node, so
+// that the next cycle starts elsewhere, and deletes a bound pod.
+func changeCluster(ctx context.Context, env testEnv, p *v1alpha1.SchedulingProfile, round, nodes int) (passed *v1.Pod) {
 	GinkgoHelper()
-	aPod(ctx, y.pod(p, fmt.Sprint("huge", round)).Requests("cpu", "640"))
-	short := aPod(ctx, y.pod(p, fmt.Sprint("short", round)).Requests("cpu", "100m"))
+	createPod(ctx, env.pod(p, fmt.Sprint("huge", round)).Requests("cpu", "640"))
+	short := createPod(ctx, env.pod(p, fmt.Sprint("short", round)).Requests("cpu", "100m"))
 	admin.ExpectBound(ctx, short)
 	admin.Remove(ctx, short)
-	aNode(ctx, recordedNode(y, nodes+round))
-	gone := recordedNode(y, 20+round).Obj()
-	Expect(admin.Delete(ctx, gone)).To(Succeed())
+	createNode(ctx, recordedNode(env, nodes+round))
+	deleted := recordedNode(env, 20+round).Obj()
+	Expect(admin.Delete(ctx, deleted)).To(Succeed())
 	changed := &v1.Node{}
-	changed.Name = recordedNode(y, 100+round).Obj().Name
+	changed.Name = recordedNode(env, 100+round).Obj().Name
 	apitest.Change(ctx, admin, changed, func(n *v1.Node) { n.Labels["disk"] = "nvme"; n.Spec.Unschedulable = round%2 == 0 })
 	return short
 }
 
-// recording starts the verb, and returns what waits for its end and returns what it
-// said.
-func recording(ctx context.Context, kubeconfig string, args ...string) func() string {
+// startRecording runs `kubectl berth record` and returns a function that waits for its end
+// and returns its output.
+func startRecording(ctx context.Context, kubeconfig string, args ...string) func() string {
 	GinkgoHelper()
 	flags := cluster.NewFlags()
 	flags.AddFlags(pflag.NewFlagSet("kubectl-berth", pflag.ContinueOnError))
@@ -200,12 +200,12 @@ func recording(ctx context.Context, kubeconfig string, args ...string) func() st
 	}
 }
 
-// replayed is where each pod of a log goes.
-func replayed(file string) map[string]string {
+// replay replays a log and returns the node of each pod.
+func replay(file string) map[string]string {
 	GinkgoHelper()
-	var out, said bytes.Buffer
-	code := run.Command("replay", []string{"--profile", file + ".profile.yaml", file}, run.Streams{In: strings.NewReader(""), Out: &out, Err: &said}, run.OpenBerth)
-	Expect(code).To(BeZero(), said.String())
+	var out, errOut bytes.Buffer
+	code := run.Command("replay", []string{"--profile", file + ".profile.yaml", file}, run.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, run.OpenBerth)
+	Expect(code).To(BeZero(), errOut.String())
 	nodes := map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		var decided struct{ Pod, Node string }

@@ -2,26 +2,31 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/docs"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
-// documentation is every page; what goes wrong when they are read is a fault of the
-// first spec.
-func documentation() ([]docs.Page, error) {
+// allPages returns the pages of the documentation. The first spec reports the error.
+func allPages() ([]docs.Page, error) {
 	root, err := controlplane.ModuleRoot()
 	if err != nil {
 		return nil, err
@@ -29,15 +34,15 @@ func documentation() ([]docs.Page, error) {
 	return docs.All(root)
 }
 
-// before is what a page takes for granted, by its path.
-var before = map[string]string{
+// setupCommands are commands to run before those of a page, by its path.
+var setupCommands = map[string]string{
 	"docs/guide/default-scheduler.md": "kubectl create -f - <<EOF\n" +
 		"{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: default-scheduler, annotations: {berth.dev/take-over: \"true\"}}, spec: {}}\nEOF",
 	"docs/plugins/README.md": "kubectl wait --for=condition=Ready sprof/batch",
 }
 
-// after takes away what a page leaves behind, beside the objects that it shows.
-const after = "kubectl delete pods --all -n default --force --grace-period=0 --ignore-not-found 2>/dev/null; " +
+// cleanupCommand deletes what a page leaves behind beside the objects that it shows.
+const cleanupCommand = "kubectl delete pods --all -n default --force --grace-period=0 --ignore-not-found 2>/dev/null; " +
 	"kubectl delete deployments,sprof,plugcfg --all -n default --ignore-not-found --wait=false; " +
 	"kubectl delete namespace red-shop --ignore-not-found --wait=false"
 
@@ -49,26 +54,27 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(10*time.Minute))
 
 	BeforeEach(func(ctx SpecContext) {
-		DeferCleanup(func(ctx SpecContext) { shell(ctx, after) })
+		DeferCleanup(func(ctx SpecContext) { shell(ctx, cleanupCommand) })
 	})
 
 	for _, path := range []string{"guide/second-scheduler.md", "guide/leaving.md", "guide/migration.md"} {
-		It("shows what the commands of "+path+" print", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
-			// Of nodes with equal scores the first one is taken. A Manager begins to look
-			// for it where it ended for the pod before: a new one at the first node. Nodes
-			// that are there when it starts come by name, later ones as they are created.
+		It("has the output of the commands of "+path, SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+			// Of nodes with equal scores the first wins. A manager starts each cycle at the
+			// node after the last one of the cycle before, and a new manager at the first
+			// node. Nodes that exist when it starts are in the order of their names, later
+			// ones in the order of creation.
 			stopManager()
 			berth = startManager(ctx)
-			fourNodes(ctx)
+			createPageNodes(ctx)
 			for _, profile := range []string{"shop", "web", "batch"} {
-				forget(ctx, profile)
+				deleteRevisions(ctx, profile)
 			}
-			expectPage(ctx, filepath.FromSlash(path))
+			checkPage(ctx, filepath.FromSlash(path))
 		})
 	}
 
-	It("has manifests that the API server takes", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
-		all, err := documentation()
+	It("has manifests that the API server accepts", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+		all, err := allPages()
 		Expect(err).NotTo(HaveOccurred())
 		monitoring := filepath.Join(moduleRoot(), "test", "install", "monitoring", "kinds.yaml")
 		Expect(cp.InstallCRDs(ctx, monitoring)).To(Succeed())
@@ -83,7 +89,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 				text, err := block.Manifests(moduleRoot())
 				Expect(err).NotTo(HaveOccurred())
 				if strings.Contains(text, "kind: Kustomization") {
-					expectOverlay(ctx, text)
+					checkOverlay(ctx, text)
 					continue
 				}
 				_, err = cp.Kubectl(ctx, strings.NewReader(text), "apply", "--dry-run=server", "--validate=strict", "-f", "-")
@@ -92,7 +98,7 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	all, err := documentation()
+	all, err := allPages()
 	It("is readable", func() { Expect(err).NotTo(HaveOccurred()) })
 	for _, page := range all {
 		var run []docs.Command
@@ -104,13 +110,13 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 		if len(run) == 0 {
 			continue
 		}
-		It("tells to run what can be run, in "+page.Path, SpecTimeout(3*time.Minute), func(ctx SpecContext) {
-			fourNodes(ctx)
-			folder := aDesk()
+		It("has commands that succeed, in "+page.Path, SpecTimeout(3*time.Minute), func(ctx SpecContext) {
+			createPageNodes(ctx)
+			folder := readerFolder()
 			if !slices.Contains(docs.VerifiedPages, page.Path) {
-				appliesItself(ctx, page)
+				applyManifests(ctx, page)
 			}
-			if first := before[page.Path]; first != "" {
+			if first := setupCommands[page.Path]; first != "" {
 				shell(ctx, first)
 			}
 			for _, c := range run {
@@ -129,21 +135,21 @@ var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	}
 })
 
-// fourNodes are those of the pages' cluster: two in each of two zones.
-func fourNodes(ctx context.Context) {
+// createPageNodes creates the nodes that the pages have: two in each of two zones.
+func createPageNodes(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
 		node := fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Capacity("cpu", "16", "memory", "64Gi", "pods", "110")
 		if name == "b-2" {
 			node = node.Label("pool", "shop").Label("example.com/gpu.present", "true")
 		}
-		aNode(ctx, node)
+		createNode(ctx, node)
 	}
 }
 
-// aDesk is a folder in which a reader of a page sits: the sources, and a workload
-// of their own.
-func aDesk() string {
+// readerFolder returns a folder with what a reader of a page has: the sources, and a
+// workload.
+func readerFolder() string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	Expect(os.Symlink(filepath.Join(moduleRoot(), "config"), filepath.Join(folder, "config"))).To(Succeed())
@@ -153,8 +159,8 @@ func aDesk() string {
 	return folder
 }
 
-// appliesItself applies what a page shows.
-func appliesItself(ctx context.Context, page docs.Page) {
+// applyManifests applies the manifests of a page.
+func applyManifests(ctx context.Context, page docs.Page) {
 	GinkgoHelper()
 	for _, block := range page.Blocks {
 		if block.Language != "yaml" || block.Info != "" {
@@ -167,11 +173,137 @@ func appliesItself(ctx context.Context, page docs.Page) {
 	}
 }
 
-// expectOverlay applies, on trial, what an overlay makes of this tree's manifests.
-func expectOverlay(ctx context.Context, text string) {
+// checkOverlay applies an overlay of config in a dry run.
+func checkOverlay(ctx context.Context, text string) {
 	GinkgoHelper()
-	folder := aDesk()
+	folder := readerFolder()
 	text = strings.ReplaceAll(text, "github.com/berthdev/berth/config/", "config/")
 	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o644)).To(Succeed())
 	shell(ctx, "kubectl kustomize "+folder+" | kubectl apply --server-side --force-conflicts --dry-run=server -f -")
+}
+
+var _ = Describe("docs/hot-swap.md", func() {
+	It("has the output of its commands", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
+		for _, name := range []string{"a-1", "a-2", "b-1", "b-2"} {
+			createNode(ctx, fixture.Node(name).Label(v1.LabelTopologyZone, name[:1]).Capacity("cpu", "16", "pods", "110"))
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			_, _ = kubectl(ctx, "delete", "sprof", "web", "--ignore-not-found")
+			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		deleteRevisions(ctx, "web")
+		checkPage(ctx, "hot-swap.md")
+	})
+})
+
+// deleteRevisions deletes the revisions of profiles of this name that other specs created.
+func deleteRevisions(ctx context.Context, name string) {
+	GinkgoHelper()
+	Expect(admin.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(operator.Namespace), client.MatchingLabels{v1alpha1.LabelProfile: name})).To(Succeed())
+}
+
+var update = flag.Bool("update", false, "write what pages of the documentation print anew")
+
+// checkPage runs the commands of a page of docs.
+func checkPage(ctx context.Context, name string) {
+	GinkgoHelper()
+	checkSession(ctx, filepath.Join("docs", name), normalizeTimes)
+}
+
+// checkSession runs the commands of a page, given by its path in the module, compares the
+// normalized output with the page, and returns the page with the new output.
+func checkSession(ctx context.Context, path string, plain func(string) string) string {
+	GinkgoHelper()
+	page := filepath.Join(moduleRoot(), path)
+	text, err := os.ReadFile(page)
+	Expect(err).NotTo(HaveOccurred())
+	session := runSession(ctx, string(text))
+	if *update {
+		Expect(os.WriteFile(page, []byte(session), 0o644)).To(Succeed())
+	} else {
+		Expect(plain(session)).To(Equal(plain(string(text))), "-update writes the new output")
+	}
+	return session
+}
+
+func moduleRoot() string {
+	GinkgoHelper()
+	root, err := controlplane.ModuleRoot()
+	Expect(err).NotTo(HaveOccurred())
+	return root
+}
+
+// consoleBlocks are the blocks of a page with commands, after "$ ", and their output. Lines
+// after "> " continue a command.
+var consoleBlocks = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+
+// runSession runs the commands of a page in order and returns the page with the new output.
+func runSession(ctx context.Context, page string) string {
+	GinkgoHelper()
+	return consoleBlocks.ReplaceAllStringFunc(page, func(block string) string {
+		out := "```console\n"
+		var command []string
+		run := func() {
+			if command == nil {
+				return
+			}
+			out += "$ " + strings.Join(command, "\n> ") + "\n" + shell(ctx, strings.Join(command, "\n"))
+			command = nil
+		}
+		for line := range strings.Lines(consoleBlocks.FindStringSubmatch(block)[1]) {
+			line = strings.TrimSuffix(line, "\n")
+			if first, ok := strings.CutPrefix(line, "$ "); ok {
+				run()
+				command = []string{first}
+			} else if more, ok := strings.CutPrefix(line, "> "); ok && command != nil {
+				command = append(command, more)
+			}
+		}
+		run()
+		return out + "```"
+	})
+}
+
+// shell runs a command as the administrator.
+func shell(ctx context.Context, command string) string {
+	GinkgoHelper()
+	binaries, err := controlplane.Assets(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	tool, err := binaries.Path("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	c := exec.CommandContext(ctx, "sh", "-c", command)
+	// The discovery cache is the cluster's own: another cluster may have had the same port.
+	c.Dir = moduleRoot()
+	c.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(cp.Dir(), "kubectl"), fmt.Sprintf("PATH=%s:%s:%s", filepath.Join(moduleRoot(), "bin"), filepath.Dir(tool), os.Getenv("PATH")))
+	out, err := c.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s\n%s", command, out)
+	return string(out)
+}
+
+var (
+	clockTimes = regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`)
+	ages       = regexp.MustCompile(`\b(\d+m)?\d+s\b`)
+	spaces     = regexp.MustCompile(` +`)
+	// numberedPods are the names of pods that differ in the second in which they were
+	// bound.
+	numberedPods = regexp.MustCompile(`\bweb-([ab])-\d\b`)
+	// revisionStates are the states of a revision, which depend on how long it ran.
+	revisionStates = regexp.MustCompile(`(served, )?on probation|\bstable\b`)
+	// continuationLines are line breaks that depend on the length of words.
+	continuationLines = regexp.MustCompile(`\n {20}`)
+	// leaseHolders are the identities of managers that hold the Lease.
+	leaseHolders = regexp.MustCompile(`\S+_[0-9a-f]{8}-[0-9a-f-]{27}`)
+	// leaderEpochs depend on how often the suite started a manager before.
+	leaderEpochs = regexp.MustCompile(`leader epoch \d+`)
+	// serverVersions are versions of the API server: a page shows the newest.
+	serverVersions = regexp.MustCompile(`(Server|Kubernetes) +v1\.\d+\.\d+\b`)
+)
+
+// normalizeTimes removes what differs in another run.
+func normalizeTimes(page string) string {
+	page = continuationLines.ReplaceAllString(revisionStates.ReplaceAllString(page, "STANDING"), " ")
+	page = leaderEpochs.ReplaceAllString(page, "leader epoch N")
+	page = serverVersions.ReplaceAllString(leaseHolders.ReplaceAllString(page, "HOLDER"), "$1 VERSION")
+	page = numberedPods.ReplaceAllString(clockTimes.ReplaceAllString(page, "HH:MM"), "web-$1-N")
+	return spaces.ReplaceAllString(ages.ReplaceAllString(page, "Ns"), " ")
 }

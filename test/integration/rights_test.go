@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +13,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/audit"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/operator"
@@ -20,14 +29,14 @@ import (
 
 const managerAccount = "system:serviceaccount:" + operator.Namespace + ":" + operator.Account
 
-// asked is what the API server notes of the manager's requests.
-var asked audit.Log
+// auditLog is the API server's audit log of the manager's requests.
+var auditLog audit.Log
 
-// What runs here is the manager in this process: what it asks as the program that is
-// shipped is asked by that.
+// The manager of the suite runs in this process. This spec makes the requests of the
+// program that is shipped.
 var _ = Describe("The manager as a program", func() {
-	// It takes minutes where nothing of it was compiled before.
-	It("stands by, and lets those scrape it who may", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
+	// The build takes minutes where nothing was compiled before.
+	It("is ready as a follower, and serves metrics to users who may scrape it", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
 		binary, err := operator.Build(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		manager, err := operator.Start(ctx, cp, binary, "--default-profile=")
@@ -43,36 +52,36 @@ var _ = Describe("The manager as a program", func() {
 	})
 })
 
-// way is one of installing Berth.
-type way struct {
-	// folder is below config, static a file of it that holds the pod where the folder's
+// installation is one way to install Berth.
+type installation struct {
+	// folder is a folder of config. static is the file of it that has the pod where the
 	// kustomization has none.
 	folder, static string
-	// lacks are the rights that it does not give, since its manager lacks the flag that
-	// needs them.
-	lacks []string
+	// missing are the permissions that it does not grant since its manager does not have
+	// the flag that needs them.
+	missing []string
 }
 
-// The specs' manager has every flag, and every right that a component gives with one.
-// dist/install.yaml is config/default, which `make verify` looks at, and so are the
-// rights that come with the bundle, as tools/bundle's tests have it.
-var ways = []way{
-	{folder: "default", lacks: []string{forOtherLease, forSecrets}},
-	{folder: "production", lacks: []string{forOtherLease, forSecrets}},
-	{folder: "static-pod", static: "berth.yaml", lacks: []string{forSecrets}},
+// The manager of the specs has all flags and all permissions that components grant.
+// dist/install.yaml is config/default, as `make verify` checks; the tests of tools/bundle
+// check the permissions of the bundle.
+var installations = []installation{
+	{folder: "default", missing: []string{otherLeaseRight, secretsRight}},
+	{folder: "production", missing: []string{otherLeaseRight, secretsRight}},
+	{folder: "static-pod", static: "berth.yaml", missing: []string{secretsRight}},
 }
 
 const (
-	forOtherLease = "get leases.coordination.k8s.io kube-system/kube-scheduler"
-	forSecrets    = "get secrets berth-system/"
+	otherLeaseRight = "get leases.coordination.k8s.io kube-system/kube-scheduler"
+	secretsRight    = "get secrets berth-system/"
 )
 
-// flags say by which flag a right is needed.
-var flags = map[string]string{forSecrets: "--enable-extenders", forOtherLease: "--other-scheduler-lease="}
+// permissionFlags has the flag that needs a permission.
+var permissionFlags = map[string]string{secretsRight: "--enable-extenders", otherLeaseRight: "--other-scheduler-lease="}
 
-// rightsOf are what a way of installing gives the manager's account. The flags of its
-// manager and the rights that it lacks must agree.
-func rightsOf(ctx context.Context, w way) []audit.Right {
+// permissionsOf returns the permissions of the manager's account. Its manager must have a
+// flag exactly if the permission that the flag needs is granted.
+func permissionsOf(ctx context.Context, w installation) []audit.Right {
 	GinkgoHelper()
 	root, err := controlplane.ModuleRoot()
 	Expect(err).NotTo(HaveOccurred())
@@ -86,8 +95,8 @@ func rightsOf(ctx context.Context, w way) []audit.Right {
 		Expect(err).NotTo(HaveOccurred())
 		text = string(pod)
 	}
-	for right, flag := range flags {
-		Expect(strings.Contains(text, "- "+flag)).To(Equal(!slices.Contains(w.lacks, right)), "%s: %s and the right to %s", w.folder, flag, right)
+	for right, flag := range permissionFlags {
+		Expect(strings.Contains(text, "- "+flag)).To(Equal(!slices.Contains(w.missing, right)), "%s: %s and the permission to %s", w.folder, flag, right)
 	}
 	rights, err := audit.Granted(ctx, manifests, operator.Namespace, operator.Account)
 	Expect(err).NotTo(HaveOccurred())
@@ -101,42 +110,144 @@ func unused(rights []audit.Right, entries []audit.Entry) (names []string) {
 	return names
 }
 
-// missing are the rights that would be missing; that to any Secret counts once.
+// missing returns the permissions that the requests would need; that for any Secret counts
+// once.
 func missing(rights []audit.Right, entries []audit.Entry) (needs []string) {
 	for _, need := range audit.Missing(rights, entries) {
-		if strings.HasPrefix(need, forSecrets) {
-			need = forSecrets
+		if strings.HasPrefix(need, secretsRight) {
+			need = secretsRight
 		}
 		needs = append(needs, need)
 	}
 	return slices.Compact(needs)
 }
 
-// When all specs have run, the manager has asked for nothing that it may not do,
-// and has made use of everything that it may; so it would have, but for the flags, in
-// whichever way it was installed.
+// After all specs the manager has made no request that its permissions forbid, and has used
+// all of them. The same is so for each installation, except for the flags.
 var _ = AfterSuite(func(ctx SpecContext) {
 	if cp == nil {
-		return // it did not start
+		return // the control plane did not start
 	}
-	entries, err := asked.Entries()
+	entries, err := auditLog.Entries()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(entries).NotTo(ContainElement(beForbidden()), "what config/rbac does not let the manager do")
+	Expect(entries).NotTo(ContainElement(beForbidden()), "requests that config/rbac forbids")
 	if suite, _ := GinkgoConfiguration(); len(suite.FocusStrings)+len(suite.SkipStrings)+len(suite.FocusFiles)+len(suite.SkipFiles) > 0 {
-		return // what the other specs use is not used now
+		return // other specs use more permissions
 	}
 	granted, err := audit.Granted(ctx, admin, operator.Namespace, operator.Account)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(granted).NotTo(BeEmpty())
 	Expect(audit.Missing(granted, entries)).To(BeEmpty(), "the suite's own installation")
-	Expect(unused(granted, entries)).To(BeEmpty(), "what config/rbac lets the manager do for nothing")
-	for _, w := range ways {
-		rights := rightsOf(ctx, w)
-		Expect(unused(rights, entries)).To(BeEmpty(), "%s: what it lets the manager do for nothing", w.folder)
-		Expect(missing(rights, entries)).To(Equal(w.lacks), "%s: what it does not let the manager do", w.folder)
+	Expect(unused(granted, entries)).To(BeEmpty(), "permissions of config/rbac that the manager does not use")
+	for _, w := range installations {
+		rights := permissionsOf(ctx, w)
+		Expect(unused(rights, entries)).To(BeEmpty(), "%s: permissions that the manager does not use", w.folder)
+		Expect(missing(rights, entries)).To(Equal(w.missing), "%s: permissions that are missing", w.folder)
 	}
-}, NodeTimeout(patience))
+}, NodeTimeout(eventuallyTimeout))
 
 func beForbidden() types.GomegaMatcher {
 	return WithTransform(func(e audit.Entry) bool { return e.Forbidden() }, BeTrue())
+}
+
+// Why a pod is pending may depend on pods of other namespaces: those that use the
+// resources, those with anti-affinity, and possible victims.
+var _ = Describe("A user who may read all of one namespace", func() {
+	It("can read why its pods are pending, and no name of a foreign object", minute, func(ctx SpecContext) {
+		otherEnv, here, p := newTestEnv(ctx), newTestEnv(ctx), createProfile(ctx, neverFlush)
+		// All foreign objects have the name of the other namespace in their names.
+		createNode(ctx, otherEnv.node("n").Label(v1.LabelHostname, otherEnv.namespace+"-host").Label("env", otherEnv.namespace).Capacity("cpu", "4", "pods", "10"))
+		expectReady(ctx, p)
+		bankAnywhere := v1.PodAffinityTerm{
+			TopologyKey: "env", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "bank"}}, NamespaceSelector: &metav1.LabelSelector{},
+		}
+		noisyAnywhere := v1.PodAffinityTerm{
+			TopologyKey: "env", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "noisy"}}, NamespaceSelector: &metav1.LabelSelector{},
+		}
+		admin.ExpectBound(ctx,
+			createPod(ctx, otherEnv.pod(p, otherEnv.namespace+"-bank").Label("app", "bank").Requests("cpu", "2").RequirePodAntiAffinity(noisyAnywhere)),
+			createPod(ctx, otherEnv.pod(p, otherEnv.namespace+"-cache").Requests("cpu", "1").HostPort("", v1.ProtocolTCP, 4711)),
+		)
+		pinned := func(name string) *v1.Pod {
+			return createPod(ctx, here.pod(p, name).NodeSelector("env", otherEnv.namespace).Requests("cpu", "2"))
+		}
+		waiting := []*v1.Pod{
+			pinned("no-resources"),
+			createPod(ctx, here.pod(p, "anti-affinity").NodeSelector("env", otherEnv.namespace).RequirePodAntiAffinity(bankAnywhere)),
+			createPod(ctx, here.pod(p, "existing-anti-affinity").NodeSelector("env", otherEnv.namespace).Label("app", "noisy")),
+			createPod(ctx, here.pod(p, "no-port").NodeSelector("env", otherEnv.namespace).HostPort("", v1.ProtocolTCP, 4711)),
+			createPod(ctx, here.pod(p, "gated").SchedulingGate("example.com/quota")),
+			createPod(ctx, requestUnsupported(here.pod(p, "unsupported"))),
+		}
+		blockedBy := map[string]string{}
+		for _, pod := range waiting {
+			blockedBy[pod.Name] = expectDecision(ctx, pod).Status.BlockedBy
+		}
+		Expect(blockedBy).To(SatisfyAll(
+			HaveKeyWithValue("no-resources", ContainSubstring("NodeResourcesFit 1")),
+			HaveKeyWithValue("anti-affinity", ContainSubstring("InterPodAffinity 1")),
+			HaveKeyWithValue("existing-anti-affinity", ContainSubstring("InterPodAffinity 1")),
+			HaveKeyWithValue("no-port", ContainSubstring("NodePorts 1")),
+			HaveKey("gated"), HaveKey("unsupported"),
+		))
+
+		all := readAll(ctx, here)
+		Expect(all).To(HaveKey("schedulingdecisions"))
+		Expect(all).To(HaveKey("events"))
+		for resource, objects := range all {
+			for _, object := range objects {
+				text, err := json.Marshal(withoutSelectors(object))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(text)).NotTo(ContainSubstring(otherEnv.namespace), resource)
+			}
+		}
+	})
+})
+
+// readAll returns all objects of the namespace, by resource, as a user reads them who may
+// read this namespace only.
+func readAll(ctx context.Context, env testEnv) map[string][]map[string]any {
+	GinkgoHelper()
+	user := "reader-of-" + env.namespace
+	reads := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "reader"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
+	}
+	apitest.Created(ctx, admin, reads)
+	apitest.Created(ctx, admin, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+	cfg := cp.Config()
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	found, err := discovery.NewDiscoveryClientForConfigOrDie(cfg).ServerPreferredNamespacedResources()
+	Expect(err).NotTo(HaveOccurred())
+	reader := dynamic.NewForConfigOrDie(cfg)
+	all := map[string][]map[string]any{}
+	for _, group := range found {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		Expect(err).NotTo(HaveOccurred())
+		for _, resource := range group.APIResources {
+			if !slices.Contains(resource.Verbs, "list") {
+				continue
+			}
+			list, err := reader.Resource(version.WithResource(resource.Name)).Namespace(env.namespace).List(ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred(), resource.Name)
+			for _, item := range list.Items {
+				all[resource.Name] = append(all[resource.Name], item.Object)
+			}
+		}
+	}
+	return all
+}
+
+// withoutSelectors removes what the author of an object wrote about others.
+func withoutSelectors(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	delete(spec, "nodeSelector")
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields")
+	}
+	return object
 }

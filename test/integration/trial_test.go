@@ -11,124 +11,124 @@ import (
 )
 
 var _ = Describe("A trial", func() {
-	It("tells in the status who fits and who would lose the place, and keeps nobody from swapping", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx, neverFlushing)
-		aNode(ctx, y.node("n").Capacity("cpu", "4"))
+	It("lists in the status the pods that would no longer fit, and does not prevent the swap", minute, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
+		createNode(ctx, env.node("n").Capacity("cpu", "4"))
 		expectReady(ctx, p)
-		expectRuns(ctx, aPod(ctx, y.pod(p, "liked")), aPod(ctx, y.pod(p, "a").Label("picky", "refuses")), aPod(ctx, y.pod(p, "b").Label("picky", "refuses")))
-		unfit := aPod(ctx, y.pod(p, "unfit").Requests("cpu", "5"))
-		expectHeld(ctx, v1.PodReasonUnschedulable, unfit)
+		expectBoundAndInformed(ctx, createPod(ctx, env.pod(p, "plain")), createPod(ctx, env.pod(p, "a").Label("faulty", "refuses")), createPod(ctx, env.pod(p, "b").Label("faulty", "refuses")))
+		unfit := createPod(ctx, env.pod(p, "unfit").Requests("cpu", "5"))
+		expectReason(ctx, v1.PodReasonUnschedulable, unfit)
 
-		edit(ctx, p, pickily)
+		editProfile(ctx, p, enableFaulty)
 		expectReady(ctx, p)
 		trial := p.Status.Trial
 		Expect(trial).NotTo(BeNil())
 		Expect(trial.Hash).To(Equal(p.Status.Programmed.Hash))
 		Expect([]any{trial.Sampled, trial.FitBefore, trial.FitAfter}).To(HaveExactElements(int64(4), HaveValue(BeEquivalentTo(3)), int64(1)))
-		Expect(trial.Lost).To(ConsistOf(v1alpha1.PodReference{Namespace: y.name, Pod: "a"}, v1alpha1.PodReference{Namespace: y.name, Pod: "b"}))
+		Expect(trial.Lost).To(ConsistOf(v1alpha1.PodReference{Namespace: env.namespace, Pod: "a"}, v1alpha1.PodReference{Namespace: env.namespace, Pod: "b"}))
 		Expect(trial.Time.IsZero()).To(BeFalse())
-		Expect(message(p, v1alpha1.ConditionProgrammed)).To(SatisfyAll(
-			ContainSubstring("on 4 of its pods: 1 fit, 3 did before; lost: "), ContainSubstring("1 not a pod that is liked")))
-		Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning PodsLost Trial"))
+		Expect(conditionMessage(p, v1alpha1.ConditionProgrammed)).To(SatisfyAll(
+			ContainSubstring("on 4 of its pods: 1 fit, 3 did before; lost: "), ContainSubstring("1 the label says refuses")))
+		Eventually(objectEvents(ctx, p)).Should(ContainElement("Warning PodsLost Trial"))
 
-		By("a remedy")
-		edit(ctx, p, noPlugins)
+		By("the spec is corrected")
+		editProfile(ctx, p, resetPlugins)
 		expectReady(ctx, p)
 		Expect([]any{p.Status.Trial.FitBefore, p.Status.Trial.FitAfter, p.Status.Trial.Lost}).To(HaveExactElements(HaveValue(BeEquivalentTo(1)), int64(3), BeEmpty()))
 	})
 
-	for _, fault := range []struct{ does, says string }{
-		{"panics", `plugin "Picky" panicked in Filter: no map for odd`},
+	for _, fault := range []struct{ does, message string }{
+		{"panics", `plugin "Faulty" panicked in Filter: no entry for odd`},
 		{"errs", "the inventory does not answer"},
-		{"hangs", `plugin "Picky" did not come back from Filter within 2s`},
+		{"hangs", `plugin "Faulty" did not come back from Filter within 2s`},
 	} {
-		It("finds a plugin that "+fault.does+" only when it is asked about a certain pod", minute, func(ctx SpecContext) {
-			y, p := aYard(ctx), aProfile(ctx)
-			aNode(ctx, y.node("n"))
+		It("finds a plugin that "+fault.does+" at one pod only", minute, func(ctx SpecContext) {
+			env, p := newTestEnv(ctx), createProfile(ctx)
+			createNode(ctx, env.node("n"))
 			expectReady(ctx, p)
 			before := p.Status.Programmed.DeepCopy()
-			odd := aPod(ctx, y.pod(p, "odd").Label("picky", fault.does))
-			expectRuns(ctx, odd)
+			odd := createPod(ctx, env.pod(p, "odd").Label("faulty", fault.does))
+			expectBoundAndInformed(ctx, odd)
 
-			edit(ctx, p, pickily)
-			Eventually(now(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
+			editProfile(ctx, p, enableFaulty)
+			Eventually(currentConditions(ctx, p)).Should(ConsistOf("Accepted True Accepted", "ResolvedRefs True ResolvedRefs",
 				"Programmed False TrialFailed", "Ready False TrialFailed", "Stalled True TrialFailed"))
-			Expect(message(p, v1alpha1.ConditionReady)).To(SatisfyAll(
+			Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(SatisfyAll(
 				HavePrefix("generation 1 keeps running since "), ContainSubstring("generation 2 failed: on trial"),
-				ContainSubstring("pod "+y.name+"/odd: "), ContainSubstring(fault.says)))
+				ContainSubstring("pod "+env.namespace+"/odd: "), ContainSubstring(fault.message)))
 			Expect(p.Status.Programmed).To(Equal(before))
 			Expect(p.Status.Trial).NotTo(BeNil())
 			Expect(p.Status.Trial.Hash).NotTo(Equal(before.Hash))
-			Expect(recordOf(ctx, aPod(ctx, y.pod(p, "next"))).Hash).To(Equal(before.Hash))
-			Eventually(eventsOf(ctx, p)).Should(ContainElement("Warning TrialFailed Programmed"))
-			Expect(kubectl(ctx, "get", "sprof", p.Name, "-o", "wide")).To(SatisfyAll(ContainSubstring("TrialFailed"), ContainSubstring("pod "+y.name+"/odd")))
+			Expect(boundRecord(ctx, createPod(ctx, env.pod(p, "next"))).Hash).To(Equal(before.Hash))
+			Eventually(objectEvents(ctx, p)).Should(ContainElement("Warning TrialFailed Programmed"))
+			Expect(kubectl(ctx, "get", "sprof", p.Name, "-o", "wide")).To(SatisfyAll(ContainSubstring("TrialFailed"), ContainSubstring("pod "+env.namespace+"/odd")))
 
-			By("and runs when the pod is gone")
+			By("the pod is deleted")
 			admin.Remove(ctx, odd)
 			expectReady(ctx, p)
 			Expect(p.Status.Programmed.Generation).To(Equal(p.Generation))
 		})
 	}
 
-	It("finds a fault in a profile that is new to pods that wait for it", minute, func(ctx SpecContext) {
-		y := aYard(ctx)
-		aNode(ctx, y.node("n"))
-		odd := aPod(ctx, y.pod(&v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, "odd").Label("picky", "panics"))
-		expectSeen(ctx, odd)
-		p := aProfileNamed(ctx, y.name, pickily)
-		Eventually(now(ctx, p)).Should(ContainElements("Programmed False TrialFailed", "Ready False TrialFailed"))
-		Expect(message(p, v1alpha1.ConditionReady)).To(HavePrefix("nothing runs; generation 1 failed: on trial its plugins failed for 1 of 1 pod: "))
+	It("finds a fault in a new profile at a pod that waits for it", minute, func(ctx SpecContext) {
+		env := newTestEnv(ctx)
+		createNode(ctx, env.node("n"))
+		odd := createPod(ctx, env.pod(&v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}, "odd").Label("faulty", "panics"))
+		expectInformed(ctx, odd)
+		p := createProfileNamed(ctx, env.namespace, enableFaulty)
+		Eventually(currentConditions(ctx, p)).Should(ContainElements("Programmed False TrialFailed", "Ready False TrialFailed"))
+		Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(HavePrefix("nothing runs; generation 1 failed: on trial its plugins failed for 1 of 1 pod: "))
 		Expect(p.Status.Trial.FitBefore).To(BeNil())
 	})
 
-	It("does not hold a pod against a change that what runs fails about, too", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx, pickily)
-		aNode(ctx, y.node("n"))
+	It("does not reject a change for a pod at which the running plugins fail as well", minute, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx, enableFaulty)
+		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
-		odd := aPod(ctx, y.pod(p, "odd").Label("picky", "errs"))
-		Eventually(admin.Standing(ctx, odd)).Should(ContainSubstring("SchedulerError"))
-		edit(ctx, p, naming(1))
+		odd := createPod(ctx, env.pod(p, "odd").Label("faulty", "errs"))
+		Eventually(admin.PodScheduled(ctx, odd)).Should(ContainSubstring("SchedulerError"))
+		editProfile(ctx, p, setTopScores(1))
 		expectReady(ctx, p)
 		Expect(p.Status.Trial.Sampled).To(BeEquivalentTo(1))
 	})
 
-	It("is shown before a change is approved whose profile is Manual", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual })
-		aNode(ctx, y.node("n"))
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
+	It("runs before the approval of a profile with activation Manual", minute, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual })
+		createNode(ctx, env.node("n"))
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
 		Expect(p.Status.Trial).To(HaveField("Sampled", BeZero()))
-		approve(ctx, p)
+		approveProfile(ctx, p)
 		expectReady(ctx, p)
-		expectRuns(ctx, aPod(ctx, y.pod(p, "a").Label("picky", "refuses")))
+		expectBoundAndInformed(ctx, createPod(ctx, env.pod(p, "a").Label("faulty", "refuses")))
 
-		edit(ctx, p, pickily)
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
+		editProfile(ctx, p, enableFaulty)
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False AwaitingApproval"))
 		Expect([]any{p.Status.Trial.Sampled, p.Status.Trial.FitBefore, p.Status.Trial.FitAfter}).To(HaveExactElements(int64(1), HaveValue(BeEquivalentTo(1)), int64(0)))
-		Expect(p.Status.Trial.Lost).To(ConsistOf(v1alpha1.PodReference{Namespace: y.name, Pod: "a"}))
-		Expect(message(p, v1alpha1.ConditionReady)).To(MatchRegexp(
-			`generation 2 with hash %s was tried at \d\d:\d\d on 1 of its pods: 0 fit, 1 did before; lost: %s/a \(.*\); it waits for approval: kubectl `, p.Status.Trial.Hash, y.name))
+		Expect(p.Status.Trial.Lost).To(ConsistOf(v1alpha1.PodReference{Namespace: env.namespace, Pod: "a"}))
+		Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(MatchRegexp(
+			`generation 2 with hash %s was tried at \d\d:\d\d on 1 of its pods: 0 fit, 1 did before; lost: %s/a \(.*\); it waits for approval: kubectl `, p.Status.Trial.Hash, env.namespace))
 		list, err := kubectl(ctx, "get", "controllerrevisions", "-n", namespace, "-o", "name")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(list).NotTo(ContainSubstring(p.Name+"-"+p.Status.Trial.Hash), "what never ran is no revision")
-		approve(ctx, p)
+		Expect(list).NotTo(ContainSubstring(p.Name+"-"+p.Status.Trial.Hash), "a spec that never ran has no revision")
+		approveProfile(ctx, p)
 		expectReady(ctx, p)
 		Expect(p.Status.Programmed.Hash).To(Equal(p.Status.Trial.Hash))
 	})
 
-	It("refuses the approval of what fails it", minute, func(ctx SpecContext) {
-		y, p := aYard(ctx), aProfile(ctx)
-		aNode(ctx, y.node("n"))
+	It("prevents the approval of a spec that fails", minute, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx)
+		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
-		expectRuns(ctx, aPod(ctx, y.pod(p, "odd").Label("picky", "panics")))
-		edit(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual; pickily(s) })
-		Eventually(now(ctx, p)).Should(ContainElement("Programmed False TrialFailed"))
+		expectBoundAndInformed(ctx, createPod(ctx, env.pod(p, "odd").Label("faulty", "panics")))
+		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual; enableFaulty(s) })
+		Eventually(currentConditions(ctx, p)).Should(ContainElement("Programmed False TrialFailed"))
 		Expect(kubectl(ctx, "annotate", "sprof", p.Name, v1alpha1.AnnotationApprovedHash+"="+p.Status.Trial.Hash)).Error().NotTo(HaveOccurred())
-		Consistently(now(ctx, p), "2s").Should(ContainElement("Programmed False TrialFailed"))
+		Consistently(currentConditions(ctx, p), "2s").Should(ContainElement("Programmed False TrialFailed"))
 	})
 })
 
-// expectSeen waits until the manager has seen pods as they are.
-func expectSeen(ctx SpecContext, pods ...*v1.Pod) {
+// expectInformed waits until the manager's informer has these versions of the pods.
+func expectInformed(ctx SpecContext, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
 		Eventually(func(g Gomega) {
@@ -140,9 +140,10 @@ func expectSeen(ctx SpecContext, pods ...*v1.Pod) {
 	}
 }
 
-// expectRuns waits until pods are bound, and the manager knows.
-func expectRuns(ctx SpecContext, pods ...*v1.Pod) {
+// expectBoundAndInformed waits until the pods are bound and the manager's informer has
+// them.
+func expectBoundAndInformed(ctx SpecContext, pods ...*v1.Pod) {
 	GinkgoHelper()
 	admin.ExpectBound(ctx, pods...)
-	expectSeen(ctx, pods...)
+	expectInformed(ctx, pods...)
 }

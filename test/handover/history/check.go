@@ -13,53 +13,53 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// decisionKey is the annotation on what Berth bound.
+// decisionKey is the annotation of a pod that Berth bound.
 const decisionKey = "berth.dev/decision"
 
-// Verdict is what a history was found to be.
-type Verdict struct {
-	// Versions are those of pods and nodes that were replayed.
+// Result is the result of a replay.
+type Result struct {
+	// Versions is the number of versions of pods and nodes.
 	Versions, Pods, Binds int
-	// Waiting is how many pods had no node in the end, and were told why.
-	Waiting int
-	// ByEpoch is how many pods each leadership bound.
+	// Pending is the number of pods that have no node at the end.
+	Pending int
+	// ByEpoch is the number of binds by leader epoch.
 	ByEpoch map[int64]int
-	// Fullest is the most, in pods, that a node ever held, and Offers what that
-	// one takes.
-	Fullest, Offers int64
-	// Violations say what must never be, Unsettled who waits in the end and should
-	// not, or not without having been told: that is one, too, unless it is too early
-	// to ask.
+	// MostPods is the largest number of pods that a node ever had, and Capacity what that
+	// node takes.
+	MostPods, Capacity int64
+	// Violations are violations at some version. Unsettled are pods that are pending at the
+	// end and should not be, or are not unschedulable: violations unless the history is
+	// still changing.
 	Violations, Unsettled []string
 }
 
-// String is the verdict in a line, and a line for each violation.
-func (v Verdict) String() string {
-	text := fmt.Sprintf("%d versions replayed: %d pods, %d binds by %d leaderships, %d waiting in the end; the fullest node held %d pods of %d; %d violations",
-		v.Versions, v.Pods, v.Binds, len(v.ByEpoch), v.Waiting, v.Fullest, v.Offers, len(v.Violations)+len(v.Unsettled))
+// String returns the result in a line, and a line for each violation.
+func (v Result) String() string {
+	text := fmt.Sprintf("%d versions replayed: %d pods, %d binds by %d leaders, %d pending at the end; the fullest node had %d pods of %d; %d violations",
+		v.Versions, v.Pods, v.Binds, len(v.ByEpoch), v.Pending, v.MostPods, v.Capacity, len(v.Violations)+len(v.Unsettled))
 	return strings.Join(slices.Concat([]string{text}, v.Violations, v.Unsettled), "\n  ")
 }
 
-// replay is the state of the cluster as far as it was replayed.
+// replay is the state of the cluster at a version.
 type replay struct {
-	Verdict
-	pods  map[types.UID]*corev1.Pod
-	was   map[types.UID]string // where each pod was bound, for ever
-	nodes map[string]*corev1.Node
-	used  map[string]corev1.ResourceList
-	epoch int64
+	Result
+	pods    map[types.UID]*corev1.Pod
+	boundTo map[types.UID]string // the node of each pod, deleted ones included
+	nodes   map[string]*corev1.Node
+	used    map[string]corev1.ResourceList
+	epoch   int64
 }
 
-// Check replays a history of pods that name one of the schedulers, version by
-// version. The history must have come to rest: who waits at its end is asked why.
-func Check(changes []Change, schedulers ...string) Verdict {
+// Check replays a history of pods that name one of the schedulers. At its end each pending
+// pod must be unschedulable.
+func Check(changes []Change, schedulers ...string) Result {
 	r := &replay{
-		Verdict: Verdict{ByEpoch: map[int64]int{}}, pods: map[types.UID]*corev1.Pod{}, was: map[types.UID]string{},
+		Result: Result{ByEpoch: map[int64]int{}}, pods: map[types.UID]*corev1.Pod{}, boundTo: map[types.UID]string{},
 		nodes: map[string]*corev1.Node{}, used: map[string]corev1.ResourceList{},
 	}
 	for _, change := range changes {
 		switch {
-		case change.Node != nil && change.Gone:
+		case change.Node != nil && change.Deleted:
 			delete(r.nodes, change.Node.Name)
 		case change.Node != nil:
 			r.nodes[change.Node.Name] = change.Node
@@ -68,31 +68,31 @@ func Check(changes []Change, schedulers ...string) Verdict {
 		}
 		r.Versions++
 	}
-	r.Pods = len(r.was)
-	r.rest()
-	return r.Verdict
+	r.Pods = len(r.boundTo)
+	r.checkPending()
+	return r.Result
 }
 
 func (r *replay) fail(format string, args ...any) {
 	r.Violations = append(r.Violations, fmt.Sprintf(format, args...))
 }
 
-// pod takes one version of a pod.
+// pod applies a version of a pod.
 func (r *replay) pod(change Change) {
 	pod, before := change.Pod, r.pods[change.Pod.UID]
-	node, was := pod.Spec.NodeName, r.was[pod.UID]
-	if before != nil && takes(before) {
+	node, was := pod.Spec.NodeName, r.boundTo[pod.UID]
+	if before != nil && usesResources(before) {
 		r.add(before, -1)
 	}
-	if change.Gone {
+	if change.Deleted {
 		delete(r.pods, pod.UID)
 	} else {
 		r.pods[pod.UID] = pod
-		if takes(pod) {
+		if usesResources(pod) {
 			r.add(pod, 1)
 		}
 	}
-	r.was[pod.UID] = node
+	r.boundTo[pod.UID] = node
 	switch {
 	case was != "" && node != was:
 		r.fail("version %d: %s/%s was on %s and is on %q", change.Version, pod.Namespace, pod.Name, was, node)
@@ -101,12 +101,12 @@ func (r *replay) pod(change Change) {
 	}
 }
 
-// takes says whether a pod takes room on its node.
-func takes(pod *corev1.Pod) bool {
+// usesResources reports whether a pod uses resources of its node.
+func usesResources(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// add counts what a pod takes, or gives back.
+// add adds the requests of a pod to its node, or subtracts them.
 func (r *replay) add(pod *corev1.Pod, sign int64) {
 	used := r.used[pod.Spec.NodeName]
 	if used == nil {
@@ -130,11 +130,11 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 	return all
 }
 
-// bind holds a bind to what must be true of it at that version.
+// bind checks a bind at its version.
 func (r *replay) bind(change Change, name string) {
 	pod := change.Pod
 	r.Binds++
-	decided, err := decisionOf(pod)
+	decided, err := readDecision(pod)
 	if err != nil || decided.Node != name {
 		r.fail("version %d: %s/%s was bound to %s by a decision that says %q", change.Version, pod.Namespace, pod.Name, name, pod.Annotations[decisionKey])
 	}
@@ -145,29 +145,30 @@ func (r *replay) bind(change Change, name string) {
 	r.ByEpoch[decided.Epoch]++
 	node := r.nodes[name]
 	if node == nil {
-		r.fail("version %d: %s/%s was bound to %s, which is not there", change.Version, pod.Namespace, pod.Name, name)
+		r.fail("version %d: %s/%s was bound to %s, which does not exist", change.Version, pod.Namespace, pod.Name, name)
 		return
 	}
 	used := r.used[name]
-	if pods := used[corev1.ResourcePods]; pods.Value() > r.Fullest {
-		r.Fullest, r.Offers = pods.Value(), node.Status.Allocatable.Pods().Value()
+	if pods := used[corev1.ResourcePods]; pods.Value() > r.MostPods {
+		r.MostPods, r.Capacity = pods.Value(), node.Status.Allocatable.Pods().Value()
 	}
 	if over := exceeds(used, node.Status.Allocatable); over != "" {
-		r.fail("version %d: %s/%s was bound to %s, which then held %s", change.Version, pod.Namespace, pod.Name, name, over)
+		r.fail("version %d: %s/%s was bound to %s, which then had %s", change.Version, pod.Namespace, pod.Name, name, over)
 	}
 }
 
-// decision is what a bound pod says of how it was decided about.
+// decision is a part of a bound pod's annotation.
 type decision struct {
 	Node  string
 	Epoch int64
 }
 
-func decisionOf(pod *corev1.Pod) (d decision, err error) {
+func readDecision(pod *corev1.Pod) (d decision, err error) {
 	return d, json.Unmarshal([]byte(pod.Annotations[decisionKey]), &d)
 }
 
-// exceeds says of what there is more than a node offers.
+// exceeds describes the first resource of which more is used than offered; "" if there is
+// none.
 func exceeds(used, offered corev1.ResourceList) string {
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		has, room := used[name], offered[name]
@@ -178,15 +179,15 @@ func exceeds(used, offered corev1.ResourceList) string {
 	return ""
 }
 
-// rest holds who has no node in the end to why.
-func (r *replay) rest() {
+// checkPending checks the pods that have no node at the end.
+func (r *replay) checkPending() {
 	for _, pod := range r.pods {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		r.Waiting++
-		if !refused(pod) {
-			r.Unsettled = append(r.Unsettled, fmt.Sprintf("%s/%s has no node, and was not refused: %+v", pod.Namespace, pod.Name, pod.Status.Conditions))
+		r.Pending++
+		if !isUnschedulable(pod) {
+			r.Unsettled = append(r.Unsettled, fmt.Sprintf("%s/%s has no node, and is not unschedulable: %+v", pod.Namespace, pod.Name, pod.Status.Conditions))
 		}
 		for name, node := range r.nodes {
 			together := corev1.ResourceList{}
@@ -198,14 +199,14 @@ func (r *replay) rest() {
 				}
 			}
 			if exceeds(together, node.Status.Allocatable) == "" {
-				r.Unsettled = append(r.Unsettled, fmt.Sprintf("%s/%s waits, and %s has room for it", pod.Namespace, pod.Name, name))
+				r.Unsettled = append(r.Unsettled, fmt.Sprintf("%s/%s is pending, and %s has room for it", pod.Namespace, pod.Name, name))
 			}
 		}
 	}
 }
 
-// refused says whether a pod was told that it fits nowhere.
-func refused(pod *corev1.Pod) bool {
+// isUnschedulable reports whether a pod's condition says that it is unschedulable.
+func isUnschedulable(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 	})

@@ -11,9 +11,10 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// story tells a history, a line a version: "node n1 2" offers two places, "a wait",
-// "a refused", "a n1 3" is bound to n1 by epoch 3, "a gone".
-func story(t *testing.T, lines ...string) []Change {
+// parseHistory parses a history, a version per line: "node n1 2" is a node that takes two
+// pods, "a wait" a new pod, "a refused" an unschedulable one, "a n1 3" one that epoch 3
+// bound to n1, "a gone" a deleted one.
+func parseHistory(t *testing.T, lines ...string) []Change {
 	t.Helper()
 	pods := map[string]*corev1.Pod{}
 	var changes []Change
@@ -33,7 +34,7 @@ func story(t *testing.T, lines ...string) []Change {
 		switch {
 		case words[1] == "wait":
 		case words[1] == "gone":
-			change.Gone = true
+			change.Deleted = true
 		case words[1] == "refused":
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		default:
@@ -46,24 +47,24 @@ func story(t *testing.T, lines ...string) []Change {
 	return changes
 }
 
-func TestWhatIsWrongWithAHistory(t *testing.T) {
+func TestCheckFindsViolations(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		lines []string
 		want  string
 	}{
-		"nothing":                           {[]string{"node n 2", "a wait", "a n 1", "b wait", "b n 2"}, ""},
-		"nothing where who waits is told":   {[]string{"node n 1", "a wait", "b wait", "a n 1", "b refused"}, ""},
-		"nothing where room comes back":     {[]string{"node n 1", "a wait", "a n 1", "a gone", "b wait", "b n 1"}, ""},
-		"a pod that moves":                  {[]string{"node n 2", "node m 2", "a wait", "a n 1", "a m 1"}, "version 5: default/a was on n and is on \"m\""},
-		"a node that holds too many":        {[]string{"node n 1", "a wait", "b wait", "a n 1", "b n 1"}, "version 5: default/b was bound to n, which then held 2 of 1 pods"},
-		"too many for a moment only":        {[]string{"node n 1", "a wait", "b wait", "a n 1", "b n 1", "a gone"}, "version 5: default/b was bound to n, which then held 2 of 1 pods"},
-		"an old leader after the new one":   {[]string{"node n 2", "a wait", "b wait", "a n 2", "b n 1"}, "version 5: default/b was bound by epoch 1, after epoch 2 had bound"},
-		"a node that is not there":          {[]string{"a wait", "a n 1"}, "version 2: default/a was bound to n, which is not there"},
-		"a pod that waits and was not told": {[]string{"node n 1", "a wait", "b wait", "a n 1"}, "default/b has no node, and was not refused"},
-		"a pod that waits beside room":      {[]string{"node n 2", "a wait", "a n 1", "b refused"}, "default/b waits, and n has room for it"},
+		"nothing": {[]string{"node n 2", "a wait", "a n 1", "b wait", "b n 2"}, ""},
+		"no violation when a pending pod is unschedulable": {[]string{"node n 1", "a wait", "b wait", "a n 1", "b refused"}, ""},
+		"no violation when room becomes free":              {[]string{"node n 1", "a wait", "a n 1", "a gone", "b wait", "b n 1"}, ""},
+		"a pod that moves":                                 {[]string{"node n 2", "node m 2", "a wait", "a n 1", "a m 1"}, "version 5: default/a was on n and is on \"m\""},
+		"a node with too many pods":                        {[]string{"node n 1", "a wait", "b wait", "a n 1", "b n 1"}, "version 5: default/b was bound to n, which then had 2 of 1 pods"},
+		"a node that has too many pods for a moment":       {[]string{"node n 1", "a wait", "b wait", "a n 1", "b n 1", "a gone"}, "version 5: default/b was bound to n, which then had 2 of 1 pods"},
+		"an old leader after the new one":                  {[]string{"node n 2", "a wait", "b wait", "a n 2", "b n 1"}, "version 5: default/b was bound by epoch 1, after epoch 2 had bound"},
+		"a node that does not exist":                       {[]string{"a wait", "a n 1"}, "version 2: default/a was bound to n, which does not exist"},
+		"a pending pod that is not unschedulable":          {[]string{"node n 1", "a wait", "b wait", "a n 1"}, "default/b has no node, and is not unschedulable"},
+		"a pending pod although there is room":             {[]string{"node n 2", "a wait", "a n 1", "b refused"}, "default/b is pending, and n has room for it"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			v := Check(story(t, c.lines...), "p")
+			v := Check(parseHistory(t, c.lines...), "p")
 			found := append(v.Violations, v.Unsettled...)
 			switch {
 			case c.want == "" && len(found) > 0:
@@ -75,9 +76,9 @@ func TestWhatIsWrongWithAHistory(t *testing.T) {
 	}
 }
 
-func TestWhatIsCounted(t *testing.T) {
-	v := Check(story(t, "node n 3", "a wait", "a n 1", "b wait", "b n 1", "c wait", "c n 2", "d refused"), "p")
-	want := "8 versions replayed: 4 pods, 3 binds by 2 leaderships, 1 waiting in the end; the fullest node held 3 pods of 3; 0 violations"
+func TestCheckCounts(t *testing.T) {
+	v := Check(parseHistory(t, "node n 3", "a wait", "a n 1", "b wait", "b n 1", "c wait", "c n 2", "d refused"), "p")
+	want := "8 versions replayed: 4 pods, 3 binds by 2 leaders, 1 pending at the end; the fullest node had 3 pods of 3; 0 violations"
 	if v.String() != want {
 		t.Errorf("got  %s\nwant %s", v, want)
 	}

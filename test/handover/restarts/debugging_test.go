@@ -22,12 +22,12 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-var _ = Describe("Looking into a manager", func() {
-	const name = "looking"
+var _ = Describe("The debug endpoints of a manager", func() {
+	const name = "debugging"
 	var m *operator.Manager
 	var proxy *faultproxy.Proxy
 	var released chan struct{}
-	var nobody, looker string
+	var unprivileged, debugger string
 	pod := func(pod string) *corev1.Pod {
 		p := fixture.Pod(name + "/" + pod).SchedulerName(name).Obj()
 		p.UID = ""
@@ -37,17 +37,17 @@ var _ = Describe("Looking into a manager", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-		// No namespace controller runs, and a pod that stays is held for the next spec.
+		// No namespace controller runs, and the next spec would hold a pod that is left.
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(admin.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(name), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		node := fixture.Node("of-"+name).Capacity("cpu", "8", "memory", "8Gi", "pods", "2").Obj()
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
-		nobody, looker = account(ctx, name, "nobody"), account(ctx, name, "looker")
+		unprivileged, debugger = account(ctx, name, "unprivileged"), account(ctx, name, "debugger")
 		may := &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "berth-debugger-role"},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: name, Name: "looker"}},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: name, Name: "debugger"}},
 		}
 		Expect(admin.Create(ctx, may)).To(Succeed())
 		cfg, err := operator.AccountConfig(ctx, cp)
@@ -57,12 +57,14 @@ var _ = Describe("Looking into a manager", func() {
 		DeferCleanup(proxy.Stop)
 		released = make(chan struct{})
 		proxy.Do(func(b faultproxy.Binding) *faultproxy.Fault {
-			if b.Pod == "runs" {
+			if b.Pod == "bound" {
 				return nil
 			}
 			return &faultproxy.Fault{Hold: released, Commits: true}
 		})
-		m = starts(ctx, "--metrics-secure", "--kubeconfig="+kubeconfigOf(proxy.Config(cfg)))
+		kubeconfig, err := cp.WriteKubeconfig("proxy", proxy.Config(cfg))
+		Expect(err).NotTo(HaveOccurred())
+		m = startManager(ctx, "--metrics-secure", "--kubeconfig="+kubeconfig)
 		Expect(operator.ApplyProfile(ctx, cp, name, v1alpha1.SchedulingProfileSpec{})).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(admin.Delete(ctx, &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
@@ -71,46 +73,46 @@ var _ = Describe("Looking into a manager", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("is for who may, and shows a pod that is bound, one that is assumed and one that waits", twoMinutes, func(ctx SpecContext) {
-		runs, goes, waits := pod("runs"), pod("goes"), pod("waits")
-		Expect(admin.Create(ctx, runs)).To(Succeed())
-		Eventually(conditionOf).WithArguments(ctx, runs).Should(HaveField("Status", corev1.ConditionTrue))
-		Expect(admin.Create(ctx, goes)).To(Succeed())
-		Eventually(proxy.Bindings).Should(ContainElement(SatisfyAll(HaveField("Pod", "goes"), HaveField("Held", true))))
-		Expect(admin.Create(ctx, waits)).To(Succeed())
-		Eventually(conditionOf).WithArguments(ctx, waits).Should(HaveField("Reason", corev1.PodReasonUnschedulable))
+	It("require a permission, and show a bound pod, an assumed one and a pending one", twoMinutes, func(ctx SpecContext) {
+		bound, assumed, pending := pod("bound"), pod("assumed"), pod("pending")
+		Expect(admin.Create(ctx, bound)).To(Succeed())
+		Eventually(scheduledCondition).WithArguments(ctx, bound).Should(HaveField("Status", corev1.ConditionTrue))
+		Expect(admin.Create(ctx, assumed)).To(Succeed())
+		Eventually(proxy.Bindings).Should(ContainElement(SatisfyAll(HaveField("Pod", "assumed"), HaveField("Held", true))))
+		Expect(admin.Create(ctx, pending)).To(Succeed())
+		Eventually(scheduledCondition).WithArguments(ctx, pending).Should(HaveField("Reason", corev1.PodReasonUnschedulable))
 
-		By("who may look")
+		By("permissions")
 		url := "https://" + m.Metrics + "/debug/berth/"
-		Eventually(ask).WithArguments(ctx, http.MethodGet, url, looker).Should(HavePrefix("200 "), "it makes a key first")
+		Eventually(request).WithArguments(ctx, http.MethodGet, url, debugger).Should(HavePrefix("200 "), "the manager generates its key first")
 		for _, view := range []string{"", "queue", "cache", "order", "generations", "equivalence-cache", "compare"} {
-			Expect(ask(ctx, http.MethodGet, url+view, "")).To(HavePrefix("401 "), view)
-			Expect(ask(ctx, http.MethodGet, url+view, nobody)).To(HavePrefix("403 "), view)
-			Expect(ask(ctx, http.MethodGet, url+view, looker)).To(SatisfyAll(HavePrefix("200 "), Not(ContainSubstring("swordfish"))), view)
+			Expect(request(ctx, http.MethodGet, url+view, "")).To(HavePrefix("401 "), view)
+			Expect(request(ctx, http.MethodGet, url+view, unprivileged)).To(HavePrefix("403 "), view)
+			Expect(request(ctx, http.MethodGet, url+view, debugger)).To(SatisfyAll(HavePrefix("200 "), Not(ContainSubstring("swordfish"))), view)
 		}
-		Expect(ask(ctx, http.MethodDelete, url+"queue", looker)).To(HavePrefix("403 "))
-		Expect(ask(ctx, http.MethodGet, "https://"+m.Metrics+"/metrics", looker)).To(HavePrefix("403 "), "that is another right")
+		Expect(request(ctx, http.MethodDelete, url+"queue", debugger)).To(HavePrefix("403 "))
+		Expect(request(ctx, http.MethodGet, "https://"+m.Metrics+"/metrics", debugger)).To(HavePrefix("403 "), "metrics need another permission")
 
-		By("who waits")
+		By("the queue")
 		var queue debug.QueueDump
-		see(ctx, url+"queue", looker, &queue)
+		readView(ctx, url+"queue", debugger, &queue)
 		Expect(queue.Pods).To(ConsistOf(
-			SatisfyAll(HaveField("Name", "goes"), HaveField("UID", goes.UID), HaveField("Place", BeEquivalentTo("InFlight"))),
-			SatisfyAll(HaveField("Name", "waits"), HaveField("UID", waits.UID), HaveField("Place", BeEquivalentTo("Unschedulable")),
+			SatisfyAll(HaveField("Name", "assumed"), HaveField("UID", assumed.UID), HaveField("Place", BeEquivalentTo("InFlight"))),
+			SatisfyAll(HaveField("Name", "pending"), HaveField("UID", pending.UID), HaveField("Place", BeEquivalentTo("Unschedulable")),
 				HaveField("Rejectors", ConsistOf("NodeResourcesFit"))),
 		))
 
-		By("what is where")
+		By("the cache")
 		var cache debug.CacheDump
-		see(ctx, url+"cache", looker, &cache)
-		Expect(cache.PodsOnNodes).To(BeNumerically(">=", 2), "other specs may have left some on nodes of theirs")
-		Expect(cache.Assumed).To(ConsistOf(SatisfyAll(HaveField("UID", goes.UID), HaveField("Node", "of-"+name))))
+		readView(ctx, url+"cache", debugger, &cache)
+		Expect(cache.PodsOnNodes).To(BeNumerically(">=", 2), "pods of other specs may be left on their nodes")
+		Expect(cache.Assumed).To(ConsistOf(SatisfyAll(HaveField("UID", assumed.UID), HaveField("Node", "of-"+name))))
 		Expect(cache.Nodes).To(ContainElement(SatisfyAll(HaveField("Name", "of-"+name), HaveField("Pods", 2))))
 
-		By("in which order nodes are tried")
+		By("the node order")
 		var order debug.NodeOrder
-		see(ctx, url+"order", looker, &order)
-		// The cache keeps an entry of a node that is deleted while pods of other specs are on it.
+		readView(ctx, url+"order", debugger, &order)
+		// The cache keeps the entry of a deleted node while pods of other specs are on it.
 		var nodes corev1.NodeList
 		Expect(admin.List(ctx, &nodes)).To(Succeed())
 		var names []string
@@ -120,38 +122,38 @@ var _ = Describe("Looking into a manager", func() {
 		Expect(names).To(ContainElement("of-" + name))
 		Expect(order.Nodes).To(ConsistOf(names))
 
-		By("what runs, and what is remembered of it")
+		By("the generations and the equivalence cache")
 		var generations debug.Generations
-		see(ctx, url+"generations", looker, &generations)
+		readView(ctx, url+"generations", debugger, &generations)
 		Expect(generations.Profiles).To(ContainElement(SatisfyAll(HaveField("Name", name), HaveField("Hash", HaveLen(10)),
 			HaveField("References", BeNumerically(">=", 2)), HaveField("AbandonedCalls", 0))))
-		var memos debug.EquivalenceCaches
-		see(ctx, url+"equivalence-cache", looker, &memos)
-		Expect(memos.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Enabled", true), HaveField("Classes", BeNumerically(">", 0)))))
+		var caches debug.EquivalenceCaches
+		readView(ctx, url+"equivalence-cache", debugger, &caches)
+		Expect(caches.Profiles).To(ContainElement(SatisfyAll(HaveField("Profile", name), HaveField("Enabled", true), HaveField("Classes", BeNumerically(">", 0)))))
 
-		By("whether the API server has the same")
+		By("the comparison with the API server")
 		var compared debug.Comparison
-		see(ctx, url+"compare", looker, &compared)
+		readView(ctx, url+"compare", debugger, &compared)
 		Expect(compared.Differences).To(BeEmpty())
-		Expect(compared.Assumed).To(ConsistOf(HaveField("UID", goes.UID)))
+		Expect(compared.Assumed).To(ConsistOf(HaveField("UID", assumed.UID)))
 		for _, view := range []string{"queue", "cache", "generations", "equivalence-cache", "compare"} {
-			text, err := ask(ctx, http.MethodGet, url+view, looker)
+			text, err := request(ctx, http.MethodGet, url+view, debugger)
 			Expect(err).NotTo(HaveOccurred())
 			GinkgoWriter.Println(view + ":\n" + text)
 		}
 
 		close(released)
-		Eventually(conditionOf).WithArguments(ctx, goes).Should(HaveField("Status", corev1.ConditionTrue))
+		Eventually(scheduledCondition).WithArguments(ctx, assumed).Should(HaveField("Status", corev1.ConditionTrue))
 		Eventually(func(g Gomega) {
 			var later debug.Comparison
-			see(ctx, url+"compare", looker, &later)
+			readView(ctx, url+"compare", debugger, &later)
 			g.Expect(later.Assumed).To(BeEmpty())
 			g.Expect(later.Differences).To(BeEmpty())
 		}).Should(Succeed())
 	})
 })
 
-// account makes one without any right, and returns its token.
+// account creates a service account without permissions and returns its token.
 func account(ctx context.Context, namespace, name string) string {
 	GinkgoHelper()
 	Expect(admin.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})).To(Succeed())
@@ -160,8 +162,8 @@ func account(ctx context.Context, namespace, name string) string {
 	return cfg.BearerToken
 }
 
-// ask is the answer's status and body.
-func ask(ctx context.Context, method, url, token string) (string, error) {
+// request returns the status and the body of the response.
+func request(ctx context.Context, method, url, token string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return "", err
@@ -169,7 +171,7 @@ func ask(ctx context.Context, method, url, token string) (string, error) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	// Its certificate is its own.
+	// The certificate is self-signed.
 	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	response, err := secure.Do(request)
 	if err != nil {
@@ -180,10 +182,10 @@ func ask(ctx context.Context, method, url, token string) (string, error) {
 	return fmt.Sprintf("%d %s", response.StatusCode, body), err
 }
 
-// see reads a view.
-func see(ctx context.Context, url, token string, into any) {
+// readView reads a view.
+func readView(ctx context.Context, url, token string, into any) {
 	GinkgoHelper()
-	text, err := ask(ctx, http.MethodGet, url+"?format=json", token)
+	text, err := request(ctx, http.MethodGet, url+"?format=json", token)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(text).To(HavePrefix("200 "))
 	Expect(json.Unmarshal([]byte(text[4:]), into)).To(Succeed())

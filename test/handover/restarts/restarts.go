@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,32 +21,32 @@ import (
 )
 
 const (
-	// namespace is where all pods are, and profile who schedules them.
+	// namespace has all pods, and profile schedules them.
 	namespace, profile = "restarts", "restarts"
-	// workers is how many create pods.
+	// workers is the number of workers that create pods.
 	workers = 32
-	// settles is how long pods come between two restarts.
-	settles = 2 * time.Second
+	// restartInterval is the time between two restarts.
+	restartInterval = 2 * time.Second
 )
 
-// restarts is one run.
-type restarts struct {
+// testRun is one run.
+type testRun struct {
 	options options
 	out     io.Writer
 	began   time.Time
 
-	pair   pair
-	client kubernetes.Interface
-	bound  *load.Bound
-	// total is how many pods there are.
+	managers managerSet
+	client   kubernetes.Interface
+	bound    *load.Bound
+	// total is the number of pods.
 	total int
 }
 
-func (r *restarts) say(format string, args ...any) {
+func (r *testRun) log(format string, args ...any) {
 	fmt.Fprintf(r.out, "restarts: %5.1f s  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run starts a control plane for itself, and ends what it started.
+// run starts its own control plane, and stops it at the end.
 func run(ctx context.Context, o options, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("--limit %s is over", o.limit))
 	defer cancel()
@@ -60,17 +62,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return restart(ctx, cp, path, o, out)
 }
 
-// restart does it all on a control plane on which Berth is installed and does not
-// run.
+// restart runs on a control plane where Berth is installed and does not run.
 func restart(ctx context.Context, cp *controlplane.ControlPlane, path string, o options, out io.Writer) (err error) {
-	r := &restarts{options: o, out: out, began: time.Now(), pair: pair{cp: cp, path: path}}
+	r := &testRun{options: o, out: out, began: time.Now(), managers: managerSet{cp: cp, path: path}}
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
 	defer r.bound.Stop()
 	defer func() {
-		for len(r.pair.runs) > 0 {
-			err = errors.Join(err, r.pair.end(ctx, 0))
+		for len(r.managers.running) > 0 {
+			err = errors.Join(err, r.managers.stop(ctx, 0))
 		}
 	}()
 	w, err := r.stream(ctx)
@@ -87,13 +88,13 @@ func restart(ctx context.Context, cp *controlplane.ControlPlane, path string, o 
 	return nil
 }
 
-// prepare makes the cluster: nodes, two managers, and a profile that runs.
-func (r *restarts) prepare(ctx context.Context) (err error) {
-	cp := r.pair.cp
+// prepare creates the nodes, two managers, and a profile that runs.
+func (r *testRun) prepare(ctx context.Context) (err error) {
+	cp := r.managers.cp
 	if r.client, err = load.Client(cp.Config()); err != nil {
 		return err
 	}
-	if err := cp.Nodes(ctx, r.options.nodes, controlplane.NodeOptions{Pods: podsANode}); err != nil {
+	if err := cp.Nodes(ctx, r.options.nodes, controlplane.NodeOptions{Pods: podsPerNode}); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -101,7 +102,7 @@ func (r *restarts) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for range 2 {
-		if err := r.pair.join(ctx); err != nil {
+		if err := r.managers.start(ctx); err != nil {
 			return err
 		}
 	}
@@ -111,26 +112,26 @@ func (r *restarts) prepare(ctx context.Context) (err error) {
 	if _, err := operator.UntilProgrammed(ctx, cp, profile); err != nil {
 		return err
 	}
-	r.say("%d nodes; two managers are ready, and profile %s runs", r.options.nodes, profile)
+	r.log("%d nodes; two managers are ready, and profile %s runs", r.options.nodes, profile)
 	r.bound, err = load.WatchBound(ctx, r.client, profile)
 	return err
 }
 
-// windows are when pods came: while all was still, then from each restart to what
-// came after it.
+// windows are the times in which pods were created: without restarts, and from each restart
+// to the end of the interval after it.
 type windows struct {
-	still    [][2]time.Time
+	steady   [][2]time.Time
 	restarts [][2]time.Time
 }
 
-// stream lets pods come while the leader is replaced again and again.
-func (r *restarts) stream(ctx context.Context) (w windows, err error) {
+// stream creates pods while the leader is replaced again and again.
+func (r *testRun) stream(ctx context.Context) (w windows, err error) {
 	pouring, stop := context.WithCancelCause(ctx)
 	poured := make(chan error, 1)
-	go func() { poured <- r.pour(pouring) }()
+	go func() { poured <- r.createStream(pouring) }()
 	defer func() {
-		stop(errEnough)
-		if pourErr := <-poured; !errors.Is(pourErr, errEnough) {
+		stop(errStreamEnded)
+		if pourErr := <-poured; !errors.Is(pourErr, errStreamEnded) {
 			err = errors.Join(err, pourErr)
 		}
 	}()
@@ -146,39 +147,39 @@ func (r *restarts) stream(ctx context.Context) (w windows, err error) {
 		window[1] = time.Now()
 		return window, err
 	}
-	still, err := rest(r.options.still)
+	window, err := rest(r.options.steady)
 	if err != nil {
 		return w, err
 	}
-	w.still = append(w.still, still)
+	w.steady = append(w.steady, window)
 	for i := range r.options.restarts {
-		asked, err := r.pair.replace(ctx)
+		asked, err := r.managers.replace(ctx)
 		if err != nil {
 			return w, fmt.Errorf("restart %d: %w", i+1, err)
 		}
-		after, err := rest(settles)
+		after, err := rest(restartInterval)
 		if err != nil {
 			return w, err
 		}
 		w.restarts = append(w.restarts, [2]time.Time{asked, after[1]})
 	}
-	still, err = rest(r.options.still)
-	w.still = append(w.still, still)
+	window, err = rest(r.options.steady)
+	w.steady = append(w.steady, window)
 	return w, err
 }
 
-// errEnough ends the stream.
-var errEnough = errors.New("enough pods")
+// errStreamEnded ends the stream.
+var errStreamEnded = errors.New("the stream ended")
 
-// pour creates pods at the rate until ctx ends.
-func (r *restarts) pour(ctx context.Context) error {
+// createStream creates pods at the rate until ctx ends.
+func (r *testRun) createStream(ctx context.Context) error {
 	for {
 		first := r.total
 		n := int(r.options.rate) + 1
-		if err := r.room(first + n); err != nil {
+		if err := r.checkCapacity(first + n); err != nil {
 			return err
 		}
-		r.total += n // each is created in full, and then it is looked whether to end
+		r.total += n // all of them are created before ctx is checked
 		_, err := load.AtRate(context.WithoutCancel(ctx), n, workers, r.options.rate, func(ctx context.Context, i int) error {
 			return r.create(ctx, fmt.Sprintf("pod-%d", first+i))
 		})
@@ -191,15 +192,15 @@ func (r *restarts) pour(ctx context.Context) error {
 	}
 }
 
-// room says whether the nodes take so many pods.
-func (r *restarts) room(pods int) error {
-	if most := r.options.nodes * podsANode; pods > most {
-		return fmt.Errorf("%d nodes take %d pods, and more would come: ask for more --nodes", r.options.nodes, most)
+// checkCapacity returns an error if the nodes do not take so many pods.
+func (r *testRun) checkCapacity(pods int) error {
+	if most := r.options.nodes * podsPerNode; pods > most {
+		return fmt.Errorf("%d nodes take %d pods, which is too few: use more --nodes", r.options.nodes, most)
 	}
 	return nil
 }
 
-func (r *restarts) create(ctx context.Context, name string) error {
+func (r *testRun) create(ctx context.Context, name string) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec:       corev1.PodSpec{SchedulerName: profile, Containers: []corev1.Container{{Name: "app", Image: "none"}}},
@@ -208,8 +209,8 @@ func (r *restarts) create(ctx context.Context, name string) error {
 	return err
 }
 
-// report says for how long no pod was bound.
-func (r *restarts) report(w windows) {
+// report prints the longest times without a bind.
+func (r *testRun) report(w windows) {
 	var at []time.Time
 	for _, bind := range r.bound.Binds() {
 		at = append(at, bind.Seen)
@@ -217,10 +218,72 @@ func (r *restarts) report(w windows) {
 	slices.SortFunc(at, time.Time.Compare)
 	gaps := func(windows [][2]time.Time) (all []float64) {
 		for _, window := range windows {
-			all = append(all, gap(at, window).Seconds())
+			all = append(all, longestGap(at, window).Seconds())
 		}
 		return all
 	}
-	r.say("longest gap between binds, at %.0f pods a second: %s with each of %d restarts; %s without",
-		r.options.rate, spread(gaps(w.restarts)), len(w.restarts), spread(gaps(w.still)))
+	r.log("longest gap between binds, at %.0f pods a second: %s with each of %d restarts; %s without",
+		r.options.rate, load.MedianAndRange(gaps(w.restarts), " s"), len(w.restarts), load.MedianAndRange(gaps(w.steady), " s"))
+}
+
+// terminationTimeout is the grace period of config/manager.
+const terminationTimeout = 45 * time.Second
+
+// managerSet has the managers that run: a leader and a follower.
+type managerSet struct {
+	cp      *controlplane.ControlPlane
+	path    string
+	running []*operator.Manager
+}
+
+// start starts another manager and waits until it is ready.
+func (ms *managerSet) start(ctx context.Context) error {
+	m, err := operator.Start(ctx, ms.cp, ms.path)
+	if err != nil {
+		return err
+	}
+	ms.running = append(ms.running, m)
+	return m.Until(ctx, m.Ready)
+}
+
+// replace replaces the leader as a rolling update does: it sends SIGTERM when another
+// manager is ready. It returns the time of the signal.
+func (ms *managerSet) replace(ctx context.Context) (asked time.Time, err error) {
+	if err := ms.start(ctx); err != nil {
+		return asked, err
+	}
+	leader, err := ms.leader()
+	if err != nil {
+		return asked, err
+	}
+	asked = time.Now()
+	return asked, ms.stop(ctx, leader)
+}
+
+// stop sends SIGTERM to a manager, which must end in time with exit code 0.
+func (ms *managerSet) stop(ctx context.Context, i int) error {
+	m := ms.running[i]
+	ms.running = append(ms.running[:i:i], ms.running[i+1:]...)
+	ctx, cancel := context.WithTimeoutCause(ctx, terminationTimeout, fmt.Errorf("the grace period of %s is over", terminationTimeout))
+	defer cancel()
+	code, err := ms.cp.Ask(ctx, m.Process)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("a manager exited with %d after SIGTERM; see %s", code, m.Log())
+	}
+	return err
+}
+
+// leader returns the index of the manager whose log says that it schedules. It leads until
+// it ends.
+func (ms *managerSet) leader() (int, error) {
+	for i, m := range ms.running {
+		text, err := os.ReadFile(m.Log())
+		if err != nil {
+			return 0, err
+		}
+		if strings.Contains(string(text), `"msg":"Scheduling"`) {
+			return i, nil
+		}
+	}
+	return 0, errors.New("no manager leads")
 }

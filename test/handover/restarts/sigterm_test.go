@@ -18,14 +18,14 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// slots are the places on the only node.
+// slots is the number of pods that the only node takes.
 const slots = 3
 
-var _ = Describe("A manager that is asked to end", func() {
-	It("leaves no pod half bound, tells what it decided, and gives the Lease back", func(ctx SpecContext) {
+var _ = Describe("A manager that gets SIGTERM", func() {
+	It("finishes its Bindings, writes its results, and releases the Lease", func(ctx SpecContext) {
 		const name = "ending"
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-		// No namespace controller runs, and a pod that stays is held for the next spec.
+		// No namespace controller runs, and the next spec would hold a pod that is left.
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(admin.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(name), client.GracePeriodSeconds(0))).To(Succeed())
 		})
@@ -33,7 +33,7 @@ var _ = Describe("A manager that is asked to end", func() {
 		Expect(admin.Create(ctx, node)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, node))).To(Succeed()) })
 
-		By("a manager whose Bindings are held up on their way")
+		By("the Bindings of a manager are delayed")
 		cfg, err := operator.AccountConfig(ctx, cp)
 		Expect(err).NotTo(HaveOccurred())
 		proxy, err := faultproxy.Start(cfg)
@@ -41,12 +41,14 @@ var _ = Describe("A manager that is asked to end", func() {
 		defer proxy.Stop()
 		released := make(chan struct{})
 		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault { return &faultproxy.Fault{Hold: released, Commits: true} })
-		m := starts(ctx, "--kubeconfig="+kubeconfigOf(proxy.Config(cfg)))
+		kubeconfig, err := cp.WriteKubeconfig("proxy", proxy.Config(cfg))
+		Expect(err).NotTo(HaveOccurred())
+		m := startManager(ctx, "--kubeconfig="+kubeconfig)
 		Expect(operator.ApplyProfile(ctx, cp, name, v1alpha1.SchedulingProfileSpec{})).To(Succeed())
 		_, err = operator.UntilProgrammed(ctx, cp, name)
 		Expect(err).NotTo(HaveOccurred())
 
-		By("pods under way, and pods that there is no room for")
+		By("pods are being bound, and others do not fit")
 		create := func(pod string) *corev1.Pod {
 			p := fixture.Pod(name + "/" + pod).SchedulerName(name).Obj()
 			p.UID = ""
@@ -54,15 +56,15 @@ var _ = Describe("A manager that is asked to end", func() {
 			Expect(admin.Create(ctx, p)).To(Succeed())
 			return p
 		}
-		var goes, stays []*corev1.Pod
+		var binding, pending []*corev1.Pod
 		for i := range slots {
-			goes = append(goes, create(fmt.Sprint("goes-", i)))
+			binding = append(binding, create(fmt.Sprint("binding-", i)))
 		}
 		Eventually(proxy.Bindings).Should(SatisfyAll(HaveLen(slots), HaveEach(HaveField("Held", true))))
 		for i := range slots {
-			stays = append(stays, create(fmt.Sprint("stays-", i)))
+			pending = append(pending, create(fmt.Sprint("pending-", i)))
 		}
-		Eventually(conditionOf).WithArguments(ctx, stays[slots-1]).ShouldNot(BeNil())
+		Eventually(scheduledCondition).WithArguments(ctx, pending[slots-1]).ShouldNot(BeNil())
 
 		By("SIGTERM")
 		ended := make(chan int, 1)
@@ -75,7 +77,7 @@ var _ = Describe("A manager that is asked to end", func() {
 		Eventually(operator.Answer).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
 		Expect(operator.Answer(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
 		Expect(ended).NotTo(Receive())
-		Expect(proxy.Bindings()).To(HaveEach(HaveField("Held", true)), "it waits for its Bindings")
+		Expect(proxy.Bindings()).To(HaveEach(HaveField("Held", true)), "the manager waits for its Bindings")
 		late := create("late")
 		close(released)
 		var code int
@@ -84,51 +86,51 @@ var _ = Describe("A manager that is asked to end", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero(), string(log))
 
-		By("what it leaves behind")
+		By("the pods and the Lease afterwards")
 		lease, err := cp.Client().CoordinationV1().Leases(operator.Namespace).Get(ctx, "berth-manager", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(BeEmpty()))
-		for _, pod := range goes {
+		for _, pod := range binding {
 			Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 			Expect(pod.Spec.NodeName).To(Equal(node.Name), pod.Name)
-			Expect(reasons(ctx, pod)).To(ContainElement("Scheduled"), pod.Name)
+			Expect(eventReasons(ctx, pod)).To(ContainElement("Scheduled"), pod.Name)
 		}
-		for _, pod := range stays {
-			Expect(conditionOf(ctx, pod)).To(HaveField("Reason", corev1.PodReasonUnschedulable), pod.Name)
-			Expect(reasons(ctx, pod)).To(ContainElement("FailedScheduling"), pod.Name)
+		for _, pod := range pending {
+			Expect(scheduledCondition(ctx, pod)).To(HaveField("Reason", corev1.PodReasonUnschedulable), pod.Name)
+			Expect(eventReasons(ctx, pod)).To(ContainElement("FailedScheduling"), pod.Name)
 			var why v1alpha1.SchedulingDecision
 			Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), &why)).To(Succeed())
 			Expect(why.Status.Result).To(Equal(v1alpha1.ResultUnschedulable))
 		}
-		Expect(conditionOf(ctx, late)).To(BeNil(), "nobody has touched it")
+		Expect(scheduledCondition(ctx, late)).To(BeNil(), "the pod was not written to")
 		Expect(late.Spec.NodeName).To(BeEmpty())
 		p, err := operator.Profile(ctx, cp, name)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(p.Status.Totals).To(HaveField("Bound", BeEquivalentTo(slots)), "the last count is published")
+		Expect(p.Status.Totals).To(HaveField("Bound", BeEquivalentTo(slots)), "the last totals are published")
 		Expect(admin.Delete(ctx, p)).To(Succeed())
 	}, twoMinutes)
 })
 
 var _ = Describe("Of two managers", func() {
-	It("both are ready and live, and either may be asked to end first", func(ctx SpecContext) {
-		two := pair{cp: cp, path: manager}
+	It("both are ready and live, and either can be stopped first", func(ctx SpecContext) {
+		two := managerSet{cp: cp, path: manager}
 		for range 2 {
-			Expect(two.join(ctx)).To(Succeed())
+			Expect(two.start(ctx)).To(Succeed())
 		}
-		for _, m := range two.runs {
+		for _, m := range two.running {
 			for _, path := range []string{"/livez", "/healthz", "/readyz", "/livez/loop", "/livez/leader-election"} {
 				Expect(operator.Answer(ctx, "http://"+m.Probes+path)).To(Equal("200 ok"), path)
 			}
 		}
 		var leader int
 		Eventually(func() (err error) { leader, err = two.leader(); return err }).Should(Succeed())
-		Expect(two.end(ctx, 1-leader)).To(Succeed(), "the one that stands by")
-		Expect(two.end(ctx, 0)).To(Succeed())
+		Expect(two.stop(ctx, 1-leader)).To(Succeed(), "the follower")
+		Expect(two.stop(ctx, 0)).To(Succeed())
 	}, twoMinutes)
 })
 
-// conditionOf is a pod's PodScheduled, nil where it has none.
-func conditionOf(ctx context.Context, pod *corev1.Pod) (*corev1.PodCondition, error) {
+// scheduledCondition returns a pod's condition PodScheduled, or nil.
+func scheduledCondition(ctx context.Context, pod *corev1.Pod) (*corev1.PodCondition, error) {
 	if err := admin.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 		return nil, err
 	}
@@ -140,8 +142,8 @@ func conditionOf(ctx context.Context, pod *corev1.Pod) (*corev1.PodCondition, er
 	return nil, nil
 }
 
-// reasons are those of a pod's Events.
-func reasons(ctx context.Context, pod *corev1.Pod) (all []string, err error) {
+// eventReasons returns the reasons of a pod's Events.
+func eventReasons(ctx context.Context, pod *corev1.Pod) (all []string, err error) {
 	list, err := cp.Client().EventsV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

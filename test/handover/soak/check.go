@@ -19,24 +19,24 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// faultLimit is how many faults of one kind are told.
-const faultLimit = 10
+// errorLimit is how many errors of one kind are printed.
+const errorLimit = 10
 
-// faults are what is wrong.
-type faults []error
+// errorList is a list of errors.
+type errorList []error
 
-func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+func (f *errorList) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
-// err is nil when nothing is wrong.
-func (f faults) err() error {
-	if len(f) <= faultLimit {
+// err joins the errors; nil if there are none.
+func (f errorList) err() error {
+	if len(f) <= errorLimit {
 		return errors.Join(f...)
 	}
-	return errors.Join(append(f[:faultLimit:faultLimit], fmt.Errorf("and %d more", len(f)-faultLimit))...)
+	return errors.Join(append(f[:errorLimit:errorLimit], fmt.Errorf("and %d more", len(f)-errorLimit))...)
 }
 
-// check asks the API server, by quorum reads, whether all is as it must be.
-func (s *soak) check(ctx context.Context) error {
+// check reads pods and nodes from the API server, with quorum reads, and checks them.
+func (s *testRun) check(ctx context.Context) error {
 	pods, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -48,15 +48,15 @@ func (s *soak) check(ctx context.Context) error {
 	return errors.Join(
 		s.checkPods(pods.Items, s.bound.Binds()),
 		s.checkNodes(nodes.Items, pods.Items),
-		s.checkBooks(ctx),
+		s.checkTotals(ctx),
 		s.cp.Running(),
 	)
 }
 
-// checkPods: all are there, bound where they were first seen bound, by a
-// generation that ran.
-func (s *soak) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
-	var found faults
+// checkPods checks that all pods exist and have the node of their observed bind, decided by
+// a generation that ran.
+func (s *testRun) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
+	var found errorList
 	if len(pods) != s.total {
 		found.add("there are %d pods, not %d", len(pods), s.total)
 	}
@@ -73,7 +73,7 @@ func (s *soak) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
 		case bind.Node != pod.Spec.NodeName:
 			found.add("pod %s was bound to %s and is on %s", pod.Name, bind.Node, pod.Spec.NodeName)
 		}
-		generation, err := s.decided(pod)
+		generation, err := s.decidingGeneration(pod)
 		if err != nil {
 			found = append(found, err)
 			continue
@@ -81,14 +81,14 @@ func (s *soak) checkPods(pods []corev1.Pod, first map[string]load.Bind) error {
 		by[generation]++
 	}
 	if len(found) == 0 {
-		s.say("all %d pods are there and bound, each once; by generation: %s", len(pods), counts(by))
+		s.log("all %d pods are there and bound, each once; by generation: %s", len(pods), formatCounts(by))
 	}
 	return found.err()
 }
 
-// decided returns the generation that the pod's annotation names, which must
-// have run, under that hash, and have chosen the node that the pod is on.
-func (s *soak) decided(pod *corev1.Pod) (int64, error) {
+// decidingGeneration returns the generation in the pod's annotation. It must have run with
+// that hash, and the annotation must have the pod's node.
+func (s *testRun) decidingGeneration(pod *corev1.Pod) (int64, error) {
 	var d struct {
 		Profile    string `json:"profile"`
 		Generation int64  `json:"generation"`
@@ -106,9 +106,9 @@ func (s *soak) decided(pod *corev1.Pod) (int64, error) {
 	return d.Generation, nil
 }
 
-// checkNodes: what the pods of a node request does not exceed what it offers.
-func (s *soak) checkNodes(nodes []corev1.Node, pods []corev1.Pod) error {
-	var found faults
+// checkNodes checks that the pods of a node request at most what it offers.
+func (s *testRun) checkNodes(nodes []corev1.Node, pods []corev1.Pod) error {
+	var found errorList
 	wanted := map[string]corev1.ResourceList{} // node → requests of its pods
 	for i := range pods {
 		node := pods[i].Spec.NodeName
@@ -118,7 +118,7 @@ func (s *soak) checkNodes(nodes []corev1.Node, pods []corev1.Pod) error {
 		for name, quantity := range resource.PodRequests(&pods[i], resource.PodResourcesOptions{}) {
 			add(wanted[node], name, quantity)
 		}
-		add(wanted[node], corev1.ResourcePods, one)
+		add(wanted[node], corev1.ResourcePods, onePod)
 	}
 	fullest, most := "none", int64(0)
 	for i := range nodes {
@@ -136,16 +136,16 @@ func (s *soak) checkNodes(nodes []corev1.Node, pods []corev1.Pod) error {
 		delete(wanted, node.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		found.add("pods are on node %q, which is not there", name)
+		found.add("pods are on node %q, which does not exist", name)
 	}
 	if len(found) == 0 {
-		s.say("no node is over what it offers; the fullest, %s, holds %dm of %dm CPU", fullest, most, milliCPU)
+		s.log("no node is over what it offers; the fullest, %s, holds %dm of %dm CPU", fullest, most, milliCPU)
 	}
 	return found.err()
 }
 
-// checkBooks: the profile counts each pod once.
-func (s *soak) checkBooks(ctx context.Context) error {
+// checkTotals checks that the profile counts each pod once.
+func (s *testRun) checkTotals(ctx context.Context) error {
 	p, err := operator.UntilProfile(ctx, s.cp, profile, fmt.Sprintf("counts %d bound and none pending", s.total),
 		func(p *v1alpha1.SchedulingProfile) bool {
 			t, q := p.Status.Totals, p.Status.Queue
@@ -157,16 +157,16 @@ func (s *soak) checkBooks(ctx context.Context) error {
 	if p.Status.Totals.Bound != int64(s.total) {
 		return fmt.Errorf("the profile counts %d pods bound, there are %d", p.Status.Totals.Bound, s.total)
 	}
-	s.say("the profile counts %d bound, %d refusals, %d errors", p.Status.Totals.Bound, p.Status.Totals.Refusals, p.Status.Totals.Errors)
+	s.log("the profile counts %d bound, %d refusals, %d errors", p.Status.Totals.Bound, p.Status.Totals.Refusals, p.Status.Totals.Errors)
 	return nil
 }
 
-// mostListed is how many generations are listed one by one.
-const mostListed = 12
+// listLimit is up to how many generations are listed one by one.
+const listLimit = 12
 
-// counts says how many pods each generation bound.
-func counts(by map[int64]int) string {
-	if len(by) > mostListed {
+// formatCounts formats how many pods each generation bound.
+func formatCounts(by map[int64]int) string {
+	if len(by) > listLimit {
 		pods := slices.Sorted(maps.Values(by))
 		return fmt.Sprintf("%d of them, from %d pods to %d each", len(by), pods[0], pods[len(pods)-1])
 	}
@@ -177,8 +177,8 @@ func counts(by map[int64]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// one is what a pod takes of a node's places for pods.
-var one = apiresource.MustParse("1")
+// onePod is what a pod uses of a node's pods.
+var onePod = apiresource.MustParse("1")
 
 func add(list corev1.ResourceList, name corev1.ResourceName, quantity apiresource.Quantity) {
 	sum := list[name]

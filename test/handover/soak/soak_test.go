@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/test/support/load"
 )
 
-func TestASmallSoakEndsWell(t *testing.T) {
+func TestSmallRun(t *testing.T) {
 	o, err := parse([]string{"--nodes=10", "--pods=40", "--swaps=2", "--limit=5m"})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestASmallSoakEndsWell(t *testing.T) {
 	}
 }
 
-func TestAStreamIsBoundWhileTheProfileChanges(t *testing.T) {
+func TestStream(t *testing.T) {
 	o, err := parse([]string{"--nodes=10", "--pods=40", "--swaps=20", "--stream=3s", "--rounds=1", "--limit=5m"})
 	if err != nil {
 		t.Fatal(err)
@@ -36,32 +36,32 @@ func TestAStreamIsBoundWhileTheProfileChanges(t *testing.T) {
 	if err := run(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"with 20 changes p99", "changed 20 times, 2 of them to something that was refused", "pods are there and bound, each once"} {
+	for _, want := range []string{"with 20 changes p99", "changed 20 times, 2 of them to a spec that was rejected", "pods are there and bound, each once"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
 	}
 }
 
-func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
-	const ours = `{"profile":"soak","generation":1,"hash":"a","node":"n1"}`
+func TestCheckPods(t *testing.T) {
+	const decision = `{"profile":"soak","generation":1,"hash":"a","node":"n1"}`
 	pod := func() *fixture.PodBuilder {
-		return fixture.Pod("soak/a").On("n1").Annotation("berth.dev/decision", ours)
+		return fixture.Pod("soak/a").On("n1").Annotation("berth.dev/decision", decision)
 	}
 	for sentence, c := range map[string]struct {
 		pods []corev1.Pod
 		want string
 	}{
-		"a pod that is not there":     {nil, "there are 0 pods, not 1"},
-		"a pod that is not bound":     {[]corev1.Pod{*pod().On("").Obj()}, "pod a is not bound"},
-		"a bind that nobody saw":      {[]corev1.Pod{*pod().UID("other").Obj()}, "pod a is on n1, but was not seen being bound"},
-		"a decision of nobody":        {[]corev1.Pod{*pod().Annotation("berth.dev/decision", "").Obj()}, "pod a: annotation berth.dev/decision"},
-		"a decision for elsewhere":    {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(ours, "n1", "n2", 1)).Obj()}, "its decision does not say so"},
-		"a generation that ran not":   {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(ours, "1", "7", 1)).Obj()}, "or names what did not run"},
-		"a pod as it must be is none": {[]corev1.Pod{*pod().Obj()}, ""},
+		"a missing pod":                 {nil, "there are 0 pods, not 1"},
+		"a pod that is not bound":       {[]corev1.Pod{*pod().On("").Obj()}, "pod a is not bound"},
+		"a bind that was not observed":  {[]corev1.Pod{*pod().UID("other").Obj()}, "pod a is on n1, but was not seen being bound"},
+		"no decision":                   {[]corev1.Pod{*pod().Annotation("berth.dev/decision", "").Obj()}, "pod a: annotation berth.dev/decision"},
+		"a decision for another node":   {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(decision, "n1", "n2", 1)).Obj()}, "its decision does not say so"},
+		"a generation that did not run": {[]corev1.Pod{*pod().Annotation("berth.dev/decision", strings.Replace(decision, "1", "7", 1)).Obj()}, "or names what did not run"},
+		"a correct pod":                 {[]corev1.Pod{*pod().Obj()}, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := &soak{total: 1, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}}
+			s := &testRun{total: 1, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}}
 			err := s.checkPods(c.pods, seenBinds())
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -70,20 +70,20 @@ func TestAPodThatIsNotAsItMustBeIsAFault(t *testing.T) {
 	}
 }
 
-func TestANodeOverWhatItOffersIsAFault(t *testing.T) {
+func TestCheckNodes(t *testing.T) {
 	node := *fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi", "pods", "2").Obj()
 	pod := func(name, cpu string) corev1.Pod { return *fixture.Pod(name).Requests("cpu", cpu).On("n1").Obj() }
 	for sentence, c := range map[string]struct {
 		pods []corev1.Pod
 		want string
 	}{
-		"pods that fill it are none":        {[]corev1.Pod{pod("a", "500m"), pod("b", "500m")}, ""},
-		"too much CPU":                      {[]corev1.Pod{pod("a", "600m"), pod("b", "500m")}, "node n1 offers 1 of cpu, its pods request 1100m"},
-		"too many pods":                     {[]corev1.Pod{pod("a", "1m"), pod("b", "1m"), pod("c", "1m")}, "node n1 offers 2 of pods, its pods request 3"},
-		"a node that is not there any more": {[]corev1.Pod{*fixture.Pod("a").On("n2").Obj()}, `pods are on node "n2", which is not there`},
+		"a full node is correct":       {[]corev1.Pod{pod("a", "500m"), pod("b", "500m")}, ""},
+		"too much CPU":                 {[]corev1.Pod{pod("a", "600m"), pod("b", "500m")}, "node n1 offers 1 of cpu, its pods request 1100m"},
+		"too many pods":                {[]corev1.Pod{pod("a", "1m"), pod("b", "1m"), pod("c", "1m")}, "node n1 offers 2 of pods, its pods request 3"},
+		"a node that no longer exists": {[]corev1.Pod{*fixture.Pod("a").On("n2").Obj()}, `pods are on node "n2", which does not exist`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			s := &soak{out: &strings.Builder{}, began: time.Now()}
+			s := &testRun{out: &strings.Builder{}, began: time.Now()}
 			err := s.checkNodes([]corev1.Node{node}, c.pods)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -92,15 +92,15 @@ func TestANodeOverWhatItOffersIsAFault(t *testing.T) {
 	}
 }
 
-func TestWrongFlagsAreNamed(t *testing.T) {
+func TestParseRejectsInvalidFlags(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
-		"no nodes":                    {"--nodes=0", "--nodes: must be at least 1, is 0"},
-		"more pods than places":       {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
-		"a stream backwards":          {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
-		"no time":                     {"--limit=0s", "--limit: must be more than 0, is 0s"},
-		"a Lease of half a second":    {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},
-		"fewer handovers than none":   {"--handovers=-1", "--handovers: must be at least 0, is -1"},
-		"an argument without a place": {"now", `unexpected argument "now": only flags are taken`},
+		"no nodes":                       {"--nodes=0", "--nodes: must be at least 1, is 0"},
+		"more pods than the nodes take":  {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
+		"a negative stream":              {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
+		"no time":                        {"--limit=0s", "--limit: must be more than 0, is 0s"},
+		"a Lease of half a second":       {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},
+		"a negative number of handovers": {"--handovers=-1", "--handovers: must be at least 0, is -1"},
+		"a positional argument":          {"now", `unexpected argument "now": only flags are taken`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := parse([]string{c.flag})
@@ -111,7 +111,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-// seenBinds is the watch's note of pod a on node n1.
+// seenBinds returns the observed bind of pod a to node n1.
 func seenBinds() map[string]load.Bind {
 	return map[string]load.Bind{"soak/a": {UID: "soak/a", Node: "n1"}}
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/berthdev/berth/test/support/apitest"
 )
 
-// crowd is how many requests wait at the API server at once, several times as many as
-// it serves.
-const crowd = 300
+// floodRequests is the number of requests that wait at the API server, several times as
+// many as it serves.
+const floodRequests = 300
 
-// flood has a crowd of service accounts create ConfigMaps which no webhook answers for,
-// until the spec ends: each request that the API server serves keeps its seat.
-func flood(ctx context.Context) {
+// startFlood has many service accounts create ConfigMaps for which a webhook does not
+// answer, until the spec ends: requests that the API server serves do not end.
+func startFlood(ctx context.Context) {
 	GinkgoHelper()
 	const name = "flood"
 	apitest.Created(ctx, admin, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{name: name}}})
@@ -43,7 +43,7 @@ func flood(ctx context.Context) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:" + name}},
 	})
-	slowAdmission(ctx, name)
+	registerSlowWebhook(ctx, name)
 
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var clients sync.WaitGroup
@@ -51,7 +51,7 @@ func flood(ctx context.Context) {
 		stop()
 		clients.Wait()
 	})
-	for i := range crowd {
+	for i := range floodRequests {
 		config := cp.Config()
 		config.Impersonate = rest.ImpersonationConfig{
 			UserName: fmt.Sprintf("system:serviceaccount:%s:client-%d", name, i),
@@ -68,9 +68,9 @@ func flood(ctx context.Context) {
 	}
 }
 
-// slowAdmission registers a webhook for ConfigMaps of one namespace, which answers when
-// the spec ends.
-func slowAdmission(ctx context.Context, namespace string) {
+// registerSlowWebhook registers a webhook for ConfigMaps of one namespace, which answers
+// when the spec ends.
+func registerSlowWebhook(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	ended := make(chan struct{})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +109,8 @@ func slowAdmission(ctx context.Context, namespace string) {
 	})
 }
 
-// queued is how many requests of a priority level the API server keeps waiting.
-func queued(ctx context.Context, level string) (requests int, err error) {
+// queuedRequests returns how many requests of a priority level wait in the API server.
+func queuedRequests(ctx context.Context, level string) (requests int, err error) {
 	text, err := cp.Client().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// components are those of kustomize that are values of the chart, by the value.
+// components are the kustomize components by the value of the chart.
 var components = map[string]string{
 	"highAvailability":    "components/high-availability",
 	"priorityClass":       "components/priority-class",
@@ -27,7 +27,7 @@ var components = map[string]string{
 	"dashboard":           "grafana",
 }
 
-// objects are those of a manifest, by kind, namespace and name.
+// objects are the objects of a manifest by kind, namespace and name.
 type objects map[string]map[string]any
 
 func parse(text string) objects {
@@ -42,23 +42,23 @@ func parse(text string) objects {
 		meta := o["metadata"].(map[string]any)
 		namespace, _ := meta["namespace"].(string)
 		id := o["kind"].(string) + "/" + namespace + "/" + meta["name"].(string)
-		Expect(all).NotTo(HaveKey(id), "twice")
+		Expect(all).NotTo(HaveKey(id), "the object is there twice")
 		all[id] = o
 	}
 	return all
 }
 
-// rendered is what Helm makes of the chart.
-func rendered(ctx context.Context, args ...string) objects {
+// renderChart returns the objects of the chart.
+func renderChart(ctx context.Context, args ...string) objects {
 	GinkgoHelper()
 	text, err := helm(ctx, append([]string{"template", "berth", chart()}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 	return parse(text)
 }
 
-// kustomized is what kustomize makes of config/default with components, but for the
-// namespace, which is Helm's to make.
-func kustomized(ctx context.Context, folders ...string) objects {
+// renderKustomize returns the objects of config/default with components, without the
+// Namespace, which Helm creates.
+func renderKustomize(ctx context.Context, folders ...string) objects {
 	GinkgoHelper()
 	Expect(os.MkdirAll(filepath.Join(root, "bin"), 0o755)).To(Succeed())
 	dir, err := os.MkdirTemp(filepath.Join(root, "bin"), "helm-")
@@ -77,32 +77,32 @@ func kustomized(ctx context.Context, folders ...string) objects {
 	return all
 }
 
-var _ = Describe("What the chart renders", func() {
+var _ = Describe("The rendered chart", func() {
 	const unkept = "--set=crds.keep=false"
 
 	It("is config/default", func(ctx SpecContext) {
-		Expect(cmp.Diff(kustomized(ctx), rendered(ctx, unkept))).To(BeEmpty(), "-kustomize +helm")
+		Expect(cmp.Diff(renderKustomize(ctx), renderChart(ctx, unkept))).To(BeEmpty(), "-kustomize +helm")
 	})
 
-	It("is config/default with each component that is asked for", func(ctx SpecContext) {
+	It("is config/default with each component that is enabled", func(ctx SpecContext) {
 		for value, folder := range components {
-			got := rendered(ctx, unkept, "--set=components."+value+"=true")
-			Expect(cmp.Diff(kustomized(ctx, folder), got)).To(BeEmpty(), "%s: -kustomize +helm", value)
+			got := renderChart(ctx, unkept, "--set=components."+value+"=true")
+			Expect(cmp.Diff(renderKustomize(ctx, folder), got)).To(BeEmpty(), "%s: -kustomize +helm", value)
 		}
 	})
 
-	It("is config/production with the components of that", func(ctx SpecContext) {
+	It("is config/production with its components", func(ctx SpecContext) {
 		text, err := cp.Kubectl(ctx, nil, "kustomize", filepath.Join(root, "config", "production"))
 		Expect(err).NotTo(HaveOccurred())
 		want := parse(text)
 		delete(want, "Namespace//"+operator.Namespace)
-		got := rendered(ctx, unkept, "--values="+filepath.Join(chart(), "values-production.yaml"))
+		got := renderChart(ctx, unkept, "--values="+filepath.Join(chart(), "values-production.yaml"))
 		Expect(cmp.Diff(want, got)).To(BeEmpty(), "-kustomize +helm")
 	})
 
-	It("keeps the kinds unless that is not asked for, and has none of them where they are installed otherwise", func(ctx SpecContext) {
+	It("keeps the CRDs unless told otherwise, and has none if they are not to be installed", func(ctx SpecContext) {
 		kinds := 0
-		for id, o := range rendered(ctx) {
+		for id, o := range renderChart(ctx) {
 			annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any)
 			isKind := strings.HasPrefix(id, "CustomResourceDefinition/")
 			Expect(annotations["helm.sh/resource-policy"] == "keep").To(Equal(isKind), id)
@@ -111,12 +111,12 @@ var _ = Describe("What the chart renders", func() {
 			}
 		}
 		Expect(kinds).To(Equal(3))
-		for id := range rendered(ctx, "--set=crds.install=false") {
+		for id := range renderChart(ctx, "--set=crds.install=false") {
 			Expect(id).NotTo(HavePrefix("CustomResourceDefinition/"))
 		}
 	})
 
-	It("is in the release's namespace, whichever that is", func(ctx SpecContext) {
+	It("uses the release's namespace", func(ctx SpecContext) {
 		elsewhere := []string{"--namespace=elsewhere", "--set=crds.install=false"}
 		for value := range components {
 			elsewhere = append(elsewhere, "--set=components."+value+"=true")
@@ -130,23 +130,23 @@ var _ = Describe("What the chart renders", func() {
 		Expect(text).NotTo(ContainSubstring("namespace: " + operator.Namespace))
 	})
 
-	It("has the image, and the flags, that the values say", func(ctx SpecContext) {
+	It("has the image and the flags of the values", func(ctx SpecContext) {
 		digest := "sha256:" + strings.Repeat("ab", 32)
-		manager := rendered(ctx, "--set=image.repository=registry.example.com/berth,image.tag=v1,image.digest="+digest, "--set=args={--v=1}")["Deployment/berth-system/berth-manager"]
+		manager := renderChart(ctx, "--set=image.repository=registry.example.com/berth,image.tag=v1,image.digest="+digest, "--set=args={--v=1}")["Deployment/berth-system/berth-manager"]
 		text, err := yaml.Marshal(manager)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring("image: registry.example.com/berth:v1@" + digest + "\n"))
 		Expect(string(text)).To(ContainSubstring("- --v=1\n"))
 	})
 
-	DescribeTable("is refused, with the value's name,",
+	DescribeTable("is rejected, with the name of the value,",
 		func(ctx SpecContext, set, want string) {
 			_, err := helm(ctx, "template", "berth", chart(), "--set="+set)
 			Expect(err).To(MatchError(ContainSubstring(want)))
 		},
-		Entry("for a component that is not there", "components.flowcontrol=true", "flowcontrol"),
-		Entry("for a digest that is none", "image.digest=latest", "/image/digest"),
-		Entry("for replicas below none", "replicas=-1", "/replicas"),
-		Entry("for a value that is not there", "replicaCount=3", "replicaCount"),
+		Entry("for an unknown component", "components.flowcontrol=true", "flowcontrol"),
+		Entry("for an invalid digest", "image.digest=latest", "/image/digest"),
+		Entry("for negative replicas", "replicas=-1", "/replicas"),
+		Entry("for an unknown value", "replicaCount=3", "replicaCount"),
 	)
 })

@@ -19,7 +19,7 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// runManager runs it as the account that was installed, until it is ready.
+// runManager runs the manager as the installed account, and waits until it is ready.
 func runManager(ctx context.Context, path string) *controlplane.Process {
 	GinkgoHelper()
 	m, err := operator.Start(ctx, cp, path)
@@ -28,52 +28,54 @@ func runManager(ctx context.Context, path string) *controlplane.Process {
 	return m.Process
 }
 
-// right is one thing that the manager's account may or may not do. A slash and a name
-// behind the resource are those of one object.
-type right struct {
+// permission is a permission that an account must have or must not have. The resource may
+// have the name of an object after a slash.
+type permission struct {
 	verb, group, resource, subresource, namespace string
 
 	want bool
 }
 
-// rights are those of config/default, where OLM is most likely to get them wrong:
-// what is of one namespace must not become the cluster's, and the other way round.
-var rights = map[string]right{
-	"binds pods of every namespace":               {"create", "", "pods", "binding", "default", true},
-	"evicts":                                      {"delete", "", "pods", "", "default", true},
-	"writes to claims":                            {"patch", "", "persistentvolumeclaims", "", "default", true},
-	"asks who scrapes it":                         {"create", "authentication.k8s.io", "tokenreviews", "", "", true},
-	"holds its lease":                             {"update", "coordination.k8s.io", "leases/berth-manager", "", namespace, true},
-	"holds no other lease there":                  {"update", "coordination.k8s.io", "leases", "", namespace, false},
-	"holds no lease elsewhere":                    {"update", "coordination.k8s.io", "leases", "", "kube-system", false},
-	"keeps its history":                           {"create", "apps", "controllerrevisions", "", namespace, true},
-	"keeps none elsewhere":                        {"create", "apps", "controllerrevisions", "", "default", false},
-	"reads no Secrets":                            {"get", "", "secrets", "", namespace, false},
-	"writes no ConfigMap elsewhere":               {"create", "", "configmaps", "", "kube-system", false},
-	"does what a plugin of one's own may":         {"list", "example.com", "ships", "", "", true},
-	"does not change roles":                       {"update", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
-	"does not change what the bundle installs of": {"update", "apps", "deployments", "", namespace, false},
+// managerPermissions are those of config/default that OLM is most likely to get wrong:
+// permissions of one namespace must not become cluster-wide, and vice versa.
+var managerPermissions = map[string]permission{
+	"binds pods of every namespace":              {"create", "", "pods", "binding", "default", true},
+	"evicts":                                     {"delete", "", "pods", "", "default", true},
+	"patches claims":                             {"patch", "", "persistentvolumeclaims", "", "default", true},
+	"reviews tokens of scrapers":                 {"create", "authentication.k8s.io", "tokenreviews", "", "", true},
+	"updates its Lease":                          {"update", "coordination.k8s.io", "leases/berth-manager", "", namespace, true},
+	"updates no other Lease in its namespace":    {"update", "coordination.k8s.io", "leases", "", namespace, false},
+	"updates no Lease in other namespaces":       {"update", "coordination.k8s.io", "leases", "", "kube-system", false},
+	"creates ControllerRevisions":                {"create", "apps", "controllerrevisions", "", namespace, true},
+	"creates none in other namespaces":           {"create", "apps", "controllerrevisions", "", "default", false},
+	"reads no Secrets":                           {"get", "", "secrets", "", namespace, false},
+	"creates no ConfigMap in other namespaces":   {"create", "", "configmaps", "", "kube-system", false},
+	"has the permissions of out-of-tree plugins": {"list", "example.com", "ships", "", "", true},
+	"does not update roles":                      {"update", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
+	"does not update its Deployment":             {"update", "apps", "deployments", "", namespace, false},
 }
 
-// installerRights are what OLM v1's account needs beside creating what is in the bundle
-// as it is.
-var installerRights = map[string]right{
-	"makes the Deployment":                   {"create", "apps", "deployments", "", namespace, true},
-	"makes the manager's account":            {"create", "", "serviceaccounts", "", namespace, true},
-	"makes roles that have more than it has": {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
-	"gives them":                             {"bind", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
-	"makes Deployments nowhere else":         {"create", "apps", "deployments", "", "default", false},
-	"reads no Secrets":                       {"get", "", "secrets", "", namespace, false},
+// installerPermissions are what OLM v1's account needs in addition to creating the objects
+// of the bundle.
+var installerPermissions = map[string]permission{
+	"creates the Deployment":                               {"create", "apps", "deployments", "", namespace, true},
+	"creates the manager's account":                        {"create", "", "serviceaccounts", "", namespace, true},
+	"creates roles with permissions that it does not have": {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
+	"binds them": {"bind", "rbac.authorization.k8s.io", "clusterroles", "", "", true},
+	"creates Deployments in no other namespace": {"create", "apps", "deployments", "", "default", false},
+	"reads no Secrets":                          {"get", "", "secrets", "", namespace, false},
 }
 
-func managersWrongRights(ctx context.Context) []string { return wrongRights(ctx, account, rights) }
-
-func installersWrongRights(ctx context.Context) []string {
-	return wrongRights(ctx, "berth-installer", installerRights)
+func wrongManagerPermissions(ctx context.Context) []string {
+	return wrongPermissions(ctx, account, managerPermissions)
 }
 
-// wrongRights are those of an account that are not as they should be.
-func wrongRights(ctx context.Context, account string, rights map[string]right) (wrong []string) {
+func wrongInstallerPermissions(ctx context.Context) []string {
+	return wrongPermissions(ctx, "berth-installer", installerPermissions)
+}
+
+// wrongPermissions returns the permissions of an account that are not as they must be.
+func wrongPermissions(ctx context.Context, account string, rights map[string]permission) (wrong []string) {
 	for name, r := range rights {
 		resource, object, _ := strings.Cut(r.resource, "/")
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -91,15 +93,15 @@ func wrongRights(ctx context.Context, account string, rights map[string]right) (
 	return wrong
 }
 
-// object reads one object of any kind.
-func object(ctx context.Context, gvk schema.GroupVersionKind, in, name string) (*unstructured.Unstructured, error) {
+// getObject reads an object of any kind.
+func getObject(ctx context.Context, gvk schema.GroupVersionKind, in, name string) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(gvk)
 	return o, admin.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, o)
 }
 
-// placed says of each pod of the workload where it is, "" while it waits, by UID.
-func placed(ctx context.Context) (map[types.UID]string, error) {
+// podNodes returns the nodes of the workload's pods by UID, "" for a pending pod.
+func podNodes(ctx context.Context) (map[types.UID]string, error) {
 	var pods corev1.PodList
 	err := admin.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": "web"})
 	on := map[types.UID]string{}
@@ -109,9 +111,9 @@ func placed(ctx context.Context) (map[types.UID]string, error) {
 	return on, err
 }
 
-// bound is how many of them are on a node.
-func bound(ctx context.Context) (n int, err error) {
-	pods, err := placed(ctx)
+// boundCount returns the number of bound pods of the workload.
+func boundCount(ctx context.Context) (n int, err error) {
+	pods, err := podNodes(ctx)
 	for _, node := range pods {
 		if node != "" {
 			n++
@@ -120,9 +122,9 @@ func bound(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// room is how many pods of 1 CPU the nodes have, of 4 CPU each, less one for each
-// node with a manager on it.
-func room(ctx context.Context) (int, error) {
+// freeCPUs returns the number of pods of 1 CPU that the nodes take: 4 each, less one for
+// each node with a manager.
+func freeCPUs(ctx context.Context) (int, error) {
 	var managers corev1.PodList
 	err := admin.List(ctx, &managers, client.InNamespace(namespace))
 	on := map[string]bool{}

@@ -28,11 +28,11 @@ var (
 	profileKind    = schema.GroupVersionKind{Group: "berth.dev", Version: "v1alpha1", Kind: "SchedulingProfile"}
 )
 
-// older is the version that is installed first: this tree's, made by the test.
-const older = "0.0.9"
+// oldVersion is the version that is installed first, built from this tree.
+const oldVersion = "0.0.9"
 
-// workload is a profile, pods that it can place, and, once there are more than the
-// nodes have room for, pods that wait.
+// workload is a profile and a Deployment, which has more pods than the nodes take once it
+// is scaled up.
 const workload = `
 apiVersion: berth.dev/v1alpha1
 kind: SchedulingProfile
@@ -66,19 +66,19 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 		current = strings.TrimSpace(string(text))
 		path, err = operator.Build(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		// What a plugin of somebody's own may do: part of the aggregated role.
+		// A permission of an out-of-tree plugin, which the aggregated role includes.
 		kubectl(ctx, "create", "clusterrole", "ships", "--verb=list", "--resource=pods")
 		kubectl(ctx, "patch", "clusterrole", "ships", "--type=merge", "--patch",
 			`{"metadata":{"labels":{"rbac.berth.dev/aggregate-to-plugins":"true"}},"rules":[{"apiGroups":["example.com"],"resources":["ships"],"verbs":["list"]}]}`)
 	}, NodeTimeout(15*time.Minute))
 
-	It("may be installed by the account that OLM v1 gets", func(ctx SpecContext) {
-		for _, o := range objects(filepath.Join(root, "config", "olm", "clusterextension.yaml")) {
+	It("can be installed by OLM v1's account", func(ctx SpecContext) {
+		for _, o := range readObjects(filepath.Join(root, "config", "olm", "clusterextension.yaml")) {
 			if o.GroupVersionKind().Group != "olm.operatorframework.io" {
 				Expect(admin.Create(ctx, o)).To(Succeed())
 			}
 		}
-		Eventually(installersWrongRights).WithContext(ctx).Should(BeEmpty())
+		Eventually(wrongInstallerPermissions).WithContext(ctx).Should(BeEmpty())
 		files, err := filepath.Glob(filepath.Join(root, "bundle", "manifests", "*.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		for _, file := range files {
@@ -86,13 +86,13 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 				kubectl(ctx, "create", "--dry-run=server", "--namespace="+namespace, installer, "--filename="+file)
 			}
 		}
-	}, NodeTimeout(patience))
+	}, NodeTimeout(eventuallyTimeout))
 
 	It("is installed by a Subscription", func(ctx SpecContext) {
-		served.serve(ctx, map[string]string{older: bundleOf(ctx, older)}, older)
-		for _, o := range objects(filepath.Join(root, "config", "olm", "subscription.yaml")) {
+		served.serve(ctx, map[string]string{oldVersion: buildBundle(ctx, oldVersion)}, oldVersion)
+		for _, o := range readObjects(filepath.Join(root, "config", "olm", "subscription.yaml")) {
 			switch o.GetKind() {
-			case "Namespace": // is there
+			case "Namespace": // exists
 			case "CatalogSource":
 				Expect(unstructured.SetNestedMap(o.Object, map[string]any{"sourceType": "grpc", "address": served.address}, "spec")).To(Succeed())
 				fallthrough
@@ -100,52 +100,52 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 				Expect(admin.Create(ctx, o)).To(Succeed())
 			}
 		}
-		untilSucceeded(ctx, older)
-		untilDeployed(ctx, older)
-		Eventually(managersWrongRights).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(2*patience))
+		untilSucceeded(ctx, oldVersion)
+		untilDeployed(ctx, oldVersion)
+		Eventually(wrongManagerPermissions).WithContext(ctx).Should(BeEmpty())
+	}, NodeTimeout(2*eventuallyTimeout))
 
-	It("schedules under the account that was installed", func(ctx SpecContext) {
+	It("schedules with the installed account", func(ctx SpecContext) {
 		berth = runManager(ctx, path)
 		kubectlStdin(ctx, workload, "apply", "--filename=-")
-		Eventually(bound).WithContext(ctx).Should(Equal(60))
-	}, NodeTimeout(patience))
+		Eventually(boundCount).WithContext(ctx).Should(Equal(60))
+	}, NodeTimeout(eventuallyTimeout))
 
-	It("is upgraded, and no profile and no pod is lost", func(ctx SpecContext) {
-		// More than there is room for: some wait, and go on waiting.
+	It("is upgraded without losing a profile or a pod", func(ctx SpecContext) {
+		// More than the nodes take: some pods stay pending.
 		kubectl(ctx, "scale", "deployment", "web", "--replicas=250")
-		Eventually(bound).WithContext(ctx).Should(BeNumerically(">", 60))
-		before, err := placed(ctx)
+		Eventually(boundCount).WithContext(ctx).Should(BeNumerically(">", 60))
+		before, err := podNodes(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		profile, err := object(ctx, profileKind, "", "kept")
+		profile, err := getObject(ctx, profileKind, "", "kept")
 		Expect(err).NotTo(HaveOccurred())
 
-		served.serve(ctx, map[string]string{older: filepath.Join(work, "v"+older, "bundle"), current: filepath.Join(root, "bundle")}, older, current)
+		served.serve(ctx, map[string]string{oldVersion: filepath.Join(work, "v"+oldVersion, "bundle"), current: filepath.Join(root, "bundle")}, oldVersion, current)
 		untilSucceeded(ctx, current)
 		untilDeployed(ctx, current)
 		Eventually(func() bool {
-			_, err := object(ctx, csvKind, namespace, "berth.v"+older)
+			_, err := getObject(ctx, csvKind, namespace, "berth.v"+oldVersion)
 			return apierrors.IsNotFound(err)
-		}).Should(BeTrue(), "the older version is gone")
-		// OLM deletes the older version's roles when the newer one has succeeded, be its
-		// last roles made or not; and what is gathered from other roles is gathered anew.
-		Eventually(managersWrongRights).WithContext(ctx).Should(BeEmpty())
+		}).Should(BeTrue(), "the old version is deleted")
+		// OLM deletes the old version's roles when the new one has succeeded, which may be
+		// before its last roles exist; and the aggregated role is computed again.
+		Eventually(wrongManagerPermissions).WithContext(ctx).Should(BeEmpty())
 
 		// The manager of the new version takes over, as in the Deployment.
 		cp.End(berth)
 		berth = runManager(ctx, path)
 		kubectl(ctx, "scale", "deployment", "web", "--replicas=300")
 		kubectl(ctx, "wait", "--for=condition=Ready", "sprof/kept", "--timeout=60s")
-		now, err := object(ctx, profileKind, "", "kept")
+		now, err := getObject(ctx, profileKind, "", "kept")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(now.GetUID()).To(Equal(profile.GetUID()))
 		Expect(now.Object["spec"]).To(Equal(profile.Object["spec"]))
 		Eventually(func() string {
-			has, err := room(ctx)
-			is, boundErr := bound(ctx)
-			return fmt.Sprint(has-is, " places are left ", err, boundErr)
+			has, err := freeCPUs(ctx)
+			is, boundErr := boundCount(ctx)
+			return fmt.Sprint(has-is, " CPUs are free ", err, boundErr)
 		}).Should(Equal("0 places are left <nil> <nil>"))
-		after, err := placed(ctx)
+		after, err := podNodes(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after).To(HaveLen(300))
 		for uid, node := range before {
@@ -154,12 +154,12 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 				Expect(after[uid]).To(Equal(node))
 			}
 		}
-	}, NodeTimeout(2*patience))
+	}, NodeTimeout(2*eventuallyTimeout))
 
 	It("passes the demo", func(ctx SpecContext) {
 		kubectl(ctx, "delete", "deployment", "web", "--cascade=foreground")
 		kubectl(ctx, "delete", "sprof", "--all")
-		Eventually(placed).WithContext(ctx).Should(BeEmpty())
+		Eventually(podNodes).WithContext(ctx).Should(BeEmpty())
 		cp.End(berth)
 		demo := exec.CommandContext(ctx, "go", "run", "./demo", "--on="+cp.Dir())
 		demo.Dir = root
@@ -167,10 +167,10 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 		GinkgoWriter.Print(string(said))
 		Expect(err).NotTo(HaveOccurred(), string(said))
 		Expect(string(said)).To(HaveSuffix("demo: ok\n"))
-	}, NodeTimeout(2*patience))
+	}, NodeTimeout(2*eventuallyTimeout))
 })
 
-// installer has kubectl ask in the name of the account that OLM v1 installs under.
+// installer makes kubectl impersonate the account with which OLM v1 installs.
 const installer = "--as=system:serviceaccount:" + namespace + ":berth-installer"
 
 func kubectlStdin(ctx context.Context, stdin string, args ...string) {
@@ -182,7 +182,7 @@ func kubectlStdin(ctx context.Context, stdin string, args ...string) {
 func untilSucceeded(ctx context.Context, version string) {
 	GinkgoHelper()
 	Eventually(func() string {
-		csv, err := object(ctx, csvKind, namespace, "berth.v"+version)
+		csv, err := getObject(ctx, csvKind, namespace, "berth.v"+version)
 		if err != nil {
 			return err.Error()
 		}
@@ -192,11 +192,11 @@ func untilSucceeded(ctx context.Context, version string) {
 	}).WithContext(ctx).Should(HavePrefix("Succeeded: "))
 }
 
-// untilDeployed waits until KWOK carries every pod of the version's Deployment.
+// untilDeployed waits until KWOK runs every pod of the version's Deployment.
 func untilDeployed(ctx context.Context, version string) {
 	GinkgoHelper()
 	Eventually(func() (string, error) {
-		d, err := object(ctx, deploymentKind, namespace, account)
+		d, err := getObject(ctx, deploymentKind, namespace, account)
 		if err != nil {
 			return "", err
 		}
@@ -206,8 +206,8 @@ func untilDeployed(ctx context.Context, version string) {
 	}).WithContext(ctx).Should(Equal("2 of berth:v" + version))
 }
 
-// objects reads every object of a file.
-func objects(file string) (all []*unstructured.Unstructured) {
+// readObjects returns all objects of a file.
+func readObjects(file string) (all []*unstructured.Unstructured) {
 	GinkgoHelper()
 	text, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())

@@ -21,14 +21,13 @@ import (
 const (
 	storageClass = "host-path"
 	provisioner  = "berth.test/host-path"
-	// selectedNode is the annotation by which a scheduler asks a provisioner for a
-	// volume.
+	// selectedNode is the annotation with the node for which a scheduler requests a volume.
 	selectedNode = "volume.kubernetes.io/selected-node"
 )
 
-// servesControllers specifies pods that controllers make.
-func servesControllers() {
-	It("runs the pods of a DaemonSet on the node that its controller names", fewMinutes, func(ctx SpecContext) {
+// specControllers specifies pods of controllers.
+func specControllers() {
+	It("runs the pods of a DaemonSet on the node that its controller names", specTimeout, func(ctx SpecContext) {
 		set := &appsv1.DaemonSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "agents"},
 			Spec:       appsv1.DaemonSetSpec{Selector: selector("agents"), Template: template("agents", "pause")},
@@ -39,10 +38,10 @@ func servesControllers() {
 			g.Expect(set.Status.NumberReady).To(BeEquivalentTo(1))
 			g.Expect(set.Status.DesiredNumberScheduled).To(BeEquivalentTo(1))
 		}).Should(Succeed())
-		Expect(labelled(ctx, Default, "agents")).To(ConsistOf(SatisfyAll(HaveField("Spec.NodeName", node.Name), HaveField("Annotations", HaveKey("berth.dev/decision")))))
+		Expect(podsWithApp(ctx, Default, "agents")).To(ConsistOf(SatisfyAll(HaveField("Spec.NodeName", node.Name), HaveField("Annotations", HaveKey("berth.dev/decision")))))
 	})
 
-	It("runs a Job to its end", fewMinutes, func(ctx SpecContext) {
+	It("runs a Job to completion", specTimeout, func(ctx SpecContext) {
 		job := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "batch"},
 			Spec:       batchv1.JobSpec{Completions: new(int32(4)), Parallelism: new(int32(2)), Template: template("batch", "exit", "0")},
@@ -56,14 +55,14 @@ func servesControllers() {
 		Expect(job.Status.Failed).To(BeZero())
 	})
 
-	It("has volumes made for a StatefulSet on the node that it chose, and finds them again", fewMinutes, func(ctx SpecContext) {
+	It("has volumes provisioned for a StatefulSet on the selected node, and uses them again", specTimeout, func(ctx SpecContext) {
 		class := &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: provisioner,
 			VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 		}
 		createOwner(ctx, class)
 		volumes := filepath.Join(cluster.Dir(), "volumes")
-		provisioning(volumes)
+		startProvisioner(volumes)
 		set := &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "db"},
 			Spec: appsv1.StatefulSetSpec{
@@ -81,7 +80,7 @@ func servesControllers() {
 		createOwner(ctx, set)
 		expectReplicas(ctx, set)
 
-		By("a pod that comes again finds its volume")
+		By("a recreated pod uses its volume")
 		first := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "db-0"}}
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(first), first)).To(Succeed())
 		uid := first.UID
@@ -107,7 +106,7 @@ func selector(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-// template is webPod's with other arguments and without probes.
+// template returns a template of webPod with other arguments and without probes.
 func template(name string, args ...string) corev1.PodTemplateSpec {
 	pod := webPod(metav1.NamespaceDefault, "")
 	container := &pod.Spec.Containers[0]
@@ -115,7 +114,8 @@ func template(name string, args ...string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: pod.Spec}
 }
 
-// createOwner creates an object that goes, with what it owns, when the spec ends.
+// createOwner creates an object until the spec ends, and then deletes it with its
+// dependents.
 func createOwner(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(admin.Create(ctx, object)).To(Succeed())
@@ -124,7 +124,7 @@ func createOwner(ctx context.Context, object client.Object) {
 	})
 }
 
-func labelled(ctx context.Context, g Gomega, app string) []corev1.Pod {
+func podsWithApp(ctx context.Context, g Gomega, app string) []corev1.Pod {
 	var list corev1.PodList
 	g.Expect(admin.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": app})).To(Succeed())
 	return list.Items
@@ -138,9 +138,9 @@ func expectReplicas(ctx context.Context, set *appsv1.StatefulSet) {
 	}).Should(Succeed())
 }
 
-// provisioning plays the provisioner of the class until the spec ends: for a claim for
-// which a scheduler selected a node it makes a folder there, and a volume of it.
-func provisioning(folder string) {
+// startProvisioner runs a provisioner of the class until the spec ends: for a claim with a
+// selected node it creates a folder and a volume.
+func startProvisioner(folder string) {
 	GinkgoHelper()
 	ctx, cancel := context.WithCancel(context.Background())
 	claims, err := cluster.Client().CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).Watch(ctx, metav1.ListOptions{})

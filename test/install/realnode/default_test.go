@@ -15,17 +15,17 @@ import (
 )
 
 var _ = Describe("config/default", Ordered, Label("default"), func() {
-	clusterFor("default", node.Options{KubeScheduler: true, FakeNodes: 3})
-	installed("config/default", 2)
+	startCluster("default", node.Options{KubeScheduler: true, FakeNodes: 3})
+	installConfig("config/default", 2)
 
-	It("runs without root, capabilities or a root file system that it can write", fewMinutes, func(ctx SpecContext) {
+	It("runs without root, capabilities or a writable root file system", specTimeout, func(ctx SpecContext) {
 		pod := leader(ctx, Default, operator.Namespace)
 		expectConfined(process(pod))
 		Expect(pod.Spec.Containers[0].Image).To(Equal(imagesOnNode().Manager))
 		Expect(pod.Status.ContainerStatuses[0].RestartCount).To(BeZero())
 	})
 
-	It("runs pods to their end, and says where they are", fewMinutes, func(ctx SpecContext) {
+	It("runs pods to completion", specTimeout, func(ctx SpecContext) {
 		for _, c := range []struct {
 			name string
 			args []string
@@ -46,38 +46,38 @@ var _ = Describe("config/default", Ordered, Label("default"), func() {
 		}
 	})
 
-	It("leaves probes to the kubelet: one passes, one never does", fewMinutes, func(ctx SpecContext) {
-		passes, never, fails := webPod(metav1.NamespaceDefault, "passes"), webPod(metav1.NamespaceDefault, "never-ready"), webPod(metav1.NamespaceDefault, "never-alive")
-		never.Spec.Containers[0].ReadinessProbe.HTTPGet.Path = "/never"
-		fails.Spec.Containers[0].LivenessProbe.HTTPGet.Path = "/never"
-		for _, pod := range []*corev1.Pod{passes, never, fails} {
+	It("leaves probes to the kubelet: one succeeds, one never does", specTimeout, func(ctx SpecContext) {
+		passes, neverReady, neverAlive := webPod(metav1.NamespaceDefault, "passes"), webPod(metav1.NamespaceDefault, "never-ready"), webPod(metav1.NamespaceDefault, "never-alive")
+		neverReady.Spec.Containers[0].ReadinessProbe.HTTPGet.Path = "/never"
+		neverAlive.Spec.Containers[0].LivenessProbe.HTTPGet.Path = "/never"
+		for _, pod := range []*corev1.Pod{passes, neverReady, neverAlive} {
 			create(ctx, pod)
 		}
 		Eventually(ready).WithArguments(ctx, passes).Should(BeTrue())
-		Eventually(func() ([]string, error) { return messages(ctx, never.Namespace, never.Name), nil }).Should(ContainElement(ContainSubstring("Readiness probe failed")))
-		Expect(ready(ctx, never)).To(BeFalse())
+		Eventually(func() ([]string, error) { return messages(ctx, neverReady.Namespace, neverReady.Name), nil }).Should(ContainElement(ContainSubstring("Readiness probe failed")))
+		Expect(ready(ctx, neverReady)).To(BeFalse())
 		Eventually(func(g Gomega) int32 {
-			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(fails), fails)).To(Succeed())
-			g.Expect(fails.Status.ContainerStatuses).To(HaveLen(1))
-			return fails.Status.ContainerStatuses[0].RestartCount
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(neverAlive), neverAlive)).To(Succeed())
+			g.Expect(neverAlive.Status.ContainerStatuses).To(HaveLen(1))
+			return neverAlive.Status.ContainerStatuses[0].RestartCount
 		}).Should(BeNumerically(">", 0))
-		Expect(fails.Spec.NodeName).To(Equal(node.Name), "a restart of a container moves no pod")
+		Expect(neverAlive.Spec.NodeName).To(Equal(node.Name), "a restart of a container moves no pod")
 	})
 
-	servesControllers()
-	sharesItsNode()
-	leaderEnds()
-	survivesOutages()
+	specControllers()
+	specSharedNode()
+	specLeaderEnds()
+	specOutages()
 })
 
-// create creates a pod, which goes when the spec ends.
+// create creates a pod until the spec ends.
 func create(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Expect(admin.Create(ctx, pod)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { admin.Remove(ctx, pod) })
 }
 
-// ready reads a pod again and reports its condition Ready.
+// ready reads a pod and returns its condition Ready.
 func ready(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if err := admin.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 		return false, err
@@ -90,7 +90,7 @@ func ready(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return false, nil
 }
 
-// expectConfined checks what the manager's container was really given.
+// expectConfined checks the security context of the manager's process.
 func expectConfined(pid int) {
 	GinkgoHelper()
 	status, err := node.Status(pid)

@@ -15,25 +15,25 @@ import (
 	"github.com/berthdev/berth/test/support/operator"
 )
 
-// outage is for how long the API server is away: longer than a Lease is good.
-const outage = 30 * time.Second
+// outageDuration is longer than a Lease is valid.
+const outageDuration = 30 * time.Second
 
-// survivesOutages specifies that no profile stops, and that nothing says so, whatever
-// ends the replicas of config/default within ten minutes.
-func survivesOutages() {
-	It("runs its profile and binds every pod after two kills, a drain, an API server that is away twice, and an OOM", SpecTimeout(15*time.Minute), func(ctx SpecContext) {
+// specOutages specifies that every profile keeps running, and is reported so, whatever ends
+// the replicas of config/default within ten minutes.
+func specOutages() {
+	It("runs its profile and binds every pod after two kills, a drain, two outages of the API server, and an OOM", SpecTimeout(15*time.Minute), func(ctx SpecContext) {
 		expectReady(ctx, 2)
 		token, err := operator.AccountWith(ctx, cluster.ControlPlane, "scraper", operator.ScrapeRole)
 		Expect(err).NotTo(HaveOccurred())
 		witness, err := operator.Watch(ctx, cluster.ControlPlane)
 		Expect(err).NotTo(HaveOccurred())
-		hash := hashThatRuns(ctx)
-		serves := func(after string) {
+		hash := runningHash(ctx)
+		expectServing := func(after string) {
 			GinkgoHelper()
 			pod := webPod(metav1.NamespaceDefault, "after-"+after)
-			pod.Spec.Tolerations = tolerant
+			pod.Spec.Tolerations = tolerateFake
 			create(ctx, pod)
-			Eventually(admin.Place(ctx, pod)).WithContext(ctx).ShouldNot(BeEmpty(), after)
+			Eventually(admin.NodeName(ctx, pod)).WithContext(ctx).ShouldNot(BeEmpty(), after)
 			Eventually(func(g Gomega) string {
 				m := operator.Manager{Metrics: net.JoinHostPort(leader(ctx, g, operator.Namespace).Status.PodIP, "8443")}
 				_, text, err := m.Scrape(ctx, token)
@@ -43,73 +43,73 @@ func survivesOutages() {
 				return string(text)
 			}).WithContext(ctx).Should(ContainSubstring(`berth_profile_running{profile="berth"} 1`), after)
 			Expect(witness.Notes()).To(BeEmpty(), after)
-			Expect(hashThatRuns(ctx)).To(Equal(hash), after)
+			Expect(runningHash(ctx)).To(Equal(hash), after)
 		}
 
 		for _, kill := range []string{"first-kill", "second-kill"} {
 			By(kill)
-			before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
+			before, old := leaseHolder(ctx, Default), leader(ctx, Default, operator.Namespace)
 			signalProcess(process(old), syscall.SIGKILL)
-			newLeader(ctx, before)
-			serves(kill)
+			expectNewLeader(ctx, before)
+			expectServing(kill)
 		}
 
 		By("the node is drained")
 		expectReady(ctx, 2)
 		_, err = drain(ctx, "--timeout=20s")
-		Expect(err).To(MatchError(ContainSubstring("violate the pod's disruption budget")), "one replica is to be left, whichever led")
-		serves("drain-of-one")
+		Expect(err).To(MatchError(ContainSubstring("violate the pod's disruption budget")), "one replica must be left, whichever leads")
+		expectServing("drain-of-one")
 		_, err = drain(ctx, "--disable-eviction", "--timeout=60s")
 		Expect(err).NotTo(HaveOccurred())
-		waits := webPod(metav1.NamespaceDefault, "waits-for-the-node")
-		waits.Spec.Tolerations = tolerant
-		create(ctx, waits)
+		pending := webPod(metav1.NamespaceDefault, "pending-for-the-node")
+		pending.Spec.Tolerations = tolerateFake
+		create(ctx, pending)
 		_, err = cluster.Kubectl(ctx, nil, "uncordon", node.Name)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(admin.Place(ctx, waits)).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(admin.NodeName(ctx, pending)).WithContext(ctx).ShouldNot(BeEmpty())
 		expectReady(ctx, 2)
-		serves("drain-of-all")
+		expectServing("drain-of-all")
 
 		By("the API server hangs")
-		before := holder(ctx, Default)
+		before := leaseHolder(ctx, Default)
 		api := cluster.Process("kube-apiserver")
 		Expect(api.Signal(syscall.SIGSTOP)).To(Succeed())
-		isAway(ctx)
+		waitOutage(ctx)
 		Expect(api.Signal(syscall.SIGCONT)).To(Succeed())
-		newLeader(ctx, before)
-		serves("hang")
+		expectNewLeader(ctx, before)
+		expectServing("hang")
 
 		By("the API server ends")
-		before = holder(ctx, Default)
+		before = leaseHolder(ctx, Default)
 		again := cluster.StopAPIServer()
-		isAway(ctx)
+		waitOutage(ctx)
 		Expect(again(ctx)).To(Succeed())
-		newLeader(ctx, before)
-		serves("end")
+		expectNewLeader(ctx, before)
+		expectServing("end")
 
 		By("the leader runs out of memory")
-		before, old := holder(ctx, Default), leader(ctx, Default, operator.Namespace)
+		before, old := leaseHolder(ctx, Default), leader(ctx, Default, operator.Namespace)
 		memory, err := node.MemoryOf(process(old))
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) *corev1.ContainerStateTerminated {
 			_ = memory.LimitToUsage() // fails while the kernel reclaims, and once the container ended
 			return restarted(ctx, old)(g)
 		}).WithContext(ctx).Should(HaveField("Reason", "OOMKilled"))
-		newLeader(ctx, before)
-		serves("oom")
+		expectNewLeader(ctx, before)
+		expectServing("oom")
 		expectReady(ctx, 2)
 	})
 }
 
-// isAway waits for as long as an outage lasts, in which nobody answers for the API server.
-func isAway(ctx context.Context) {
+// waitOutage waits for the duration of an outage, in which the API server must not answer.
+func waitOutage(ctx context.Context) {
 	GinkgoHelper()
 	Consistently(func() error {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err := cluster.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(short)
 		return err
-	}).WithTimeout(outage).WithPolling(time.Second).Should(HaveOccurred())
+	}).WithTimeout(outageDuration).WithPolling(time.Second).Should(HaveOccurred())
 }
 
 // drain evicts Berth's pods from the node.
@@ -119,8 +119,8 @@ func drain(ctx context.Context, flags ...string) (string, error) {
 	}, flags...)...)
 }
 
-// hashThatRuns returns the hash of what the profile runs.
-func hashThatRuns(ctx context.Context) string {
+// runningHash returns the hash of the running profile.
+func runningHash(ctx context.Context) string {
 	GinkgoHelper()
 	p, err := operator.Profile(ctx, cluster.ControlPlane, profile)
 	Expect(err).NotTo(HaveOccurred())

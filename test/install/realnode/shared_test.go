@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// pairs bounds how often both schedulers are asked at once until both give away
-	// the same CPU. It happens in one of a few.
-	pairs = 60
-	// sharers is how many pods each scheduler gets at once.
-	sharers = 6
+	// maxPairs is how often both schedulers get pods at once until both assign the same
+	// CPU. It usually happens within a few tries.
+	maxPairs = 60
+	// podsPerScheduler is how many pods each scheduler gets at once.
+	podsPerScheduler = 6
 )
 
-// sharesItsNode specifies what docs/guide/sharing-nodes.md says of two schedulers that
-// give away the same CPU.
-func sharesItsNode() {
-	It("has a pod that the kubelet refuses as OutOfcpu replaced, when kube-scheduler gave away the same CPU", fewMinutes, func(ctx SpecContext) {
+// specSharedNode specifies what docs/guide/sharing-nodes.md says about two schedulers that
+// assign the same CPU.
+func specSharedNode() {
+	It("has a pod replaced that the kubelet rejects as OutOfcpu, when kube-scheduler assigned the same CPU", specTimeout, func(ctx SpecContext) {
 		free := freeCPU(ctx)
 		// All pods of one scheduler fit, and not one more.
-		each := free / sharers
+		each := free / podsPerScheduler
 		var refused *corev1.Pod
-		for pair := 0; pair < pairs && refused == nil; pair++ {
+		for pair := 0; pair < maxPairs && refused == nil; pair++ {
 			sets := []*appsv1.ReplicaSet{
 				replicaSet(fmt.Sprintf("berth-%d", pair), profile, each),
 				replicaSet(fmt.Sprintf("kube-%d", pair), corev1.DefaultSchedulerName, each),
@@ -45,10 +45,10 @@ func sharesItsNode() {
 				})
 			}
 			both.Wait()
-			Eventually(placedOrRefused).WithArguments(ctx, sets).Should(Equal(sharers))
-			refused = refusedOf(ctx, sets[0])
+			Eventually(runningPods).WithArguments(ctx, sets).Should(Equal(podsPerScheduler))
+			refused = rejectedPod(ctx, sets[0])
 			if refused != nil {
-				By(fmt.Sprintf("pair %d: the kubelet refused %s", pair, refused.Name))
+				By(fmt.Sprintf("pair %d: the kubelet rejected %s", pair, refused.Name))
 				expectReplaced(ctx, sets, *refused)
 			}
 			for _, set := range sets {
@@ -56,12 +56,12 @@ func sharesItsNode() {
 			}
 			Eventually(func(g Gomega) []corev1.Pod { return podsOf(ctx, g, sets...) }).Should(BeEmpty())
 		}
-		Expect(refused).NotTo(BeNil(), "in %d tries the two schedulers never gave away the same CPU", pairs)
+		Expect(refused).NotTo(BeNil(), "in %d tries the two schedulers never assigned the same CPU", maxPairs)
 	})
 }
 
-// freeCPU returns the CPU of the real node that no pod asks for, in millicores, once
-// the pods that are being deleted have left.
+// freeCPU returns the CPU of the real node that no pod requests, in millicores, once no pod
+// is being deleted.
 func freeCPU(ctx context.Context) (free int64) {
 	GinkgoHelper()
 	real, err := cluster.Client().CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
@@ -82,7 +82,7 @@ func freeCPU(ctx context.Context) (free int64) {
 
 func replicaSet(name, scheduler string, milliCPU int64) *appsv1.ReplicaSet {
 	pod := webPod(metav1.NamespaceDefault, "")
-	pod.Labels = map[string]string{"sharer": name}
+	pod.Labels = map[string]string{"set": name}
 	pod.Spec.SchedulerName = scheduler
 	container := &pod.Spec.Containers[0]
 	container.Args, container.LivenessProbe, container.ReadinessProbe = []string{"pause"}, nil, nil
@@ -90,7 +90,7 @@ func replicaSet(name, scheduler string, milliCPU int64) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas: new(int32(sharers)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			Replicas: new(int32(podsPerScheduler)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec},
 		},
 	}
@@ -106,9 +106,9 @@ func podsOf(ctx context.Context, g Gomega, sets ...*appsv1.ReplicaSet) []corev1.
 	return all
 }
 
-// placedOrRefused returns how many pods of the sets run, once the others were told that
-// they do not fit; else fewer.
-func placedOrRefused(ctx context.Context, sets []*appsv1.ReplicaSet) int {
+// runningPods returns the number of running pods of the sets, or 0 while one is neither
+// running nor rejected nor unschedulable.
+func runningPods(ctx context.Context, sets []*appsv1.ReplicaSet) int {
 	running, open := 0, 0
 	for _, pod := range podsOf(ctx, Default, sets...) {
 		switch {
@@ -125,8 +125,8 @@ func placedOrRefused(ctx context.Context, sets []*appsv1.ReplicaSet) int {
 	return running
 }
 
-// refusedOf returns a pod of the set that the kubelet refused; nil when there is none.
-func refusedOf(ctx context.Context, set *appsv1.ReplicaSet) *corev1.Pod {
+// rejectedPod returns a pod of the set that the kubelet rejected, or nil.
+func rejectedPod(ctx context.Context, set *appsv1.ReplicaSet) *corev1.Pod {
 	for _, pod := range podsOf(ctx, Default, set) {
 		if pod.Status.Phase == corev1.PodFailed {
 			Expect(pod.Status.Reason).To(Equal("OutOfcpu"), pod.Status.Message)
@@ -136,12 +136,12 @@ func refusedOf(ctx context.Context, set *appsv1.ReplicaSet) *corev1.Pod {
 	return nil
 }
 
-// expectReplaced checks that the ReplicaSet made another pod in the place of the
-// refused one, which waits as Unschedulable, and runs when the other scheduler's pods
-// leave: a refused pod takes no room.
+// expectReplaced expects the ReplicaSet to have another pod instead of the rejected one,
+// which is Unschedulable, and runs when the other scheduler's pods are deleted: a rejected
+// pod uses no resources.
 func expectReplaced(ctx context.Context, sets []*appsv1.ReplicaSet, refused corev1.Pod) {
 	GinkgoHelper()
-	Expect(refused.Annotations).To(HaveKey("berth.dev/decision"), "Berth had bound it")
+	Expect(refused.Annotations).To(HaveKey("berth.dev/decision"), "Berth bound it")
 	Expect(admin.Delete(ctx, sets[1], client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	Eventually(func(g Gomega) int {
 		running := 0
@@ -151,5 +151,5 @@ func expectReplaced(ctx context.Context, sets []*appsv1.ReplicaSet, refused core
 			}
 		}
 		return running
-	}).Should(Equal(sharers))
+	}).Should(Equal(podsPerScheduler))
 }

@@ -23,7 +23,7 @@ import (
 const (
 	eventuallyTimeout = 30 * time.Second
 	minute            = SpecTimeout(time.Minute)
-	minutes           = SpecTimeout(2 * time.Minute)
+	twoMinutes        = SpecTimeout(2 * time.Minute)
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestOutOfTreePlugins(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "foreign")
+	RunSpecs(t, "outoftree")
 }
 
 var (

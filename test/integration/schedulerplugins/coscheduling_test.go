@@ -64,7 +64,7 @@ var _ = Describe("Coscheduling", func() {
 		pods := admin.Pods(ctx, memberPods("three", "three", 5)...)
 		admin.ExpectRefused(ctx, "", pods...)
 		for _, pod := range pods {
-			Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty(), pod.Name)
+			Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty(), pod.Name)
 		}
 		for i := range 2 {
 			createNode(ctx, fixture.Node(fmt.Sprint("more-", i)).Capacity("cpu", "1", "pods", "10"))

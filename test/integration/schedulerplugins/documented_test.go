@@ -93,7 +93,7 @@ var _ = Describe("The configuration that is published for", func() {
 		applyProfile(ctx, "allocatable", publishedConfig{file: "manifests/noderesources/scheduler-config.yaml"}.profileSpec())
 		createNodes(ctx, "8", "large-1", "large-2")
 		createNodes(ctx, "2", "small")
-		Eventually(admin.Place(ctx, admin.Pods(ctx, newPod("allocatable", "least", "1"))[0])).Should(Equal("small"))
+		Eventually(admin.NodeName(ctx, admin.Pods(ctx, newPod("allocatable", "least", "1"))[0])).Should(Equal("small"))
 	})
 
 	It("QOSSort runs, and schedules guaranteed pods first", minutes, func(ctx SpecContext) {
@@ -206,7 +206,7 @@ value: 100
 		for name := range busy {
 			createNodes(ctx, "10", name)
 		}
-		Eventually(admin.Place(ctx, admin.Pods(ctx, newPod("trimaran", "load", "1").Mutate(withCPULimit(limit)))[0])).Should(Equal(want))
+		Eventually(admin.NodeName(ctx, admin.Pods(ctx, newPod("trimaran", "load", "1").Mutate(withCPULimit(limit)))[0])).Should(Equal(want))
 	},
 		Entry("TargetLoadPacking", minutes, "targetloadpacking/README.md", "1", "half"),
 		Entry("LoadVariationRiskBalancing", minutes, "loadvariationriskbalancing/README.md", "1", "idle"),

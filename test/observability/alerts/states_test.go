@@ -70,7 +70,7 @@ var states = []state{
 		pod := admin.Pod(ctx, fixture.Pod("default/journaled").SchedulerName("berth").Mutate(func(pod *v1.Pod) {
 			pod.Spec.NodeSelector = map[string]string{"journal": "edited"}
 		}))
-		Eventually(admin.Standing(ctx, pod)).Should(HavePrefix("False Unschedulable"))
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False Unschedulable"))
 		kubectl := func(args ...string) {
 			_, err := cp.Kubectl(ctx, nil, args...)
 			Expect(err).NotTo(HaveOccurred())

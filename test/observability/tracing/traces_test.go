@@ -42,7 +42,7 @@ var _ = Describe("A collector", func() {
 		}
 		pods["large"] = admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
 		// The condition is written before the attempt ends.
-		Eventually(admin.Standing(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
+		Eventually(admin.PodScheduled(ctx, pods["large"])).Should(ContainSubstring("Insufficient cpu"))
 		By("the manager ends, and sends the remaining spans")
 		end()
 

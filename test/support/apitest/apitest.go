@@ -1,5 +1,5 @@
-// Package apitest has helpers for objects on a real API server, which are deleted at the end
-// of their spec.
+// Package apitest has helpers of Ginkgo suites for objects on a real API server, which are
+// deleted when their spec ends.
 package apitest
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// API is the client of a suite. Its methods fail the spec that calls them.
+// API is a client of an API server whose methods fail the spec that calls them.
 type API struct{ client.Client }
 
-// Pod creates a pod, which is deleted without a grace period when the spec ends.
+// Pod creates a pod without grace period until the spec ends.
 func (a API) Pod(ctx context.Context, b *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
 	pod := b.Valid()
@@ -37,11 +37,19 @@ func (a API) Pods(ctx context.Context, builders ...*fixture.PodBuilder) (pods []
 	return pods
 }
 
-// Place returns a function that reads a pod and returns its node, empty while it has none.
-func (a API) Place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+// NodeName reads a pod and returns its node, "" while it has none.
+func (a API) NodeName(ctx context.Context, pod *v1.Pod) func(Gomega) string {
 	return func(g Gomega) string {
 		g.Expect(a.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		return pod.Spec.NodeName
+	}
+}
+
+// NominatedNode reads a pod and returns its nominated node.
+func (a API) NominatedNode(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		g.Expect(a.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return pod.Status.NominatedNodeName
 	}
 }
 
@@ -49,29 +57,30 @@ func (a API) Place(ctx context.Context, pod *v1.Pod) func(Gomega) string {
 func (a API) ExpectBound(ctx context.Context, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(a.Place(ctx, pod)).ShouldNot(BeEmpty(), func() string { return pod.Name + " has PodScheduled=" + Scheduled(pod) })
+		Eventually(a.NodeName(ctx, pod)).ShouldNot(BeEmpty(), func() string { return pod.Name + " has PodScheduled " + PodScheduled(pod) })
 	}
 }
 
-// ExpectRefused waits until each pod's condition PodScheduled is False with this message.
+// ExpectRefused waits until the condition PodScheduled of each pod is False with a message
+// that contains this one.
 func (a API) ExpectRefused(ctx context.Context, message string, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(a.Standing(ctx, pod)).Should(And(HavePrefix("False "), ContainSubstring(message)), pod.Name)
+		Eventually(a.PodScheduled(ctx, pod)).Should(And(HavePrefix("False "), ContainSubstring(message)), pod.Name)
 	}
 }
 
-// Standing returns a function that reads a pod and returns Scheduled.
-func (a API) Standing(ctx context.Context, pod *v1.Pod) func(Gomega) string {
+// PodScheduled reads a pod and returns its condition as the function PodScheduled does.
+func (a API) PodScheduled(ctx context.Context, pod *v1.Pod) func(Gomega) string {
 	return func(g Gomega) string {
 		g.Expect(a.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		return Scheduled(pod)
+		return PodScheduled(pod)
 	}
 }
 
-// Scheduled returns a pod's condition PodScheduled as it was last read, "status reason:
-// message", or the status alone; empty where it has none.
-func Scheduled(pod *v1.Pod) string {
+// PodScheduled returns a pod's condition PodScheduled as it was read last: "status reason:
+// message", the status alone if there is no more, or "" without the condition.
+func PodScheduled(pod *v1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled {
 			return strings.TrimSuffix(fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message), " : ")
@@ -80,14 +89,13 @@ func Scheduled(pod *v1.Pod) string {
 	return ""
 }
 
-// Remove deletes an object without a grace period and does not wait. An object that is already
-// deleted is no failure.
+// Remove deletes an object without grace period, if it exists.
 func (a API) Remove(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(client.IgnoreNotFound(a.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
 }
 
-// Created creates an object, which is deleted when the spec ends.
+// Created creates an object until the spec ends.
 func Created[T client.Object](ctx context.Context, a API, object T) T {
 	GinkgoHelper()
 	Expect(a.Create(ctx, object)).To(Succeed())
@@ -95,7 +103,8 @@ func Created[T client.Object](ctx context.Context, a API, object T) T {
 	return object
 }
 
-// Change reads an object, calls edit and updates it, again after conflicts.
+// Change reads an object and writes it as edit changes it, and repeats that after a
+// conflict.
 func Change[T client.Object](ctx context.Context, a API, object T, edit func(T)) {
 	GinkgoHelper()
 	change(ctx, a, object, edit, func() error { return a.Update(ctx, object) })
@@ -118,7 +127,7 @@ func change[T client.Object](ctx context.Context, a API, object T, edit func(T),
 	}).Should(Succeed())
 }
 
-// Gather gathers the metrics of collectors, as a scrape would.
+// Gather returns the metrics of the collectors.
 func Gather(g Gomega, collectors []prometheus.Collector) []*dto.MetricFamily {
 	registry := prometheus.NewRegistry()
 	for _, collector := range collectors {
@@ -129,8 +138,8 @@ func Gather(g Gomega, collectors []prometheus.Collector) []*dto.MetricFamily {
 	return families
 }
 
-// BoundAfterFlush returns scheduler_pod_scheduled_after_flush_total: pods that were bound
-// after a flush requeued them, and no event.
+// BoundAfterFlush returns scheduler_pod_scheduled_after_flush_total: the number of pods that
+// were requeued by a flush and bound.
 func BoundAfterFlush(collectors []prometheus.Collector) float64 {
 	GinkgoHelper()
 	const name = "scheduler_pod_scheduled_after_flush_total"
@@ -139,6 +148,6 @@ func BoundAfterFlush(collectors []prometheus.Collector) float64 {
 			return family.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	Fail("there is no " + name)
+	Fail("there is no metric " + name)
 	return 0
 }

@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,4 +93,15 @@ func CountEvents(ctx context.Context, client kubernetes.Interface, namespace str
 		n += int(*list.RemainingItemCount)
 	}
 	return n, nil
+}
+
+// MedianAndRange formats values as "median (minimum to maximum)"; one value is its median.
+func MedianAndRange(values []float64, unit string) string {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	text := fmt.Sprintf("%.2f%s", (sorted[(n-1)/2]+sorted[n/2])/2, unit)
+	if n > 1 {
+		text += fmt.Sprintf(" (%.2f to %.2f)", sorted[0], sorted[n-1])
+	}
+	return text
 }

@@ -1,10 +1,10 @@
-// Command workload is the program in the containers of the suite's pods: it serves
-// probes, ends, hangs or waits, as its first argument says.
+// Command workload is the program in the containers of the suite's pods: its first argument
+// says what it does.
 //
 //	workload pause             wait for SIGTERM; reap children, as a sandbox does
 //	workload serve             answer /ok with 200 and /never with 503, on :8080
-//	workload exit CODE         end with that code
-//	workload require NAME=V…   end with 0 if the environment holds each of these
+//	workload exit CODE         exit with that code
+//	workload require NAME=V…   exit with 0 if the environment has each of these
 //	workload write FILE TEXT   append TEXT to FILE, and wait
 package main
 

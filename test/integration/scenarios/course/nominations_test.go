@@ -12,202 +12,232 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
-// slowly is a pod that terminates until somebody removes it.
-func slowly(name, class string) *fixture.PodBuilder {
-	return ranked(name, class).Mutate(func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(1000)) })
+// slowlyTerminating returns a pod that terminates until the spec removes it.
+func slowlyTerminating(name, class string) *fixture.PodBuilder {
+	return podWithClass(name, class).Mutate(func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(1000)) })
 }
 
-// promise is a scenario: low pods have the room, middle is promised it at their
-// cost, and then that promise ends.
-type promise struct {
+// nominationCase is a pod, middle, that is nominated for a node at the expense of the low
+// pods, and the end of its nomination.
+type nominationCase struct {
 	nodes nodes
 	low   pods
 	edits []edit
-	// middle is who is promised room on n.
+	// middle is nominated for n.
 	middle *fixture.PodBuilder
-	// ends is what takes the promise away, but for the end of the low pods, who
-	// go then.
-	ends func(ctx context.Context, p *v1alpha1.SchedulingProfile)
+	// end ends the nomination; the low pods are removed after it.
+	end func(ctx context.Context, p *v1alpha1.SchedulingProfile)
 }
 
-var _ = DescribeTable("The promise of room on a node is taken back from a pod",
-	func(ctx SpecContext, s promise) {
-		first.plays(role{preBind: func(_ context.Context, pod *v1.Pod) *fwk.Status {
+var _ = DescribeTable("The nomination of a pod is cleared",
+	func(ctx SpecContext, s nominationCase) {
+		first.setFuncs(pluginFuncs{preBind: func(_ context.Context, pod *v1.Pod) *fwk.Status {
 			if pod.Name == "middle" {
 				return fwk.NewStatus(fwk.Unschedulable, "not this one")
 			}
 			return nil
 		}})
-		// One that fails again and again is seen between two attempts.
-		p := aProfile(ctx, append(s.edits, backingOff(1000))...)
+		// With a long backoff the condition can be read between two attempts.
+		p := createProfile(ctx, append(s.edits, setBackoff(1000))...)
 		for _, node := range s.nodes {
-			aNode(ctx, node)
+			createNode(ctx, node)
 		}
-		low := bound(ctx, p, s.low...)
-		middle := aPod(ctx, p, s.middle)
-		Eventually(promised(ctx, middle)).Should(Equal("n"))
-		s.ends(ctx, p)
+		low := createBound(ctx, p, s.low...)
+		middle := createPod(ctx, p, s.middle)
+		Eventually(admin.NominatedNode(ctx, middle)).Should(Equal("n"))
+		s.end(ctx, p)
 		for _, pod := range low {
 			admin.Remove(ctx, pod)
 		}
-		Eventually(promised(ctx, middle)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, middle)).Should(BeEmpty())
 		Expect(middle.Spec.NodeName).To(BeEmpty())
 	},
-	Entry("when one that matters more evicts others there, too", minute, promise{
+	Entry("when a pod of higher priority evicts others there, too", minute, nominationCase{
 		nodes: nodes{node("n").Capacity("cpu", "5")},
 		low: pods{
-			slowly("low-1", "low").Requests("cpu", "1"), slowly("low-2", "low").Requests("cpu", "1"),
-			slowly("low-3", "low").Requests("cpu", "1"), slowly("low-4", "low").Requests("cpu", "1"),
+			slowlyTerminating("low-1", "low").Requests("cpu", "1"), slowlyTerminating("low-2", "low").Requests("cpu", "1"),
+			slowlyTerminating("low-3", "low").Requests("cpu", "1"), slowlyTerminating("low-4", "low").Requests("cpu", "1"),
 		},
-		middle: ranked("middle", "middle").Requests("cpu", "3"),
-		ends: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
-			high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
-			Eventually(promised(ctx, high)).Should(Equal("n"))
+		middle: podWithClass("middle", "middle").Requests("cpu", "3"),
+		end: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
+			high := createPod(ctx, p, podWithClass("high", "high").Requests("cpu", "4"))
+			Eventually(admin.NominatedNode(ctx, high)).Should(Equal("n"))
 		},
 	}),
-	Entry("when one that matters more takes what is free there", minute, promise{
+	Entry("when a pod of higher priority takes the free resources there", minute, nominationCase{
 		nodes:  nodes{node("n").Capacity("cpu", "2")},
-		low:    pods{slowly("low", "low").Requests("cpu", "1")},
-		middle: ranked("middle", "middle").Requests("cpu", "2"),
-		ends: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
-			admin.ExpectBound(ctx, aPod(ctx, p, ranked("high", "high").Requests("cpu", "1")))
+		low:    pods{slowlyTerminating("low", "low").Requests("cpu", "1")},
+		middle: podWithClass("middle", "middle").Requests("cpu", "2"),
+		end: func(ctx context.Context, p *v1alpha1.SchedulingProfile) {
+			admin.ExpectBound(ctx, createPod(ctx, p, podWithClass("high", "high").Requests("cpu", "1")))
 		},
 	}),
-	Entry("when the node goes, and there is no other", minute, promise{
+	Entry("when the node is deleted, and there is no other", minute, nominationCase{
 		nodes:  nodes{node("n").Capacity("cpu", "1")},
-		low:    pods{slowly("low", "low").Requests("cpu", "1")},
-		middle: ranked("middle", "middle").Requests("cpu", "1"),
-		ends:   func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { nodeGoes("n")(ctx) },
+		low:    pods{slowlyTerminating("low", "low").Requests("cpu", "1")},
+		middle: podWithClass("middle", "middle").Requests("cpu", "1"),
+		end:    func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { deleteNode("n")(ctx) },
 	}),
-	Entry("when the node goes, and on the other nobody could make room", minute, promise{
-		nodes:  nodes{node("n").Capacity("cpu", "1"), tainted("m", "away").Capacity("cpu", "1")},
-		low:    pods{slowly("low", "low").Requests("cpu", "1")},
-		middle: ranked("middle", "middle").Requests("cpu", "1"),
-		ends:   func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { nodeGoes("n")(ctx) },
+	Entry("when the node is deleted, and preemption cannot help on the other", minute, nominationCase{
+		nodes:  nodes{node("n").Capacity("cpu", "1"), taintedNode("m", "away").Capacity("cpu", "1")},
+		low:    pods{slowlyTerminating("low", "low").Requests("cpu", "1")},
+		middle: podWithClass("middle", "middle").Requests("cpu", "1"),
+		end:    func(ctx context.Context, _ *v1alpha1.SchedulingProfile) { deleteNode("n")(ctx) },
 	}),
-	Entry("when PreBind refuses it there", minute, promise{
-		nodes: nodes{node("n").Capacity("cpu", "1")}, edits: []edit{at(preBinds, "First")},
-		low:    pods{slowly("low", "low").Requests("cpu", "1")},
-		middle: ranked("middle", "middle").Requests("cpu", "1"),
-		ends:   func(context.Context, *v1alpha1.SchedulingProfile) {},
+	Entry("when PreBind rejects it there", minute, nominationCase{
+		nodes: nodes{node("n").Capacity("cpu", "1")}, edits: []edit{enableAt(preBindSet, "First")},
+		low:    pods{slowlyTerminating("low", "low").Requests("cpu", "1")},
+		middle: podWithClass("middle", "middle").Requests("cpu", "1"),
+		end:    func(context.Context, *v1alpha1.SchedulingProfile) {},
 	}),
 )
 
-// nominated creates a pod whose status promises it a node before it is tried.
-func nominated(ctx context.Context, p *v1alpha1.SchedulingProfile, node string, builder *fixture.PodBuilder) *v1.Pod {
+// createNominated creates a pod whose status nominates a node before the first attempt.
+func createNominated(ctx context.Context, p *v1alpha1.SchedulingProfile, node string, builder *fixture.PodBuilder) *v1.Pod {
 	GinkgoHelper()
-	pod := aPod(ctx, p, builder)
+	pod := createPod(ctx, p, builder)
 	pod.Status.NominatedNodeName = node
 	Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 	Eventually(func() string { return berth.Scheduler().Components().Cache.NominatedNode(pod.UID) }).Should(Equal(node))
 	return pod
 }
 
-var _ = Describe("A pod that comes with a promise of a node", func() {
-	It("gets it when it fits there, although another would be better", minute, func(ctx SpecContext) {
-		p := aProfile(ctx)
-		aNode(ctx, node("n").Capacity("cpu", "500m"))
-		aNode(ctx, node("m").Capacity("cpu", "5"))
+var _ = Describe("A pod that is created with a nominated node", func() {
+	It("gets it if it fits there, although another has a higher score", minute, func(ctx SpecContext) {
+		p := createProfile(ctx)
+		createNode(ctx, node("n").Capacity("cpu", "500m"))
+		createNode(ctx, node("m").Capacity("cpu", "5"))
 		release := stopLoop(ctx)
-		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "500m"))
+		high := createNominated(ctx, p, "n", podWithClass("high", "high").Requests("cpu", "500m"))
 		release()
 		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("n"))
-		Expect(high.Status.NominatedNodeName).To(BeEmpty(), "it is where it was promised room")
+		Expect(high.Status.NominatedNodeName).To(BeEmpty(), "a bound pod has no nomination")
 	})
 
-	It("goes elsewhere when it does not fit there", minute, func(ctx SpecContext) {
-		p := aProfile(ctx)
-		aNode(ctx, node("n").Capacity("cpu", "500m"))
-		aNode(ctx, node("m").Capacity("cpu", "500m"))
-		aPod(ctx, p, ranked("low", "low").Requests("cpu", "100m").On("n"))
-		ring(ctx)
+	It("gets another node if it does not fit there", minute, func(ctx SpecContext) {
+		p := createProfile(ctx)
+		createNode(ctx, node("n").Capacity("cpu", "500m"))
+		createNode(ctx, node("m").Capacity("cpu", "500m"))
+		createPod(ctx, p, podWithClass("low", "low").Requests("cpu", "100m").On("n"))
+		waitForQueue(ctx)
 		release := stopLoop(ctx)
-		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "500m"))
+		high := createNominated(ctx, p, "n", podWithClass("high", "high").Requests("cpu", "500m"))
 		release()
 		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("m"))
 	})
 
-	It("loses it when it is too big, and another gets the node", minute, func(ctx SpecContext) {
-		p := aProfile(ctx)
-		aNode(ctx, node("n").Capacity("cpu", "4"))
+	It("loses the nomination if it does not fit there, and another pod gets the node", minute, func(ctx SpecContext) {
+		p := createProfile(ctx)
+		createNode(ctx, node("n").Capacity("cpu", "4"))
 		release := stopLoop(ctx)
-		big := nominated(ctx, p, "n", ranked("big", "low").Requests("cpu", "5"))
-		fits := aPod(ctx, p, ranked("fits", "low").Requests("cpu", "3"))
+		big := createNominated(ctx, p, "n", podWithClass("big", "low").Requests("cpu", "5"))
+		fits := createPod(ctx, p, podWithClass("fits", "low").Requests("cpu", "3"))
 		release()
 		expectRefused(ctx, big)
-		Eventually(promised(ctx, big)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, big)).Should(BeEmpty())
 		admin.ExpectBound(ctx, fits)
 	})
 
-	It("loses it to one that matters more and has none", minute, func(ctx SpecContext) {
-		p := aProfile(ctx)
-		aNode(ctx, node("n").Capacity("cpu", "4"))
+	It("loses the nomination to a pod of higher priority without one", minute, func(ctx SpecContext) {
+		p := createProfile(ctx)
+		createNode(ctx, node("n").Capacity("cpu", "4"))
 		release := stopLoop(ctx)
-		low := nominated(ctx, p, "n", ranked("low", "low").Requests("cpu", "4"))
-		high := aPod(ctx, p, ranked("high", "high").Requests("cpu", "4"))
-		Eventually(waiting(p)).Should(HaveField("Active", 2))
+		low := createNominated(ctx, p, "n", podWithClass("low", "low").Requests("cpu", "4"))
+		high := createPod(ctx, p, podWithClass("high", "high").Requests("cpu", "4"))
+		Eventually(queueCounts(p)).Should(HaveField("Active", 2))
 		release()
 		admin.ExpectBound(ctx, high)
 		expectRefused(ctx, low)
-		Eventually(promised(ctx, low)).Should(BeEmpty())
+		Eventually(admin.NominatedNode(ctx, low)).Should(BeEmpty())
 	})
 
-	It("is promised another node where fewer have to go for it", minute, func(ctx SpecContext) {
-		p := aProfile(ctx)
-		aNode(ctx, node("n").Capacity("cpu", "4"))
-		aNode(ctx, node("m").Capacity("cpu", "4"))
-		two := victims(ctx, p, 2, "2")
-		one := aPod(ctx, p, ranked("one", "low").Requests("cpu", "3").On("m"))
-		ring(ctx)
+	It("is nominated for another node with fewer victims", minute, func(ctx SpecContext) {
+		p := createProfile(ctx)
+		createNode(ctx, node("n").Capacity("cpu", "4"))
+		createNode(ctx, node("m").Capacity("cpu", "4"))
+		two := createVictims(ctx, p, 2, "2")
+		one := createPod(ctx, p, podWithClass("one", "low").Requests("cpu", "3").On("m"))
+		waitForQueue(ctx)
 		release := stopLoop(ctx)
-		open := theDoor.close("DELETE one")
-		high := nominated(ctx, p, "n", ranked("high", "high").Requests("cpu", "4"))
+		open := writeGate.block("DELETE one")
+		high := createNominated(ctx, p, "n", podWithClass("high", "high").Requests("cpu", "4"))
 		release()
-		Eventually(promised(ctx, high)).Should(Equal("m"))
+		Eventually(admin.NominatedNode(ctx, high)).Should(Equal("m"))
 		open()
-		gone(ctx, one)
+		expectGone(ctx, one)
 		admin.ExpectBound(ctx, high)
 		Expect(high.Spec.NodeName).To(Equal("m"))
 		for _, pod := range two {
-			Expect(admin.Place(ctx, pod)(Default)).To(Equal("n"))
+			Expect(admin.NodeName(ctx, pod)(Default)).To(Equal("n"))
 		}
 	})
 })
 
-// While it is on its way there, its status may promise it the node.
-var _ = DescribeTable("A pod on its way to a node",
-	func(ctx SpecContext, plays role, edits []edit, announced bool) {
-		first.plays(plays)
-		second.plays(role{postBind: func(_ context.Context, _ fwk.Handle, pod *v1.Pod) {
-			journal.Add("PostBind %s", pod.Status.NominatedNodeName)
+// During the binding cycle a pod may have a nominated node.
+var _ = DescribeTable("A pod in its binding cycle",
+	func(ctx SpecContext, funcs pluginFuncs, edits []edit, announced bool) {
+		first.setFuncs(funcs)
+		second.setFuncs(pluginFuncs{postBind: func(_ context.Context, _ fwk.Handle, pod *v1.Pod) {
+			callLog.Add("PostBind %s", pod.Status.NominatedNodeName)
 		}})
-		p := aProfile(ctx, append(edits, at(postBinds, "Second"))...)
-		aNode(ctx, node("n"))
-		pod := aPod(ctx, p, pod("a"))
+		p := createProfile(ctx, append(edits, enableAt(postBindSet, "Second"))...)
+		createNode(ctx, node("n"))
+		pod := createPod(ctx, p, pod("a"))
 		if announced {
-			Eventually(promised(ctx, pod)).Should(Equal("n"))
+			Eventually(admin.NominatedNode(ctx, pod)).Should(Equal("n"))
 			Expect(pod.Spec.NodeName).To(BeEmpty())
 			return
 		}
 		admin.ExpectBound(ctx, pod)
 		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
-		Eventually(func() string { return strings.Join(journal.Lines(), "\n") }).Should(Equal("PostBind "), "PostBind sees no promise")
+		Eventually(func() string { return strings.Join(callLog.Lines(), "\n") }).Should(Equal("PostBind "), "PostBind gets a pod without nomination")
 	},
-	Entry("is promised it when PreBind has work to do", minute, role{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
+	Entry("has a nominated node when PreBind does something", minute, pluginFuncs{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
 		select {
 		case <-ctx.Done():
-		case <-curtain.Load().(chan struct{}):
+		case <-scenarioDone.Load().(chan struct{}):
 		}
-		return fwk.AsStatus(errors.New("the scene is over"))
-	}}, []edit{at(preBinds, "First")}, true),
-	Entry("is promised it when it waits at Permit", minute, role{permit: waits}, []edit{at(permits, "First")}, true),
-	Entry("is not when Permit lets it pass", minute, role{permit: func(context.Context, fwk.Handle, *v1.Pod) (*fwk.Status, time.Duration) {
+		return fwk.AsStatus(errors.New("the spec has ended"))
+	}}, []edit{enableAt(preBindSet, "First")}, true),
+	Entry("has a nominated node when it waits on Permit", minute, pluginFuncs{permit: permitWait}, []edit{enableAt(permitSet, "First")}, true),
+	Entry("has no nominated node when Permit succeeds", minute, pluginFuncs{permit: func(context.Context, fwk.Handle, *v1.Pod) (*fwk.Status, time.Duration) {
 		return nil, 0
-	}}, []edit{at(permits, "First")}, false),
-	Entry("is not when neither has anything to do", minute, role{}, nil, false),
+	}}, []edit{enableAt(permitSet, "First")}, false),
+	Entry("has no nominated node without Permit and PreBind plugins", minute, pluginFuncs{}, nil, false),
 )
+
+// A manager in its own process is killed while a pod is in PreBind: only its nominated node
+// is left.
+var _ = Describe("After the manager is killed", func() {
+	It("a pod gets its nominated node, and another, which is tried first, gets the other node", minute, func(ctx SpecContext) {
+		p := createProfile(ctx, enableAt(preBindSet, "First"), disableAt(queueSortSet, "*"), enableAt(queueSortSet, "ByName"))
+		createNode(ctx, node("preferred").Capacity("pods", "1"))
+		createNode(ctx, taintedNode("other", "rather-not").Mutate(preferNoSchedule))
+		waitForQueue(ctx)
+		stopManager()
+		DeferCleanup(func(ctx SpecContext) {
+			stopManager()
+			berth = startManager(ctx)
+			Eventually(queueCounts(sentinelProfile)).Should(Equal(decision.QueueCounts{Gated: 1}))
+		})
+		child := startManagerProcess(ctx)
+		older := createPod(ctx, p, pod("tried-second"))
+		Eventually(admin.NominatedNode(ctx, older)).Should(Equal("preferred"))
+		child.Kill()
+		Expect(admin.NodeName(ctx, older)(Default)).To(BeEmpty())
+
+		By("the next manager leads")
+		newer := createPod(ctx, p, pod("tried-first"))
+		first.setFuncs(pluginFuncs{})
+		berth = startManager(ctx, operator.ShortLease...)
+		admin.ExpectBound(ctx, older, newer)
+		Expect([]string{older.Spec.NodeName, newer.Spec.NodeName}).To(Equal([]string{"preferred", "other"}))
+	})
+})

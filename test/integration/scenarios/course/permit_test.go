@@ -14,62 +14,61 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// waits asks every pod to wait.
-func waits(context.Context, fwk.Handle, *v1.Pod) (*fwk.Status, time.Duration) {
+// permitWait lets every pod wait.
+func permitWait(context.Context, fwk.Handle, *v1.Pod) (*fwk.Status, time.Duration) {
 	return fwk.NewStatus(fwk.Wait), time.Minute
 }
 
-var _ = Describe("A pod that two plugins ask to wait at Permit", func() {
-	It("goes on when both allow it", minute, func(ctx SpecContext) {
-		first.plays(role{permit: waits})
-		second.plays(role{permit: waits})
-		p := aProfile(ctx, at(permits, "First", "Second"))
-		aNode(ctx, node("n"))
-		pod := aPod(ctx, p, pod("a"))
-		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
+var _ = Describe("A pod for which two plugins return Wait at Permit", func() {
+	It("is bound when both allow it", minute, func(ctx SpecContext) {
+		first.setFuncs(pluginFuncs{permit: permitWait})
+		second.setFuncs(pluginFuncs{permit: permitWait})
+		p := createProfile(ctx, enableAt(permitSet, "First", "Second"))
+		createNode(ctx, node("n"))
+		pod := createPod(ctx, p, pod("a"))
+		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
 		wait := berth.Scheduler().Components().Waiting.Get(pod.UID)
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("First", "Second"))
 		wait.Allow("First")
 		Expect(wait.GetPendingPlugins()).To(ConsistOf("Second"))
-		Expect(admin.Place(ctx, pod)(Default)).To(BeEmpty())
+		Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 		wait.Allow("Second")
 		admin.ExpectBound(ctx, pod)
 	})
 
-	It("is given up when one rejects it, and both can tell by their contexts", minute, func(ctx SpecContext) {
-		var told sync.WaitGroup
-		told.Add(2)
+	It("is rejected when one rejects it, and the contexts of both are cancelled", minute, func(ctx SpecContext) {
+		var contexts sync.WaitGroup
+		contexts.Add(2)
 		wait := func(ctx context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
 			go func() {
 				<-ctx.Done()
-				told.Done()
+				contexts.Done()
 			}()
-			return waits(ctx, h, pod)
+			return permitWait(ctx, h, pod)
 		}
-		first.plays(role{permit: wait})
-		second.plays(role{permit: wait})
-		p := aProfile(ctx, at(permits, "First", "Second"))
-		aNode(ctx, node("n"))
-		pod := aPod(ctx, p, pod("a"))
-		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
-		berth.Scheduler().Components().Waiting.Get(pod.UID).Reject("First", "rejected by the scenario")
+		first.setFuncs(pluginFuncs{permit: wait})
+		second.setFuncs(pluginFuncs{permit: wait})
+		p := createProfile(ctx, enableAt(permitSet, "First", "Second"))
+		createNode(ctx, node("n"))
+		pod := createPod(ctx, p, pod("a"))
+		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
+		berth.Scheduler().Components().Waiting.Get(pod.UID).Reject("First", "rejected by the spec")
 		expectRefused(ctx, pod)
 		cancelled := make(chan struct{})
-		go func() { told.Wait(); close(cancelled) }()
+		go func() { contexts.Wait(); close(cancelled) }()
 		Eventually(cancelled).Should(BeClosed())
 	})
 })
 
-// together lets the pod that comes first wait for the second, which decides
-// about both.
-func together(decide func(h fwk.Handle) *fwk.Status) role {
+// decideTogether lets the first pod wait, and calls decide for the second.
+func decideTogether(decide func(h fwk.Handle) *fwk.Status) pluginFuncs {
 	var mu sync.Mutex
-	firstComer := ""
-	return role{permit: func(_ context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
+	firstPod := ""
+	return pluginFuncs{permit: func(_ context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
-		if firstComer == "" || firstComer == pod.Name {
-			firstComer = pod.Name
+		if firstPod == "" || firstPod == pod.Name {
+			firstPod = pod.Name
 			return fwk.NewStatus(fwk.Wait), time.Minute
 		}
 		return decide(h), 0
@@ -78,70 +77,70 @@ func together(decide func(h fwk.Handle) *fwk.Status) role {
 
 var _ = Describe("Two pods of which the second decides at Permit about both", func() {
 	It("are bound when it allows them", minute, func(ctx SpecContext) {
-		first.plays(together(func(h fwk.Handle) *fwk.Status {
+		first.setFuncs(decideTogether(func(h fwk.Handle) *fwk.Status {
 			h.IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Allow("First") })
 			return nil
 		}))
-		p := aProfile(ctx, at(permits, "First"))
-		aNode(ctx, node("n"))
-		bound(ctx, p, pod("a"), pod("b"))
+		p := createProfile(ctx, enableAt(permitSet, "First"))
+		createNode(ctx, node("n"))
+		createBound(ctx, p, pod("a"), pod("b"))
 	})
 
-	It("are refused when it rejects them", minute, func(ctx SpecContext) {
-		first.plays(together(func(h fwk.Handle) *fwk.Status {
+	It("are unschedulable when it rejects them", minute, func(ctx SpecContext) {
+		first.setFuncs(decideTogether(func(h fwk.Handle) *fwk.Status {
 			h.IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Reject("First", "rejected with another") })
 			return fwk.NewStatus(fwk.Unschedulable, "not together")
 		}))
-		p := aProfile(ctx, at(permits, "First"))
-		aNode(ctx, node("n"))
-		pods := []*v1.Pod{aPod(ctx, p, pod("a")), aPod(ctx, p, pod("b"))}
+		p := createProfile(ctx, enableAt(permitSet, "First"))
+		createNode(ctx, node("n"))
+		pods := []*v1.Pod{createPod(ctx, p, pod("a")), createPod(ctx, p, pod("b"))}
 		expectRefused(ctx, pods...)
 	})
 })
 
-// atPermitOf lets the pod of that name wait at Permit.
-func atPermitOf(name string) role {
-	return role{permit: func(ctx context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
+// waitAtPermit lets the pod of this name wait.
+func waitAtPermit(name string) pluginFuncs {
+	return pluginFuncs{permit: func(ctx context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
 		if pod.Name == name {
-			return waits(ctx, h, pod)
+			return permitWait(ctx, h, pod)
 		}
 		return nil, 0
 	}}
 }
 
-var _ = DescribeTable("A pod at Permit gives way, and is not deleted by us:",
-	func(ctx SpecContext, running, waits, comes *fixture.PodBuilder, deleted bool) {
-		first.plays(atPermitOf("waits"))
-		p := aProfile(ctx, at(permits, "First"))
-		aNode(ctx, node("n").Capacity("cpu", "500m"))
+var _ = DescribeTable("A pod that waits on Permit",
+	func(ctx SpecContext, running, pending, created *fixture.PodBuilder, deleted bool) {
+		first.setFuncs(waitAtPermit("pending"))
+		p := createProfile(ctx, enableAt(permitSet, "First"))
+		createNode(ctx, node("n").Capacity("cpu", "500m"))
 		var runs *v1.Pod
 		if running != nil {
-			runs = bound(ctx, p, running.Requests("cpu", "200m"))[0]
+			runs = createBound(ctx, p, running.Requests("cpu", "200m"))[0]
 		}
-		waiter := aPod(ctx, p, waits.Requests("cpu", "200m"))
-		Eventually(waiting(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
+		waiter := createPod(ctx, p, pending.Requests("cpu", "200m"))
+		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Waiting: 1}))
 
-		comer := aPod(ctx, p, comes.Requests("cpu", "400m"))
+		newPod := createPod(ctx, p, created.Requests("cpu", "400m"))
 		most := 2
 		if deleted {
-			expectRefused(ctx, comer)
+			expectRefused(ctx, newPod)
 			admin.Remove(ctx, waiter)
 			most = 1
 		}
-		admin.ExpectBound(ctx, comer)
+		admin.ExpectBound(ctx, newPod)
 		Eventually(berth.Scheduler().Components().Waiting.Len).Should(BeZero())
 		if deleted {
-			gone(ctx, waiter)
+			expectGone(ctx, waiter)
 		} else {
 			expectRefused(ctx, waiter)
 			Expect(waiter.DeletionTimestamp).To(BeNil())
 		}
 		if runs != nil {
-			gone(ctx, runs)
+			expectGone(ctx, runs)
 		}
 		Expect(attempts(p, waiter)()).To(BeNumerically("<=", most))
 	},
-	Entry("when one that matters more evicts others, too", minute, ranked("runs", "low"), ranked("waits", "middle"), ranked("comes", "high"), false),
-	Entry("when one that matters more evicts it alone, and it is tried again", minute, nil, ranked("waits", "low"), ranked("comes", "high"), false),
-	Entry("when its author deletes it, which wakes another", minute, nil, ranked("waits", "low"), ranked("comes", "low"), true),
+	Entry("is preempted, and not deleted, together with others", minute, podWithClass("runs", "low"), podWithClass("pending", "middle"), podWithClass("created", "high"), false),
+	Entry("is preempted, and not deleted, alone, and tried again", minute, nil, podWithClass("pending", "low"), podWithClass("created", "high"), false),
+	Entry("is deleted by its author, which requeues another pod", minute, nil, podWithClass("pending", "low"), podWithClass("created", "low"), true),
 )

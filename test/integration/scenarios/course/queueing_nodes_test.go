@@ -14,137 +14,137 @@ type (
 
 func node(name string) *fixture.NodeBuilder { return fixture.Node(name) }
 
-// tainted is a node that keeps pods off which do not tolerate key.
-func tainted(name, key string) *fixture.NodeBuilder {
+// taintedNode returns a node that rejects pods without a toleration of the key.
+func taintedNode(name, key string) *fixture.NodeBuilder {
 	return node(name).Taint(key, "", v1.TaintEffectNoSchedule)
 }
 
-// ratherNot turns a node's taints into wishes.
-func ratherNot(node *v1.Node) {
+// preferNoSchedule changes the effect of a node's taints.
+func preferNoSchedule(node *v1.Node) {
 	for i := range node.Spec.Taints {
 		node.Spec.Taints[i].Effect = v1.TaintEffectPreferNoSchedule
 	}
 }
 
-func tolerates(key string) v1.Toleration {
+func toleration(key string) v1.Toleration {
 	return v1.Toleration{Key: key, Operator: v1.TolerationOpExists}
 }
 
-var _ = Describe("Refused for taints, a pod is tried again only when they can let it in:", func() {
+var _ = Describe("A pod that was rejected for taints is requeued", func() {
 	const why = "had untolerated taint(s)"
-	wakings(map[string]waking{
-		"not when the node grows, which helps who tolerates them and lacks room": {
-			nodes:   nodes{tainted("n", "away").Capacity("cpu", "2")},
-			refused: pods{pod("stranger").Requests("cpu", "4"), pod("guest").Requests("cpu", "4").Toleration(tolerates("away"))},
-			change:  nodeBecomes(tainted("n", "away").Capacity("cpu", "4")),
-			again:   "guest",
+	requeueSpecs(map[string]requeueCase{
+		"not when the node gets more resources, unlike a pod that tolerates the taint": {
+			nodes:    nodes{taintedNode("n", "away").Capacity("cpu", "2")},
+			refused:  pods{pod("stranger").Requests("cpu", "4"), pod("guest").Requests("cpu", "4").Toleration(toleration("away"))},
+			change:   updateNode(taintedNode("n", "away").Capacity("cpu", "4")),
+			requeued: "guest",
 		},
-		"when its toleration is added, and not another's": {
-			nodes: nodes{tainted("n", "away")}, why: why,
+		"when it gets a toleration, and not when another pod does": {
+			nodes: nodes{taintedNode("n", "away")}, why: why,
 			refused: pods{pod("a"), pod("b")},
-			change: podBecomes("a", func(pod *v1.Pod) {
-				pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerates("away"))
+			change: updatePod("a", func(pod *v1.Pod) {
+				pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration("away"))
 			}),
-			again: "a",
+			requeued: "a",
 		},
-		"when the taint becomes one that it tolerates": {
-			nodes: nodes{tainted("n", "away")}, why: why,
-			refused: pods{pod("a").Toleration(tolerates("red")), pod("b").Toleration(tolerates("blue")), pod("c")},
-			change:  nodeBecomes(tainted("n", "red")),
-			again:   "a",
+		"when a taint changes to one that it tolerates": {
+			nodes: nodes{taintedNode("n", "away")}, why: why,
+			refused:  pods{pod("a").Toleration(toleration("red")), pod("b").Toleration(toleration("blue")), pod("c")},
+			change:   updateNode(taintedNode("n", "red")),
+			requeued: "a",
 		},
-		"when a node comes whose taint it tolerates": {
-			nodes: nodes{tainted("n", "away")}, why: why,
-			refused: pods{pod("a").Toleration(tolerates("red")), pod("b")},
-			change:  nodeComes(tainted("m", "red")),
-			again:   "a",
+		"when a node is created whose taint it tolerates": {
+			nodes: nodes{taintedNode("n", "away")}, why: why,
+			refused:  pods{pod("a").Toleration(toleration("red")), pod("b")},
+			change:   addNode(taintedNode("m", "red")),
+			requeued: "a",
 		},
-		"not when its own labels change": {
-			nodes: nodes{tainted("n", "away")}, why: why,
+		"not when its labels change": {
+			nodes: nodes{taintedNode("n", "away")}, why: why,
 			refused: pods{pod("a")},
-			change:  relabelled("a", "key", "value"),
+			change:  setPodLabels("a", "key", "value"),
 		},
 	})
 })
 
-var _ = Describe("Refused for its node affinity, a pod is tried again only when a node comes to match it:", func() {
+var _ = Describe("A pod that was rejected for its node affinity is requeued", func() {
 	const why = "didn't match Pod's node affinity/selector"
 	of := func(group string) *fixture.PodBuilder {
 		return pod(group).RequireNodeAffinity(fixture.NodeSelectorTerm(fixture.In("group", group)))
 	}
-	wakings(map[string]waking{
-		"by a new label, which another does not want": {
+	requeueSpecs(map[string]requeueCase{
+		"when a node gets a label that it matches, and not when it matches another": {
 			nodes: nodes{node("n").Label("group", "a")}, why: why,
-			refused: pods{of("b"), of("c")},
-			change:  nodeBecomes(node("n").Label("group", "b")),
-			again:   "b",
+			refused:  pods{of("b"), of("c")},
+			change:   updateNode(node("n").Label("group", "b")),
+			requeued: "b",
 		},
-		"as a new one": {
+		"when a node is created that it matches": {
 			nodes: nodes{node("n").Label("group", "a")}, why: why,
-			refused: pods{of("b"), of("c")},
-			change:  nodeComes(node("m").Label("group", "b")),
-			again:   "b",
+			refused:  pods{of("b"), of("c")},
+			change:   addNode(node("m").Label("group", "b")),
+			requeued: "b",
 		},
-		"not when a node gets a label that matched all the time": {
+		"not when a node that it matched before gets a label": {
 			nodes: nodes{node("n").Label("group", "a").Capacity("cpu", "2"), node("m").Label("group", "b")}, why: why,
 			refused: pods{of("a").Requests("cpu", "4")},
-			change:  nodeBecomes(node("n").Label("group", "a").Label("other", "x").Capacity("cpu", "2")),
+			change:  updateNode(node("n").Label("group", "a").Label("other", "x").Capacity("cpu", "2")),
 		},
-		"or, where it narrowed the nodes down to one by name, when that has room": {
+		"when the only node that PreFilter left gets more resources": {
 			nodes: nodes{node("n").Capacity("cpu", "2"), node("m").Label("zone", "z").Capacity("cpu", "2")}, why: "Insufficient cpu",
-			refused: pods{pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n")).Requests("cpu", "4")},
-			change:  nodeBecomes(node("n").Label("new", "label").Capacity("cpu", "4")),
-			again:   "a",
+			refused:  pods{pod("a").RequireNodeAffinity(fixture.NodeNameTerm("n")).Requests("cpu", "4")},
+			change:   updateNode(node("n").Label("new", "label").Capacity("cpu", "4")),
+			requeued: "a",
 		},
 	})
 })
 
-var _ = Describe("Refused on cordoned nodes, a pod is tried again", func() {
+var _ = Describe("A pod that was rejected on cordoned nodes is requeued", func() {
 	const why = "were unschedulable"
-	wakings(map[string]waking{
+	requeueSpecs(map[string]requeueCase{
 		"when one is uncordoned": {
 			nodes: nodes{node("n").Unschedulable()}, why: why,
-			refused: pods{pod("a")},
-			change:  nodeBecomes(node("n")),
-			again:   "a",
+			refused:  pods{pod("a")},
+			change:   updateNode(node("n")),
+			requeued: "a",
 		},
-		"when another node comes": {
+		"when another node is created": {
+			nodes: nodes{node("n").Unschedulable()}, why: why,
+			refused:  pods{pod("a")},
+			change:   addNode(node("m")),
+			requeued: "a",
+		},
+		"not when a cordoned node is created": {
 			nodes: nodes{node("n").Unschedulable()}, why: why,
 			refused: pods{pod("a")},
-			change:  nodeComes(node("m")),
-			again:   "a",
-		},
-		"not when one comes that is cordoned, too": {
-			nodes: nodes{node("n").Unschedulable()}, why: why,
-			refused: pods{pod("a")},
-			change:  nodeComes(node("m").Unschedulable()),
+			change:  addNode(node("m").Unschedulable()),
 		},
 	})
 })
 
-var _ = Describe("Refused for a port, a pod is tried again", func() {
+var _ = Describe("A pod that was rejected for a host port is requeued", func() {
 	const why = "didn't have free ports"
-	wakings(map[string]waking{
-		"when who has it goes, and not when another does": {
+	requeueSpecs(map[string]requeueCase{
+		"when the pod with the port is deleted, and not when another is": {
 			nodes: nodes{node("n")}, why: why,
-			there:   pods{pod("has-80").HostPort("", v1.ProtocolTCP, 80).On("n"), pod("has-81").HostPort("", v1.ProtocolTCP, 81).On("n")},
-			refused: pods{pod("wants-80").HostPort("", v1.ProtocolTCP, 80), pod("wants-81").HostPort("", v1.ProtocolTCP, 81)},
-			change:  podGoes("has-80"),
-			again:   "wants-80",
+			existing: pods{pod("has-80").HostPort("", v1.ProtocolTCP, 80).On("n"), pod("has-81").HostPort("", v1.ProtocolTCP, 81).On("n")},
+			refused:  pods{pod("wants-80").HostPort("", v1.ProtocolTCP, 80), pod("wants-81").HostPort("", v1.ProtocolTCP, 81)},
+			change:   deletePod("has-80"),
+			requeued: "wants-80",
 		},
-		"when a node comes": {
+		"when a node is created": {
 			nodes: nodes{node("n")}, why: why,
-			there:   pods{pod("has-80").HostPort("", v1.ProtocolTCP, 80).On("n")},
-			refused: pods{pod("wants-80").HostPort("", v1.ProtocolTCP, 80)},
-			change:  nodeComes(node("m")),
-			again:   "wants-80",
+			existing: pods{pod("has-80").HostPort("", v1.ProtocolTCP, 80).On("n")},
+			refused:  pods{pod("wants-80").HostPort("", v1.ProtocolTCP, 80)},
+			change:   addNode(node("m")),
+			requeued: "wants-80",
 		},
 	})
 })
 
-var _ = Describe("Refused for a feature that no node declares, a pod is tried again", func() {
+var _ = Describe("A pod that was rejected for a feature that no node declares is requeued", func() {
 	const why = "didn't match Pod's required features"
-	// restarts asks that all containers be restarted when one ends with 1.
+	// restarts returns a pod that restarts all its containers when one exits with 1.
 	restarts := func(name string) *fixture.PodBuilder {
 		never := v1.ContainerRestartPolicyNever
 		return pod(name).Mutate(func(pod *v1.Pod) {
@@ -154,22 +154,99 @@ var _ = Describe("Refused for a feature that no node declares, a pod is tried ag
 			}}}}
 		})
 	}
-	wakings(map[string]waking{
+	requeueSpecs(map[string]requeueCase{
 		"when a node declares it": {
 			nodes: nodes{node("n")}, why: why,
-			refused: pods{restarts("a")},
-			change:  nodeBecomes(node("n").DeclaredFeatures("RestartAllContainersOnContainerExits")),
-			again:   "a",
+			refused:  pods{restarts("a")},
+			change:   updateNode(node("n").DeclaredFeatures("RestartAllContainersOnContainerExits")),
+			requeued: "a",
 		},
-		"not when a node changes something else": {
+		"not when something else of a node changes": {
 			nodes: nodes{node("n")}, why: why,
 			refused: pods{restarts("a")},
-			change:  nodeBecomes(node("n").Label("new", "label")),
+			change:  updateNode(node("n").Label("new", "label")),
 		},
-		"not when its own labels change": {
+		"not when its labels change": {
 			nodes: nodes{node("n")}, why: why,
 			refused: pods{restarts("a")},
-			change:  relabelled("a", "new", "label"),
+			change:  setPodLabels("a", "new", "label"),
+		},
+	})
+})
+
+// gpu is an extended resource.
+const gpu = "example.com/gpu"
+
+// gpuPod returns a pod that requests a GPU and other resources.
+func gpuPod(name string, pairs ...string) *fixture.PodBuilder {
+	return pod(name).Mutate(func(pod *v1.Pod) {
+		one := fixture.Resources(gpu, "1")
+		all := fixture.Resources(append(pairs, gpu, "1")...)
+		pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: all, Limits: one}}}
+	})
+}
+
+var _ = Describe("A pod that was rejected for resources is requeued", func() {
+	const why = "Insufficient cpu"
+	requeueSpecs(map[string]requeueCase{
+		"when its requests are reduced": {
+			nodes: nodes{node("n").Capacity("cpu", "2")}, why: why,
+			refused:  pods{pod("a").Requests("cpu", "4"), pod("b").Requests("cpu", "4")},
+			change:   resizePod("a", "cpu", "2"),
+			requeued: "a",
+		},
+		"when a pod is deleted": {
+			nodes: nodes{node("n").Capacity("cpu", "2")}, why: why,
+			existing: pods{pod("old").Requests("cpu", "2").On("n")},
+			refused:  pods{pod("a").Requests("cpu", "2")},
+			change:   deletePod("old"),
+			requeued: "a",
+		},
+		"when a node is created that is large enough": {
+			nodes: nodes{node("n").Capacity("cpu", "2")}, why: why,
+			refused:  pods{pod("four").Requests("cpu", "4"), pod("five").Requests("cpu", "5")},
+			change:   addNode(node("m").Capacity("cpu", "4")),
+			requeued: "four",
+		},
+		"when a node becomes large enough": {
+			nodes: nodes{node("n").Capacity("cpu", "2")}, why: why,
+			refused:  pods{pod("four").Requests("cpu", "4"), pod("five").Requests("cpu", "5")},
+			change:   updateNode(node("n").Capacity("cpu", "4")),
+			requeued: "four",
+		},
+		"not when a node gets more of a resource that it does not request": {
+			nodes: nodes{node("n").Capacity("cpu", "4"), node("m").Capacity("cpu", "2").Label("group", "b")}, why: why,
+			refused: pods{pod("a").Requests("cpu", "4").NodeSelector("group", "b")},
+			change:  updateNode(node("n").Capacity("cpu", "4", "memory", "4k")),
+		},
+		"when a node gets more of a resource that it requests, although it does not match the node": {
+			nodes: nodes{node("n").Capacity("cpu", "4"), node("m").Capacity("cpu", "2").Label("group", "b")}, why: why,
+			refused:  pods{pod("a").Requests("cpu", "4").NodeSelector("group", "b")},
+			change:   updateNode(node("n").Capacity("cpu", "5")),
+			requeued: "a",
+		},
+		"when a node takes more pods": {
+			nodes: nodes{node("n").Capacity("pods", "2"), node("m").Capacity("pods", "1").Label("group", "b")}, why: "Too many pods",
+			existing: pods{pod("old").On("m")},
+			refused:  pods{pod("a").NodeSelector("group", "b")},
+			change:   updateNode(node("n").Capacity("pods", "3")),
+			requeued: "a",
+		},
+		"not when a node with the GPU and too little CPU gets more memory": {
+			nodes: nodes{node("n").Capacity("cpu", "4", gpu, "1")}, why: why,
+			refused: pods{gpuPod("a", "cpu", "5")},
+			change:  updateNode(node("n").Capacity("cpu", "4", gpu, "1", "memory", "4k")),
+		},
+		"not when a node without the GPU gets more memory": {
+			nodes: nodes{node("n").Capacity("cpu", "4")}, why: "Insufficient " + gpu,
+			refused: pods{gpuPod("a")},
+			change:  updateNode(node("n").Capacity("cpu", "4", "memory", "4k")),
+		},
+		"when a node gets the GPU": {
+			nodes: nodes{node("n").Capacity("cpu", "4")}, why: "Insufficient " + gpu,
+			refused:  pods{gpuPod("a")},
+			change:   updateNode(node("n").Capacity("cpu", "4", gpu, "1")),
+			requeued: "a",
 		},
 	})
 })

@@ -1,10 +1,11 @@
-// Package course holds scenarios on a real kube-apiserver: the course of a pod
-// from the queue to its node, and back when something comes between. README.md
-// is the table of what each shows. A scenario has the cluster to itself: names
-// are plain, and the next one begins when the scheduler has forgotten the last.
+// Package course tests the way of a pod from the queue to its node, and back, on a real
+// kube-apiserver. README.md says what each spec shows. Specs run one after the other in an
+// empty cluster: the next one begins when the scheduler has nothing of the last.
 package course
 
 import (
+	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,25 +14,28 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	fwk "k8s.io/kube-scheduler/framework"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
 const (
-	// patience bounds every wait for something that must come.
-	patience = 30 * time.Second
-	// pulse is how often it is looked for.
-	pulse = 10 * time.Millisecond
-	// scene is the namespace of all pods.
-	scene = "scene"
+	// eventuallyTimeout is the timeout of Eventually.
+	eventuallyTimeout = 30 * time.Second
+	// pollingInterval is how often Eventually polls.
+	pollingInterval = 10 * time.Millisecond
+	// namespace is the namespace of all pods.
+	namespace = "course"
 )
 
-// minute bounds one spec.
+// minute is the timeout of a spec.
 const minute = SpecTimeout(time.Minute)
 
 var (
@@ -48,8 +52,8 @@ func TestCourse(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(patience)
-	SetDefaultEventuallyPollingInterval(pulse)
+	SetDefaultEventuallyTimeout(eventuallyTimeout)
+	SetDefaultEventuallyPollingInterval(pollingInterval)
 
 	var err error
 	cp, err = operator.Cluster(ctx)
@@ -58,23 +62,77 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
-	Expect(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: scene}})).To(Succeed())
-	rankClasses(ctx)
+	Expect(admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	createPriorityClasses(ctx)
 	berth = startManager(ctx)
 	DeferCleanup(stopManager)
-	hireStagehands(ctx)
+	createSentinel(ctx)
 }, NodeTimeout(15*time.Minute))
 
-// curtain is a chan struct{} that is closed when the scenario is over: a plugin that
-// waited longer would keep its generation.
-var curtain atomic.Value
+// scenarioDone is a chan struct{} that is closed when the spec ends: a plugin that waited
+// longer would keep its generation.
+var scenarioDone atomic.Value
 
-// Nobody must meet what the scenario before left behind.
+// Each spec begins when nothing of the one before is left.
 var _ = BeforeEach(func(ctx SpecContext) {
-	theDoor.reset()
-	Eventually(func(g Gomega) { g.Expect(leftBehind()).To(BeEmpty()) }).Should(Succeed())
-	journal.Take()
+	writeGate.reset()
+	Eventually(func(g Gomega) { g.Expect(remainingObjects()).To(BeEmpty()) }).Should(Succeed())
+	callLog.Take()
 	over := make(chan struct{})
-	curtain.Store(over)
+	scenarioDone.Store(over)
 	DeferCleanup(func() { close(over) })
 })
+
+// startManager runs a manager in this process with the shipped permissions and defaults and
+// these flags.
+func startManager(ctx context.Context, flags ...string) *operator.InProcess {
+	GinkgoHelper()
+	config, err := operator.AccountConfig(ctx, cp)
+	Expect(err).NotTo(HaveOccurred())
+	m, err := operator.Run(config, flags, suiteOptions(config)...)
+	Expect(err).NotTo(HaveOccurred())
+	return m
+}
+
+// suiteOptions returns options with the plugins of this suite, whose writes to pods go
+// through writeGate.
+func suiteOptions(config *rest.Config) []manager.Option {
+	writes := rest.CopyConfig(config)
+	writes.Wrap(writeGate.wrap)
+	return []manager.Option{manager.WithWriteConfig(writes), manager.WithPlugins(testPlugins()...)}
+}
+
+// stopManager stops the manager without waiting for its generations.
+func stopManager() {
+	GinkgoHelper()
+	Expect(berth.Stop()).To(Succeed())
+	servedGenerations = nil
+}
+
+// TestMain runs the manager in the processes that StartSelf starts. There PreBind of First
+// blocks every pod.
+func TestMain(m *testing.M) {
+	first.setFuncs(pluginFuncs{})
+	second.setFuncs(pluginFuncs{})
+	operator.Main(m, func() {
+		first.setFuncs(pluginFuncs{preBind: func(ctx context.Context, _ *v1.Pod) *fwk.Status {
+			<-ctx.Done()
+			return fwk.AsStatus(ctx.Err())
+		}})
+		config, err := operator.SelfConfig()
+		if err != nil {
+			panic(err)
+		}
+		manager.MainWith(suiteOptions(config)...)
+	})
+}
+
+// startManagerProcess starts a manager in its own process. The suite's own manager must be
+// stopped.
+func startManagerProcess(ctx SpecContext) *operator.Manager {
+	GinkgoHelper()
+	child, err := operator.StartSelf(ctx, cp, slices.Concat(operator.ShortLease, []string{"--default-profile="})...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.End(child.Process) })
+	return child
+}

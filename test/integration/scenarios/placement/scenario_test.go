@@ -8,170 +8,255 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// scenario is a cluster, and a pod that comes to it.
+// scenario is a cluster, and a pod that is created in it.
 type scenario struct {
-	// by is the profile that decides; the usual one where it is empty.
-	by    string
-	nodes []*fixture.NodeBuilder
-	// there are the pods that were there before, each on a node.
-	there []*fixture.PodBuilder
-	// pod comes; where it is nil, there are only the steps.
+	// profile schedules the pod; empty for the default profile.
+	profile string
+	nodes   []*fixture.NodeBuilder
+	// existing pods are created first, each on a node.
+	existing []*fixture.PodBuilder
+	// pod is created after them; nil for steps only.
 	pod  *fixture.PodBuilder
-	want verdict
-	// then is what happens next.
-	then []step
+	want result
+	// steps follow.
+	steps []step
 }
 
-// verdict is what becomes of a pod.
-type verdict struct {
-	// on are the nodes one of which it gets, why the reasons for which it gets
-	// none of them.
-	on  []string
-	why string
-	// exactly says what on are besides: all nodes of that kind, and no others.
-	exactly kind
-	// invalid says that the API server does not take it.
+// result is the expected result of a pod.
+type result struct {
+	// The pod gets one of nodes or, if why is set, none, for the reasons in why.
+	nodes []string
+	why   string
+	// match says whether nodes are all nodes of a kind.
+	match matchKind
+	// invalid says that the API server rejects the pod.
 	invalid bool
 }
 
-// kind says which nodes a verdict names.
-type kind int
+// matchKind says which nodes a result lists.
+type matchKind int
 
 const (
-	some kind = iota
-	fitting
-	ranking
+	anyOf matchKind = iota
+	allFeasible
+	allBest
 )
 
-// on is a pod that fits on these nodes, each of them, and gets one.
-func on(nodes ...string) verdict { return verdict{on: nodes, exactly: fitting} }
+// boundTo expects the pod to fit on exactly these nodes and to get one.
+func boundTo(nodes ...string) result { return result{nodes: nodes, match: allFeasible} }
 
-// best is a pod for which these nodes rank higher than all others that it fits
-// on, and that gets one.
-func best(nodes ...string) verdict { return verdict{on: nodes, exactly: ranking} }
+// best expects exactly these nodes to have the highest score, and the pod to get one.
+func best(nodes ...string) result { return result{nodes: nodes, match: allBest} }
 
-// oneOf is a pod that gets one of these nodes, whatever others it fits on.
-func oneOf(nodes ...string) verdict { return verdict{on: nodes} }
+// oneOf expects the pod to get one of these nodes, whether it fits on others or not.
+func oneOf(nodes ...string) result { return result{nodes: nodes} }
 
-// refused is a pod that fits nowhere: why counts the nodes by reason, as
+// unschedulable expects the pod to fit on no node. why counts the nodes by reason, as
 // kube-scheduler does.
-func refused(why string) verdict { return verdict{why: why} }
+func unschedulable(why string) result { return result{why: why} }
 
-var invalid = verdict{invalid: true}
+var invalid = result{invalid: true}
 
-// table is a table of scenarios, each under a sentence.
+// table describes scenarios by a sentence each.
 func table(about string, entries ...TableEntry) bool {
-	return DescribeTable(about, func(ctx SpecContext, s scenario) { s.play(ctx) }, entries)
+	return DescribeTable(about, func(ctx SpecContext, s scenario) { s.run(ctx) }, entries)
 }
 
 func entry(sentence string, s scenario) TableEntry {
 	return Entry(sentence, Offset(1), minute, s)
 }
 
-// play does what the scenario says, in its order.
-func (s scenario) play(ctx context.Context) {
+// run runs the scenario.
+func (s scenario) run(ctx context.Context) {
 	GinkgoHelper()
-	c := aCluster()
-	c.comes(ctx, s.nodes...)
-	for _, pod := range s.there {
-		c.create(ctx, pod)
+	env := newTestEnv()
+	env.addNodes(ctx, s.nodes...)
+	for _, pod := range s.existing {
+		env.createPod(ctx, pod)
 	}
 	if s.pod != nil {
-		if s.by != "" {
-			s.pod.SchedulerName(s.by)
+		if s.profile != "" {
+			s.pod.SchedulerName(s.profile)
 		}
 		if s.want.invalid {
 			Expect(admin.Create(ctx, s.pod.Valid())).To(Satisfy(apierrors.IsInvalid))
 			return
 		}
-		c.expect(ctx, c.create(ctx, s.pod), s.want)
+		env.expect(ctx, env.createPod(ctx, s.pod), s.want)
 	}
-	for _, step := range s.then {
-		step(ctx, c)
+	for _, step := range s.steps {
+		step(ctx, env)
 	}
 }
 
-// expect waits for what becomes of a pod.
-func (c *cluster) expect(ctx context.Context, pod *v1.Pod, want verdict) {
+// expect waits for the result of a pod.
+func (env *testEnv) expect(ctx context.Context, pod *v1.Pod, want result) {
 	GinkgoHelper()
 	if want.why == "" {
 		admin.ExpectBound(ctx, pod)
-		Expect(want.on).To(ContainElement(pod.Spec.NodeName), "the node of %s", pod.Name)
-		switch want.exactly {
-		case fitting:
-			Expect(decisionOn(pod).Feasible).To(Equal(len(want.on)), "how many nodes %s fits on", pod.Name)
-		case ranking:
-			Expect(decisionOn(pod).best()).To(ConsistOf(want.on), "the nodes that rank highest for %s", pod.Name)
+		Expect(want.nodes).To(ContainElement(pod.Spec.NodeName), "the node of %s", pod.Name)
+		switch want.match {
+		case allFeasible:
+			Expect(readRecord(pod).Feasible).To(Equal(len(want.nodes)), "the number of nodes that %s fits on", pod.Name)
+		case allBest:
+			Expect(readRecord(pod).topNodes()).To(ConsistOf(want.nodes), "the nodes with the highest score for %s", pod.Name)
 		}
 		return
 	}
-	all := fmt.Sprintf("False Unschedulable: 0/%d nodes are available: %s.", c.nodes, want.why)
+	all := fmt.Sprintf("False Unschedulable: 0/%d nodes are available: %s.", env.nodes, want.why)
 	Eventually(func(g Gomega) string {
-		if node := admin.Place(ctx, pod)(g); node != "" {
-			StopTrying(fmt.Sprintf("%s is on node %s, and was to be refused: %s", pod.Name, node, want.why)).Now()
+		if node := admin.NodeName(ctx, pod)(g); node != "" {
+			StopTrying(fmt.Sprintf("%s is on node %s, want no node: %s", pod.Name, node, want.why)).Now()
 		}
-		return apitest.Scheduled(pod)
+		return apitest.PodScheduled(pod)
 	}).Should(HavePrefix(all), pod.Name)
 }
 
-// step is one thing that happens in a cluster.
-type step func(ctx context.Context, c *cluster)
+// step changes the cluster or checks a pod.
+type step func(ctx context.Context, env *testEnv)
 
-// comes is a node that is added.
-func comes(node *fixture.NodeBuilder) step {
-	return func(ctx context.Context, c *cluster) { c.comes(ctx, node) }
+// addNode creates a node.
+func addNode(node *fixture.NodeBuilder) step {
+	return func(ctx context.Context, env *testEnv) { env.addNodes(ctx, node) }
 }
 
-// joins is a pod that is created, and what becomes of it.
-func joins(pod *fixture.PodBuilder, want verdict) step {
-	return func(ctx context.Context, c *cluster) { c.expect(ctx, c.create(ctx, pod), want) }
+// addPod creates a pod and expects its result.
+func addPod(pod *fixture.PodBuilder, want result) step {
+	return func(ctx context.Context, env *testEnv) { env.expect(ctx, env.createPod(ctx, pod), want) }
 }
 
-// gets is what becomes of a pod that is waiting.
-func gets(pod string, want verdict) step {
-	return func(ctx context.Context, c *cluster) { c.expect(ctx, c.pods[pod], want) }
+// expectPod expects the result of a pending pod.
+func expectPod(pod string, want result) step {
+	return func(ctx context.Context, env *testEnv) { env.expect(ctx, env.pods[pod], want) }
 }
 
-// joinsThe is a pod that goes where another went.
-func joinsThe(first string, pod *fixture.PodBuilder) step {
-	return func(ctx context.Context, c *cluster) {
-		c.expect(ctx, c.create(ctx, pod), on(c.pods[first].Spec.NodeName))
+// addPodBeside creates a pod and expects it on the node of another.
+func addPodBeside(first string, pod *fixture.PodBuilder) step {
+	return func(ctx context.Context, env *testEnv) {
+		env.expect(ctx, env.createPod(ctx, pod), boundTo(env.pods[first].Spec.NodeName))
 	}
 }
 
-// leaves is a pod that is deleted, and gone at once.
-func leaves(pod string) step {
-	return func(ctx context.Context, c *cluster) { admin.Remove(ctx, c.pods[pod]) }
+// deletePod deletes a pod without grace period.
+func deletePod(pod string) step {
+	return func(ctx context.Context, env *testEnv) { admin.Remove(ctx, env.pods[pod]) }
 }
 
-// changes is a write to a node, in its spec or metadata.
-func changes(node string, edit func(*v1.Node)) step {
-	return func(ctx context.Context, _ *cluster) { apitest.Change(ctx, admin, fixture.Node(node).Obj(), edit) }
+// updateNode writes a node's spec and metadata.
+func updateNode(node string, edit func(*v1.Node)) step {
+	return func(ctx context.Context, _ *testEnv) { apitest.Change(ctx, admin, fixture.Node(node).Obj(), edit) }
 }
 
-// reports is a write to a node's status.
-func reports(node string, edit func(*v1.Node)) step {
-	return func(ctx context.Context, _ *cluster) {
+// updateNodeStatus writes a node's status.
+func updateNodeStatus(node string, edit func(*v1.Node)) step {
+	return func(ctx context.Context, _ *testEnv) {
 		apitest.ChangeStatus(ctx, admin, fixture.Node(node).Obj(), edit)
 	}
 }
 
-// relabels is a write to a pod's labels.
-func relabels(pod, key, value string) step {
-	return func(ctx context.Context, c *cluster) {
-		apitest.Change(ctx, admin, c.pods[pod], func(p *v1.Pod) { p.Labels = map[string]string{key: value} })
+// relabelPod sets the labels of a pod.
+func relabelPod(pod, key, value string) step {
+	return func(ctx context.Context, env *testEnv) {
+		apitest.Change(ctx, admin, env.pods[pod], func(p *v1.Pod) { p.Labels = map[string]string{key: value} })
 	}
 }
 
-// tried holds how many attempts it took to bind a pod.
-func tried(pod string, times int) step {
-	return func(_ context.Context, c *cluster) {
+// expectAttempts expects the number of attempts of a bound pod.
+func expectAttempts(pod string, times int) step {
+	return func(_ context.Context, env *testEnv) {
 		GinkgoHelper()
-		Expect(decisionOn(c.pods[pod]).Attempts).To(Equal(times), "attempts of %s", pod)
+		Expect(readRecord(env.pods[pod]).Attempts).To(Equal(times), "attempts of %s", pod)
 	}
+}
+
+const (
+	hostname = v1.LabelHostname
+	zone     = v1.LabelTopologyZone
+	region   = v1.LabelTopologyRegion
+)
+
+// kube-scheduler's reasons to reject a node.
+const (
+	affinityMismatch     = "node(s) didn't match pod affinity rules"
+	antiAffinityMismatch = "node(s) didn't match pod anti-affinity rules"
+	existingAntiAffinity = "node(s) didn't satisfy existing pods anti-affinity rules"
+	spreadMismatch       = "node(s) didn't match pod topology spread constraints"
+	nodeAffinityMismatch = "node(s) didn't match Pod's node affinity/selector"
+	untoleratedTaint     = "node(s) had untolerated taint(s)"
+	unschedulableNode    = "node(s) were unschedulable"
+	noFreePorts          = "node(s) didn't have free ports for the requested pod ports"
+	missingFeatures      = "node(s) didn't match Pod's required features"
+)
+
+func nodes(all ...*fixture.NodeBuilder) []*fixture.NodeBuilder { return all }
+
+func pods(all ...*fixture.PodBuilder) []*fixture.PodBuilder { return all }
+
+// lastNode is created last and rejects all pods: when Berth knows it, Berth knows all
+// earlier writes to nodes.
+func lastNode() *fixture.NodeBuilder {
+	return fixture.Node("last").Taint("closed", "off", v1.TaintEffectNoSchedule)
+}
+
+// webPod starts a pod with app=web.
+func webPod(name string) *fixture.PodBuilder { return fixture.Pod(name).Label("app", "web") }
+
+// webPodsOn returns a pod with app=web on each of the nodes, which may repeat.
+func webPodsOn(nodes ...string) []*fixture.PodBuilder {
+	var all []*fixture.PodBuilder
+	for i, node := range nodes {
+		all = append(all, webPod(fmt.Sprint("old", i)).On(node))
+	}
+	return all
+}
+
+// Requirements of labels of pods.
+
+func in(key string, values ...string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: values}
+}
+
+func notIn(key string, values ...string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: values}
+}
+
+func exists(key string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpExists}
+}
+
+func notExists(key string, values ...string) metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpDoesNotExist, Values: values}
+}
+
+// affinityTerm returns a term for pods in a domain of the topology that meet all
+// requirements.
+func affinityTerm(topology string, requirements ...metav1.LabelSelectorRequirement) v1.PodAffinityTerm {
+	return v1.PodAffinityTerm{TopologyKey: topology, LabelSelector: &metav1.LabelSelector{MatchExpressions: requirements}}
+}
+
+// matchKey sets matchLabelKeys.
+func matchKey(term v1.PodAffinityTerm, key string) v1.PodAffinityTerm {
+	term.MatchLabelKeys = []string{key}
+	return term
+}
+
+// mismatchKey sets mismatchLabelKeys.
+func mismatchKey(term v1.PodAffinityTerm, key string) v1.PodAffinityTerm {
+	term.MismatchLabelKeys = []string{key}
+	return term
+}
+
+// inTeam selects the namespaces of a team; all if it is empty.
+func inTeam(term v1.PodAffinityTerm, team string) v1.PodAffinityTerm {
+	term.NamespaceSelector = &metav1.LabelSelector{}
+	if team != "" {
+		term.NamespaceSelector.MatchLabels = map[string]string{"team": team}
+	}
+	return term
 }

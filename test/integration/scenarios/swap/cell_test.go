@@ -4,148 +4,327 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/scheduler/queue"
+	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
-// cell is one pod in one place under one change, and the stream about it. Its
-// profile, PluginConfig and namespace are called by its name.
+// cell is one pod in one place under one change, and the stream beside it. Its profile,
+// PluginConfig and namespace have its name.
 type cell struct {
 	Gomega
-	desk
-	cast
-	name, where, what string
-	place             swapmatrix.Place
-	change            swapmatrix.Change
-	ctx               context.Context
-	pod               *v1.Pod
-	stream            *stream
-	// free lets go who is kept, and goes is what else lets the pod go on.
-	free chan struct{}
-	goes func()
-	// played is closed at the end, and faults are what was wrong.
-	played chan struct{}
-	faults []string
-	// deciders are the hashes that decided about the stream.
-	deciders sets.Set[string]
+	profileState
+	cellPlugins
+	name, placeName, changeName string
+	place                       swapmatrix.Place
+	change                      swapmatrix.Change
+	ctx                         context.Context
+	pod                         *v1.Pod
+	stream                      *stream
+	// released is closed to release the blocked calls, and resumeLoop resumes the
+	// scheduling loop.
+	released   chan struct{}
+	resumeLoop func()
+	// done is closed at the end, and failures are the failed expectations.
+	done     chan struct{}
+	failures []string
+	// streamHashes are the hashes that decided about the stream.
+	streamHashes sets.Set[string]
 }
 
-func newCell(name, where, what string) *cell {
+func newCell(name, placeName, changeName string) *cell {
 	c := &cell{
-		name: name, where: where, what: what, place: swapmatrix.Places[where], change: swapmatrix.Changes[what],
-		free: make(chan struct{}), goes: func() {}, played: make(chan struct{}), deciders: sets.New[string](),
+		name: name, placeName: placeName, changeName: changeName, place: swapmatrix.Places[placeName], change: swapmatrix.Changes[changeName],
+		released: make(chan struct{}), resumeLoop: func() {}, done: make(chan struct{}), streamHashes: sets.New[string](),
 	}
 	c.spec, c.config = swapmatrix.NewSpec(name), swapmatrix.NewConfig(name)
-	c.Gomega = NewGomega(func(message string, _ ...int) { panic(broken(message)) })
-	c.SetDefaultEventuallyTimeout(patience)
-	c.SetDefaultEventuallyPollingInterval(pulse)
+	c.Gomega = NewGomega(func(message string, _ ...int) { panic(failure(message)) })
+	c.SetDefaultEventuallyTimeout(eventuallyTimeout)
+	c.SetDefaultEventuallyPollingInterval(pollingInterval)
 	return c
 }
 
-// broken is an expectation that does not hold.
-type broken string
+// failure is the message of a failed expectation.
+type failure string
 
-// eventually waits until expect holds.
+// eventually waits until expect succeeds.
 func (c *cell) eventually(expect func(g Gomega), what string) {
 	c.Eventually(expect).Should(Succeed(), what)
 }
 
-// play plays the cell. However it ends, nobody is kept any longer.
-func (c *cell) play() {
+// run runs the cell. At the end nothing is blocked, whatever failed.
+func (c *cell) run() {
 	var end context.CancelFunc
 	c.ctx, end = context.WithCancel(context.Background())
-	defer close(c.played)
+	defer close(c.done)
 	defer end()
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case broken:
-			c.faults = append(c.faults, string(r))
+		case failure:
+			c.failures = append(c.failures, string(r))
 		default:
-			c.faults = append(c.faults, fmt.Sprintf("%v\n%s", r, debug.Stack()))
+			c.failures = append(c.failures, fmt.Sprintf("%v\n%s", r, debug.Stack()))
 		}
-		c.open()
-		c.goOn()
+		c.resetFirst()
+		c.release()
 		if c.stream != nil {
 			c.stream.end()
 		}
 	}()
 	begin := time.Now()
-	c.acts()
-	fmt.Fprintf(GinkgoWriter, "%s, %s, was played in %v\n", c.name, c.sentence(), time.Since(begin))
+	c.runSteps()
+	fmt.Fprintf(GinkgoWriter, "%s, %s, took %v\n", c.name, c.sentence(), time.Since(begin))
 }
 
-func (c *cell) acts() {
+func (c *cell) runSteps() {
 	c.Expect(admin.Create(c.ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.name}})).To(Succeed())
 	c.Expect(admin.Create(c.ctx, c.config)).To(Succeed())
 	if c.change.Setup != nil {
-		c.change.Setup(user{c})
+		c.change.Setup(editor{c})
 	}
-	before := c.arrange()
-	c.change.Apply(user{c})
+	before := c.setUp()
+	c.change.Apply(editor{c})
 	if c.place.ArrivesAfter() {
-		c.comes()
+		c.createSubject()
 	}
-	c.goOn()
+	c.release()
 	if reason := c.HoldReason(); reason != "" {
-		c.wantHeld(reason)
-		c.comeBack()
+		c.expectHeld(reason)
+		c.endHold()
 	} else if c.change.KeepsGeneration || c.change.KeepsWaiting(c.place) {
-		c.isAt(c.place.EndsIn, "nothing changed for it")
-		c.open()
-		c.comesTrue()
+		c.expectPlace(c.place.EndsIn, "nothing changed for it")
+		c.resetFirst()
+		c.triggerEvent()
 	}
 	if c.place.BacksOff {
-		c.isAt(queue.Backoff, "the backoff is kept")
+		c.expectPlace(queue.Backoff, "the backoff is kept")
 	}
-	by := []stamp{c.runs}
+	by := []generationID{c.running}
 	switch {
 	case c.place.Committed:
-		by = []stamp{before}
+		by = []generationID{before}
 	case c.place.Point != "" || c.place.Where == queue.Held:
-		by = append(by, c.between...)
+		by = append(by, c.intermediate...)
 	}
-	c.wantBound(by)
-	c.wantAsked()
-	c.wantStream()
-	c.wantNothingLeft()
+	c.expectBound(by)
+	c.expectPlugins()
+	c.expectStream()
+	c.expectNothingLeft()
 }
 
-// comesTrue makes what the pod waits for happen.
-func (c *cell) comesTrue() {
+// triggerEvent causes the event that the pod waits for.
+func (c *cell) triggerEvent() {
 	if c.place.Where == queue.Gated {
-		labelled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+cellOf+`":"`+c.name+`"}}}`))
-		c.Expect(admin.Patch(c.ctx, c.pod.DeepCopy(), labelled)).To(Succeed())
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+cellLabel+`":"`+c.name+`"}}}`))
+		c.Expect(admin.Patch(c.ctx, c.pod.DeepCopy(), patch)).To(Succeed())
 		return
 	}
-	c.Expect(admin.Create(c.ctx, fixture.Node(c.name).Label(cellOf, c.name).Obj())).To(Succeed())
+	c.Expect(admin.Create(c.ctx, fixture.Node(c.name).Label(cellLabel, c.name).Obj())).To(Succeed())
 }
 
-// comeBack ends what holds the pods; where what ran before runs on, that has to
-// change its mind.
-func (c *cell) comeBack() {
+// endHold ends what holds the pods. Where the earlier generation keeps running, its plugins
+// accept the pod then.
+func (c *cell) endHold() {
 	if c.change.KeepsGeneration {
-		c.open()
+		c.resetFirst()
 	}
 	switch {
 	case c.Deleted:
-		user{c}.Create(nil)
+		editor{c}.Create(nil)
 	case c.NamespaceDisallowed:
 		c.NamespaceDisallowed = false
-		user{c}.Edit(swapmatrix.AllowAllNamespaces)
+		editor{c}.Edit(swapmatrix.AllowAllNamespaces)
 	}
 	if c.Paused {
-		user{c}.resume()
+		editor{c}.resume()
 	}
+}
+
+// setUp creates the profile, starts the stream, brings the pod to its place, and returns
+// the generation that runs then.
+func (c *cell) setUp() generationID {
+	then := c.place.Answer
+	if c.place.Blocks {
+		then = c.blockUntilReleased(then)
+	}
+	c.setStatuses(c.place.Point, then)
+	editor{c}.Edit(nil)
+	c.markFirst()
+	c.stream = startStream(c)
+	switch {
+	case c.place.ArrivesAfter():
+		return c.running
+	case c.place.Where == queue.Held:
+		editor{c}.Pause()
+	case c.place.BlocksLoop():
+		c.stopLoop()
+	}
+	c.createSubject()
+	c.eventually(func(g Gomega) { g.Expect(c.inPlace()).To(BeTrue()) }, "the pod is in its place")
+	c.expectPlace(c.place.Where, "its place")
+	return c.running
+}
+
+// stopLoop blocks the scheduling loop when the pod is in its place, or after a pod that was
+// popped before, until release. Only one cell at a time may block it.
+func (c *cell) stopLoop() {
+	loopStops.turn.Lock()
+	c.resumeLoop = loopStops.turn.Unlock
+	var block *loopStop
+	switch {
+	case c.placeName == swapmatrix.Popped:
+		block = loopStops.at(c.name + "/" + subject)
+	case c.place.Where == queue.Active:
+		block = loopStops.at(c.name + "/blocker")
+	default:
+		return
+	}
+	c.resumeLoop = func() {
+		close(block.released)
+		loopStops.turn.Unlock()
+	}
+	if c.place.Where == queue.Active {
+		c.stream.create("blocker")
+		c.eventually(func(g Gomega) { g.Expect(block.reached).To(BeClosed()) }, "the loop is blocked")
+	}
+}
+
+// inPlace reports whether the pod is in its place. The queue does not distinguish places in
+// flight.
+func (c *cell) inPlace() bool {
+	uid := c.pod.UID
+	switch {
+	case c.place.Point == "Permit":
+		return berth.Scheduler().Components().Waiting.Get(uid) != nil
+	case c.place.Point == "Bind":
+		for _, b := range bindings.Bindings() {
+			if b.Namespace == c.name && b.Pod == subject && b.Held {
+				return true
+			}
+		}
+		return false
+	case c.place.Blocks:
+		return c.blockedCalls.Load() > 0
+	}
+	return c.queuePlace() == c.place.Where
+}
+
+// queuePlace returns the pod's place in the queue, empty if it is not there.
+func (c *cell) queuePlace() queue.Place {
+	return berth.Scheduler().Components().Queue.Places()[c.pod.UID]
+}
+
+func (c *cell) expectPlace(place queue.Place, why string) {
+	c.Eventually(c.queuePlace).Should(Equal(place), why)
+}
+
+// createSubject creates the pod.
+func (c *cell) createSubject() { c.pod = c.newPod(subject) }
+
+func (c *cell) newPod(name string) *v1.Pod {
+	pod := fixture.Pod(c.name + "/" + name).SchedulerName(c.name).Valid()
+	c.Expect(admin.Create(c.ctx, pod)).To(Succeed())
+	return pod
+}
+
+// release releases the pod. A second call does nothing.
+func (c *cell) release() {
+	select {
+	case <-c.released:
+		return
+	default:
+		close(c.released)
+	}
+	if c.pod != nil && c.place.Permit != "" {
+		if waitingPod := berth.Scheduler().Components().Waiting.Get(c.pod.UID); waitingPod == nil {
+			c.failures = append(c.failures, "the pod does not wait on Permit any more")
+		} else if c.place.Permit == swapmatrix.Allow {
+			waitingPod.Allow(swapmatrix.Decider)
+		} else {
+			waitingPod.Reject(swapmatrix.Decider, "no")
+		}
+	}
+	c.resumeLoop()
+}
+
+// loopStopper blocks the scheduling loop between two steps: after it has popped a pod and
+// before it acquires the generation. There it calls nothing but its logger, which gets the
+// name of the pod.
+type loopStopper struct {
+	// turn is held by the cell that blocks the loop.
+	turn sync.Mutex
+
+	mu    sync.Mutex
+	stops map[string]*loopStop
+}
+
+// loopStop blocks the loop at one pod: reached is closed when the pod is popped, and the
+// loop continues when released is.
+type loopStop struct{ reached, released chan struct{} }
+
+// at blocks the loop when it pops the pod "namespace/name".
+func (s *loopStopper) at(pod string) *loopStop {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stops == nil {
+		s.stops = map[string]*loopStop{}
+	}
+	s.stops[pod] = &loopStop{make(chan struct{}), make(chan struct{})}
+	return s.stops[pod]
+}
+
+func (s *loopStopper) pass(pod string) {
+	s.mu.Lock()
+	atPod := s.stops[pod]
+	delete(s.stops, pod)
+	s.mu.Unlock()
+	if atPod != nil {
+		close(atPod.reached)
+		<-atPod.released
+	}
+}
+
+// stoppingSink is a LogSink that blocks the caller at a pod.
+type stoppingSink struct {
+	logr.LogSink
+	stops *loopStopper
+}
+
+// WithValues is called with the name of the pod.
+func (s *stoppingSink) WithValues(pairs ...any) logr.LogSink {
+	if len(pairs) > 1 && pairs[0] == "pod" {
+		if pod, ok := pairs[1].(klog.ObjectRef); ok {
+			s.stops.pass(pod.Namespace + "/" + pod.Name)
+		}
+	}
+	return &stoppingSink{s.LogSink.WithValues(pairs...), s.stops}
+}
+
+func (s *stoppingSink) WithName(name string) logr.LogSink {
+	return &stoppingSink{s.LogSink.WithName(name), s.stops}
+}
+
+// delayBinding delays the Bindings of the cells whose place is Bind.
+func delayBinding(b faultproxy.Binding) *faultproxy.Fault {
+	for _, c := range cells {
+		if c.place.Point == "Bind" && b.Namespace == c.name && b.Pod == subject {
+			return &faultproxy.Fault{Hold: c.released, Commits: true}
+		}
+	}
+	return nil
 }

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// beat is how often a pod of the stream comes, and longest how many come at
-	// most.
-	beat, longest = 150 * time.Millisecond, 60
+	// streamInterval is the time between two pods of the stream, and streamLength the most
+	// pods.
+	streamInterval, streamLength = 150 * time.Millisecond, 60
 )
 
-// stream are the other pods of a cell's profile. They ask for nothing, and no
-// plugin has anything against them.
+// stream is the other pods of a cell's profile. They request nothing, and all plugins
+// accept them.
 type stream struct {
 	cell *cell
 	mu   sync.Mutex
-	pods []drop
-	// end ends it, and waits until the last has come.
+	pods []streamPod
+	// end ends the stream, and waits until its last pod is created.
 	end func()
 	err error
 }
 
-// drop is one of them, and when it was asked for.
-type drop struct {
+// streamPod is a pod of the stream, and the time before its creation.
+type streamPod struct {
 	*v1.Pod
-	asked time.Time
+	createdAfter time.Time
 }
 
-// streaming lets a stream begin, and waits until it flows.
-func streaming(c *cell) *stream {
+// startStream starts a stream, and waits until its first pod is bound.
+func startStream(c *cell) *stream {
 	s := &stream{cell: c}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	s.end = sync.OnceFunc(func() { close(stop); <-ended })
@@ -50,10 +50,10 @@ func streaming(c *cell) *stream {
 				s.err = fmt.Errorf("the stream ended: %v", r)
 			}
 		}()
-		ticker := time.NewTicker(beat)
+		ticker := time.NewTicker(streamInterval)
 		defer ticker.Stop()
-		for i := range longest {
-			s.comes(fmt.Sprint("other-", i))
+		for i := range streamLength {
+			s.create(fmt.Sprint("other-", i))
 			select {
 			case <-stop:
 				return
@@ -62,41 +62,41 @@ func streaming(c *cell) *stream {
 		}
 	}()
 	c.eventually(func(g Gomega) {
-		all := s.all()
+		all := s.snapshot()
 		g.Expect(all).NotTo(BeEmpty())
-		g.Expect(seen.of(all[0].UID).bindings).To(HaveLen(1))
-	}, "the stream flows")
+		g.Expect(podHistory.of(all[0].UID).bindings).To(HaveLen(1))
+	}, "the first pod of the stream is bound")
 	return s
 }
 
-func (s *stream) comes(name string) {
+func (s *stream) create(name string) {
 	asked := time.Now()
 	pod := s.cell.newPod(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods = append(s.pods, drop{pod, asked})
+	s.pods = append(s.pods, streamPod{pod, asked})
 }
 
-func (s *stream) all() []drop {
+func (s *stream) snapshot() []streamPod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pods[:len(s.pods):len(s.pods)]
 }
 
-// witness notes what every pod has been through.
-type witness struct {
+// podRecorder records the bindings of every pod.
+type podRecorder struct {
 	mu   sync.Mutex
-	pods map[types.UID]biography
+	pods map[types.UID]podRecord
 }
 
-// biography is when a pod came to a node, each time, and how it was last seen.
-type biography struct {
+// podRecord has the times at which a pod got a node, and its last version.
+type podRecord struct {
 	bindings []time.Time
 	last     *v1.Pod
 }
 
-func (w *witness) register(watch informers.SharedInformerFactory) {
-	w.pods = map[types.UID]biography{}
+func (w *podRecorder) register(watch informers.SharedInformerFactory) {
+	w.pods = map[types.UID]podRecord{}
 	_, err := watch.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.note(o.(*v1.Pod)) },
 		UpdateFunc: func(_, o any) { w.note(o.(*v1.Pod)) },
@@ -104,7 +104,7 @@ func (w *witness) register(watch informers.SharedInformerFactory) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *witness) note(pod *v1.Pod) {
+func (w *podRecorder) note(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.pods[pod.UID]
@@ -115,38 +115,38 @@ func (w *witness) note(pod *v1.Pod) {
 	w.pods[pod.UID] = b
 }
 
-func (w *witness) of(uid types.UID) biography {
+func (w *podRecorder) of(uid types.UID) podRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[uid]
 }
 
-// word is what a bound pod's annotation says.
-type word struct {
-	stamp
+// boundRecord is the content of a bound pod's annotation.
+type boundRecord struct {
+	generationID
 	Profile  string `json:"profile"`
 	Node     string `json:"node"`
 	Attempts int    `json:"attempts"`
 }
 
-// wordOf reads it. It must say where the pod is, and by which profile.
-func (c *cell) wordOf(pod *v1.Pod) word {
-	var said word
+// readRecord reads the annotation. It must have the pod's node and profile.
+func (c *cell) readRecord(pod *v1.Pod) boundRecord {
+	var record boundRecord
 	text := pod.Annotations[v1alpha1.AnnotationDecision]
-	c.Expect(json.Unmarshal([]byte(text), &said)).To(Succeed(), "the annotation of %s: %q", pod.Name, text)
-	c.Expect([]string{said.Profile, said.Node}).To(Equal([]string{c.name, pod.Spec.NodeName}), pod.Name)
-	return said
+	c.Expect(json.Unmarshal([]byte(text), &record)).To(Succeed(), "the annotation of %s: %q", pod.Name, text)
+	c.Expect([]string{record.Profile, record.Node}).To(Equal([]string{c.name, pod.Spec.NodeName}), pod.Name)
+	return record
 }
 
-// wantStream wants all pods of the stream to be bound, once each, at the first
-// attempt or at a later one, by what may have run while they waited.
-func (c *cell) wantStream() {
+// expectStream expects all pods of the stream to be bound once, in any attempt, by
+// generations that may have run while they were pending.
+func (c *cell) expectStream() {
 	c.stream.end()
 	c.Expect(c.stream.err).NotTo(HaveOccurred())
 	sent := map[string]int{}
 	c.eventually(func(g Gomega) {
-		for _, pod := range c.stream.all() {
-			g.Expect(seen.of(pod.UID).bindings).NotTo(BeEmpty(), pod.Name+" is bound")
+		for _, pod := range c.stream.snapshot() {
+			g.Expect(podHistory.of(pod.UID).bindings).NotTo(BeEmpty(), pod.Name+" is bound")
 		}
 	}, "the stream is bound")
 	for _, b := range bindings.Bindings() {
@@ -154,21 +154,21 @@ func (c *cell) wantStream() {
 			sent[b.Pod]++
 		}
 	}
-	for _, pod := range c.stream.all() {
-		life := seen.of(pod.UID)
-		c.Expect(life.bindings).To(HaveLen(1), pod.Name+" came to a node")
+	for _, pod := range c.stream.snapshot() {
+		history := podHistory.of(pod.UID)
+		c.Expect(history.bindings).To(HaveLen(1), pod.Name+": number of nodes it got")
 		c.Expect(sent[pod.Name]).To(Equal(1), pod.Name+": Bindings")
-		said := c.wordOf(life.last)
-		c.Expect(c.ranWhile(said.stamp, pod.asked, life.bindings[0])).To(BeTrue(),
-			"%s was decided about by %v between %v and %v; these ran: %v", pod.Name, said.stamp, pod.asked, life.bindings[0], c.history)
-		c.deciders.Insert(said.Hash)
+		record := c.readRecord(history.last)
+		c.Expect(c.ranBetween(record.generationID, pod.createdAfter, history.bindings[0])).To(BeTrue(),
+			"%s was decided by %v between %v and %v; these ran: %v", pod.Name, record.generationID, pod.createdAfter, history.bindings[0], c.history)
+		c.streamHashes.Insert(record.Hash)
 	}
 }
 
-// ranWhile says whether what a stamp names may have run in between.
-func (c *cell) ranWhile(s stamp, from, until time.Time) bool {
+// ranBetween reports whether a generation may have run between two times.
+func (c *cell) ranBetween(s generationID, from, until time.Time) bool {
 	for _, r := range c.history {
-		if r.stamp == s && !r.from.After(until) && (r.until.IsZero() || !r.until.Before(from)) {
+		if r.generationID == s && !r.from.After(until) && (r.until.IsZero() || !r.until.Before(from)) {
 			return true
 		}
 	}

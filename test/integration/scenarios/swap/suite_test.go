@@ -1,10 +1,18 @@
-// Package swap plays the table of a hot swap, test/support/swapmatrix, on a real
-// kube-apiserver: a pod is put into a place, its profile changes, and all the
-// while other pods of that profile come. README.md says which cells are played
-// and how each of its five assertions is read from outside.
+// Package swap runs cells of the swap matrix, test/support/swapmatrix, on a real
+// kube-apiserver: a pod is brought to a place, its profile changes, and other pods of the
+// profile are created all the time. README.md says which cells run and how each assertion
+// is checked.
 package swap
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,24 +30,25 @@ import (
 	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 const (
-	// patience bounds every wait for something that must come; a backoff of ten
-	// seconds is among it.
-	patience = 30 * time.Second
-	// pulse is how often it is looked for.
-	pulse = 20 * time.Millisecond
+	// eventuallyTimeout is the timeout of Eventually, which includes a backoff of ten
+	// seconds.
+	eventuallyTimeout = 30 * time.Second
+	// pollingInterval is how often Eventually polls.
+	pollingInterval = 20 * time.Millisecond
 )
 
 var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
-	// berth is the manager; its Bindings come by bindings.
-	berth    *operator.InProcess
-	bindings *faultproxy.Proxy
-	seen     = &witness{}
-	stops    = &stopper{}
+	// berth is the manager, whose Bindings go through the proxy bindings.
+	berth      *operator.InProcess
+	bindings   *faultproxy.Proxy
+	podHistory = &podRecorder{}
+	loopStops  = &loopStopper{}
 )
 
 func TestSwap(t *testing.T) {
@@ -49,8 +58,8 @@ func TestSwap(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(patience)
-	SetDefaultEventuallyPollingInterval(pulse)
+	SetDefaultEventuallyTimeout(eventuallyTimeout)
+	SetDefaultEventuallyPollingInterval(pollingInterval)
 
 	var err error
 	cp, err = operator.Cluster(ctx)
@@ -60,7 +69,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(admin.Create(ctx, fixture.Node("n1").Obj())).To(Succeed())
 	watch := informers.NewSharedInformerFactory(cp.Client(), 0)
-	seen.register(watch)
+	podHistory.register(watch)
 	ended := make(chan struct{})
 	DeferCleanup(func() { close(ended); watch.Shutdown() })
 	watch.Start(ended)
@@ -70,10 +79,140 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	bindings, err = faultproxy.Start(cfg)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(bindings.Stop)
-	bindings.Do(holdUp)
-	berth, err = operator.Run(cfg, nil, manager.WithWriteConfig(bindings.Config(cfg)), manager.WithPlugins(players()...),
-		manager.WithLogger(logr.New(&sink{LogSink: ctrl.Log.GetSink(), stops: stops})))
+	bindings.Do(delayBinding)
+	berth, err = operator.Run(cfg, nil, manager.WithWriteConfig(bindings.Config(cfg)), manager.WithPlugins(testPlugins()...),
+		manager.WithLogger(logr.New(&stoppingSink{LogSink: ctrl.Log.GetSink(), stops: loopStops})))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(berth.Stop()).To(Succeed()) })
 	Eventually(berth.Elected()).Should(BeClosed())
 }, NodeTimeout(15*time.Minute))
+
+const (
+	// everyCellEnv is the environment variable that runs all cells instead of every third.
+	everyCellEnv = "BERTH_SWAP_EVERY"
+	// parallelCells is how many cells run at a time. A cell waits most of the time.
+	parallelCells = 12
+)
+
+var (
+	places  = slices.Sorted(maps.Keys(swapmatrix.Places))
+	changes = slices.Sorted(maps.Keys(swapmatrix.Changes))
+)
+
+// isSelected reports whether the cell of the nth place and the mth change runs: each place
+// meets every third change, and the next place begins with the next one.
+func isSelected(n, m int) bool { return (n+m)%3 == 0 }
+
+// selectCells returns the cells that run, in order.
+func selectCells() (all []*cell) {
+	for n, place := range places {
+		for m, change := range changes {
+			if isSelected(n, m) || os.Getenv(everyCellEnv) != "" {
+				all = append(all, newCell(fmt.Sprintf("cell-%d-%d", n, m), place, change))
+			}
+		}
+	}
+	return all
+}
+
+var cells = selectCells()
+
+func (c *cell) sentence() string { return "that is " + c.placeName + ", when " + c.changeName }
+
+var _ = Describe("A pod beside a stream of others", func() {
+	for _, c := range cells {
+		It(c.sentence()+", is bound once, by the right generation", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
+			runAll()
+			c.await(ctx)
+			for _, fault := range c.failures {
+				GinkgoWriter.Println(fault)
+			}
+			Expect(c.failures).To(BeEmpty(), c.name)
+		})
+	}
+
+	It("leaves nothing behind, and swaps happened between binds", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
+		runAll()
+		mixed := 0
+		for _, c := range cells {
+			if !c.isFocused() {
+				continue
+			}
+			c.await(ctx)
+			if len(c.streamHashes) > 1 {
+				mixed++
+			}
+		}
+		expectEmptyScheduler()
+		Expect(mixed).To(BeNumerically(">=", len(cells)/4), "cells whose stream was decided by several generations")
+	})
+})
+
+// await waits until the cell has run. The cell has timeouts of its own.
+func (c *cell) await(ctx context.Context) {
+	GinkgoHelper()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		Fail(c.name + " does not end")
+	}
+}
+
+// runAll runs the cells, many at a time: each has its own profile and namespace. The first
+// spec does not wait for the others.
+var runAll = sync.OnceFunc(func() {
+	turn := make(chan struct{}, parallelCells)
+	go func() {
+		for _, c := range cells {
+			if !c.isFocused() {
+				continue
+			}
+			turn <- struct{}{}
+			go func() {
+				defer func() { <-turn }()
+				c.run()
+			}()
+		}
+	}()
+})
+
+// isFocused reports whether a spec asks for the result of the cell.
+func (c *cell) isFocused() bool {
+	suite, _ := GinkgoConfiguration()
+	return len(suite.FocusStrings) == 0 || slices.ContainsFunc(suite.FocusStrings, func(pattern string) bool {
+		return regexp.MustCompile(pattern).MatchString("swap A pod beside a stream of others " + c.sentence())
+	})
+}
+
+// matrixTable returns the table of the cells in README.md.
+func matrixTable() string {
+	var text strings.Builder
+	text.WriteString("| |")
+	for n := range places {
+		fmt.Fprintf(&text, " %d |", n+1)
+	}
+	text.WriteString("\n|---|" + strings.Repeat("---|", len(places)) + "\n")
+	for m, change := range changes {
+		fmt.Fprintf(&text, "| %s |", change)
+		for n := range places {
+			mark := " "
+			if isSelected(n, m) {
+				mark = "●"
+			}
+			fmt.Fprintf(&text, " %s |", mark)
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+var _ = Describe("README.md", func() {
+	It("has the table of the cells", func() {
+		text, err := os.ReadFile("README.md")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Contains(string(text), matrixTable())).To(BeTrue(), "the table is:\n"+matrixTable())
+		for n, place := range places {
+			Expect(string(text)).To(ContainSubstring("%d. %s\n", n+1, place))
+		}
+	})
+})

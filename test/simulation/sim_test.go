@@ -22,7 +22,7 @@ var (
 	seeds = flag.Uint64("seeds", 2000, "how many seeds to play")
 	first = flag.Uint64("first", 1, "the first seed to play")
 	story = flag.Bool("story", false, "print the story of the first seed, and play no other")
-	stop  = flag.Bool("stop", false, "stop at a broken seed, and tell no more than what broke: for the mutants")
+	stop  = flag.Bool("stop", false, "stop at a broken seed, and tell no more than what broke: for the mutations")
 )
 
 func TestMain(m *testing.M) {
@@ -113,7 +113,7 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 }
 
 // Seeds that once found a fault are played for ever. What they tell changes
-// with the simulation; the faults themselves are kept as mutants.
+// with the simulation; the bugs themselves are kept as mutations.
 func TestKeptSeeds(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {

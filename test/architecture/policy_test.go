@@ -17,8 +17,7 @@ const root = "../.."
 // fault. It speaks of code: tests may import what they like, but for what is
 // to be had nowhere.
 const walls = `
-# The lowest rooms know nobody, but for the faults that the mutants plant: in a
-# normal build those are constants.
+# The lowest packages import none of ours.
 api/...:                api/...
 scheduler/fault:
 scheduler/framework:    scheduler/fault

@@ -101,7 +101,7 @@ sim: ## Play SEEDS histories of the scheduler on a virtual clock, from FIRST on 
 	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -first $(or $(FIRST),1)
 
 .PHONY: mutants
-mutants: ## Plant each fault of scheduler/fault and see that its tests find it. MUTANTS="Name,Name" plants some.
+mutants: ## Break the code in one place after the other and see that the tests find it. MUTANTS="Name,Name" names some mutations.
 	go run ./test/simulation/mutations $(if $(MUTANTS),--only $(MUTANTS))
 
 .PHONY: tracing

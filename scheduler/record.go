@@ -106,8 +106,8 @@ func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reaso
 	if info, _ := framework.NewPodInfo(pod); info != nil {
 		s.cache.AddNominatedPod(klog.FromContext(ctx), info, nominatingInfo)
 	}
-	silent := fault.PromiseEndsByStatus && nominated == pod.Status.NominatedNodeName
-	if nominated != "" && nominated != s.cache.NominatedNode(pod.UID) && !silent && !fault.SilentPromiseEnds {
+	if nominated != "" && nominated != s.cache.NominatedNode(pod.UID) && !fault.SilentPromiseEnds &&
+		!(fault.PromiseEndsByStatus && nominated == pod.Status.NominatedNodeName) {
 		// No update of the pod need say that the nominated resources are free: its status
 		// may never have had the nomination, or may not be written now.
 		s.pendingPods.NominationFreed(ctx, pod, nominated)

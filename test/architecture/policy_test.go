@@ -17,8 +17,7 @@ const root = "../.."
 // applies to it; a package without a rule is a violation. Tests may import all but what is
 // forbidden everywhere.
 const importPolicy = `
-# The lowest packages import no others but the mutations, which are constants in a
-# normal build.
+# The lowest packages import none of ours.
 api/...:                api/...
 scheduler/fault:
 scheduler/framework:    scheduler/fault

@@ -29,8 +29,7 @@ var replaced = map[string]string{
 	"nobodysbusiness": "skipPodSchedule", "whoever": "the actor's name", "aside": "held or quarantined",
 }
 
-// kept are the exceptions by file. Those of scheduler/fault describe
-// mutations, which leave the product together with their package.
+// kept are the exceptions by file.
 var kept = map[string][]string{
 	"scheduler/fault/off.go": {"aside", "deaf", "intake", "parked", "poison", "tenure", "town", "whoever"},
 	"scheduler/fault/on.go":  {"aside", "deaf", "poison", "tenure", "town"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -22,8 +21,8 @@ type result struct {
 	output string
 }
 
-// run runs the tests that k names with one fault planted; "": none.
-func (l *lab) run(ctx context.Context, k killer, fault string) result {
+// run runs the tests that k names with one mutation; "": none.
+func (l *lab) run(ctx context.Context, k killer, mutation string) result {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	args := []string{"-test.v", "-test.run", "^(" + k.test + ")$", "-test.timeout", (deadline - deadline/10).String()}
@@ -32,7 +31,7 @@ func (l *lab) run(ctx context.Context, k killer, fault string) result {
 	}
 	command := exec.CommandContext(ctx, l.binary(k.pkg), args...)
 	command.Dir = filepath.Join(l.root, k.pkg)
-	command.Env = append(os.Environ(), "BERTH_FAULT="+fault)
+	command.Env = environment(l.overlay, mutation)
 	output, err := command.CombinedOutput()
 	return read(string(output), err)
 }

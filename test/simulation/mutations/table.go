@@ -1,14 +1,17 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// mutant is a fault and those who must find it.
+// mutant is a mutation and the tests that must find it.
 type mutant struct {
-	// fault is its name in scheduler/fault, breaks what it does.
-	fault, breaks string
+	// name is mutation.NAME in the edits, breaks what it does.
+	name, breaks string
 	// killers are tests that must fail with it, each of them.
 	killers []killer
-	// unseen says why the simulation cannot see the fault. Where it is empty,
+	// unseen says why the simulation cannot find the mutation. Where it is empty,
 	// the simulation must find it, too.
 	unseen string
 }
@@ -43,7 +46,20 @@ func packagesOf(mutants []mutant) []string {
 	return all
 }
 
-// The packages whose tests find faults.
+// testsOf returns the tests of a package that must find one of mutants.
+func testsOf(mutants []mutant, pkg string) []string {
+	var all []string
+	for _, k := range killersOf(mutants) {
+		for _, test := range strings.Split(k.test, "|") {
+			if k.pkg == pkg && !slices.Contains(all, test) {
+				all = append(all, test)
+			}
+		}
+	}
+	return all
+}
+
+// The packages whose tests find mutations.
 const (
 	queue             = "scheduler/queue"
 	intake            = "scheduler/eventhandlers"
@@ -78,14 +94,14 @@ const (
 	compiling         = "scheduler/compile"
 )
 
-// everyCell is a table of cells. A fault that it must find spoils many of them:
+// everyCell is a table of cells. A mutation that it must find fails many of them:
 // fewer than fewestCells is luck.
 const (
 	everyCell   = "TestEveryPodStateUnderEveryProfileChange"
 	fewestCells = 10
 )
 
-// Why the simulation does not see some faults.
+// Why the simulation does not find some mutations.
 const (
 	noOrder     = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
 	noHaste     = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
@@ -98,7 +114,7 @@ const (
 	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
 	noRefusal   = "its API server refuses no right"
 	noEvents    = "nobody reads its Events"
-	noLooks     = "it looks into the rooms itself"
+	noLooks     = "it reads caches and queues itself"
 	noEnd       = "its loop never hangs, and its processes are killed without a warning"
 	noExtenders = "its profiles have no extenders"
 	noFiles     = "it reads no configuration, and writes none"
@@ -108,7 +124,7 @@ const (
 	noWaits     = "nothing in it waits for a pod when it hears of a late plugin"
 )
 
-// table is every fault of scheduler/fault, room by room.
+// table is every mutation, by what it breaks.
 var table = []mutant{
 	{"EventInFlightDropped", "events that happen between pop and requeue are not kept",
 		[]killer{{queue, "TestTransitions"}, {loop, "TestARefusalReachesPodStatusLedgerAndQueue"}}, ""},

@@ -10,7 +10,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
@@ -29,7 +28,7 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 	if v.history, err = r.options.History.Read(ctx, p.Name); err != nil {
 		return v, err
 	}
-	if v.paused() && !fault.SwapBeforePause {
+	if v.paused() {
 		r.options.Applier.SetPaused(p.Name, true)
 	}
 	v.running = r.running(p.Name)
@@ -39,9 +38,6 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 	v.servedElsewhere = v.rejection != nil
 	if !v.servedElsewhere {
 		v.blueprint, v.rejection = r.compileProfile(p, configs)
-	}
-	if fault.BadSpecOverwrites && v.rejection != nil {
-		r.options.Applier.Delete(p.Name)
 	}
 	if err := r.refreshHistory(ctx, v); err != nil {
 		return v, err
@@ -61,7 +57,7 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 		v.recordFailure(r.tryUnapproved(ctx, v))
 	}
 	r.applyFirst(ctx, &v, candidates)
-	if !v.paused() || fault.SwapBeforePause {
+	if !v.paused() {
 		r.options.Applier.SetPaused(p.Name, v.paused())
 	}
 	v.running = r.running(p.Name)
@@ -179,7 +175,7 @@ func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, can
 // skipTrial is set.
 func (r *profileReconciler) trialAndApply(ctx context.Context, b *compile.Blueprint, skipTrial bool) error {
 	if !skipTrial {
-		if _, err := r.options.Applier.Try(ctx, b); err != nil && !fault.TrialIgnored {
+		if _, err := r.options.Applier.Try(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -237,7 +233,7 @@ type unsettledChange struct {
 func (r *profileReconciler) settleDelay(v observation) time.Duration {
 	name := v.profile.Name
 	if v.verdict != history.Run || v.running == nil || v.running.Blueprint.Hash == v.blueprint.Hash ||
-		len(configRefNames(v.profile)) == 0 && len(v.running.Blueprint.Configs) == 0 || fault.AppliedApart {
+		len(configRefNames(v.profile)) == 0 && len(v.running.Blueprint.Configs) == 0 {
 		r.unsettledChanges.Delete(name)
 		return 0
 	}

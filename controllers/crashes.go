@@ -11,7 +11,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -45,7 +44,7 @@ func (r *profileReconciler) recordCrashes(ctx context.Context) error {
 			if r.crashes.firstFailure.IsZero() {
 				r.crashes.firstFailure = now
 			}
-			if now.Sub(r.crashes.firstFailure) < recordCrashesTimeout && !fault.CrashNotesHurried {
+			if now.Sub(r.crashes.firstFailure) < recordCrashesTimeout {
 				return err
 			}
 			log.FromContext(ctx).Error(err, "The crash of an earlier process could not be recorded; profiles are applied without it", "reason", c.Reason)

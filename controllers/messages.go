@@ -10,7 +10,6 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxMessage bounds the message of a condition, in bytes. The API server would accept
@@ -188,7 +187,7 @@ func (v observation) notRunningReason() string {
 // holdPods holds the pods of a profile under whose name nothing runs, and gives them
 // the reason.
 func (r *profileReconciler) holdPods(v observation) {
-	if message := v.holdMessage(); message != "" && r.isLeader() && !fault.HeldUntold {
+	if message := v.holdMessage(); message != "" && r.isLeader() {
 		r.options.Applier.Hold(v.profile.Name, message)
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // defaultSchedulerName is the schedulerName that the API server gives pods which name
@@ -94,9 +93,6 @@ type observedLease struct {
 // expired reports whether the Lease has not changed for its duration, 15 s where it has
 // none, since this process first saw its present resourceVersion.
 func (o *observedLease) expired(lease *coordinationv1.Lease, now time.Time) bool {
-	if fault.LeaseTimesBelieved && lease.Spec.RenewTime != nil {
-		return !now.Before(lease.Spec.RenewTime.Add(leaseDuration(lease)))
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.uid != lease.UID || o.resourceVersion != lease.ResourceVersion {

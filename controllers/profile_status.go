@@ -11,7 +11,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -23,9 +22,6 @@ func (v observation) status(resourceVersion string, conditions []*metav1ac.Condi
 		WithObservedGeneration(v.profile.Generation).
 		WithConditions(conditions...).
 		WithResolved(objectGenerations(v.resolvedConfigs())...)
-	if fault.ObservedGenerationMissing {
-		status.ObservedGeneration = nil
-	}
 	if b := v.runningBlueprint(); b != nil {
 		programmed := berthac.ProgrammedProfile().
 			WithGeneration(b.Generation).

@@ -14,7 +14,6 @@ import (
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // statusUpdate is the ledger's page of a profile as it is to be written into the
@@ -131,7 +130,7 @@ func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.Schedu
 	for i := range profiles {
 		s, id := &profiles[i], profileIDOf(&profiles[i])
 		before, ok := p.previous[id]
-		if ok && !fault.CountsStartAnew && p.ledger.Restore(s.Name, before) {
+		if ok && p.ledger.Restore(s.Name, before) {
 			delete(p.previous, id)
 		}
 	}

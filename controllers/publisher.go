@@ -15,7 +15,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // minWriteInterval is the least time between two writes of the publisher, over all
@@ -97,7 +96,7 @@ func (p *publisher) Start(ctx context.Context) error {
 // publishRemaining publishes what is left after scheduling ended, in the same order and
 // at the same pace, until nothing is left or the context ends.
 func (p *publisher) publishRemaining(logger logr.Logger) {
-	if p.finalWrites == nil || fault.LastWordsLost {
+	if p.finalWrites == nil {
 		return
 	}
 	ctx, cancel := p.finalWrites()

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // readinessPollInterval is how often a replica that is not ready checks the profiles.
@@ -45,8 +44,6 @@ func (c *ReadinessCheck) Ready() error {
 		return nil
 	case c.reason == "":
 		return errors.New("the profiles have not been compiled yet")
-	case fault.ProbesNameProfiles:
-		return errors.New(c.reason)
 	}
 	return errors.New(c.publicReason)
 }

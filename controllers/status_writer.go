@@ -21,7 +21,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
@@ -160,8 +159,8 @@ func (w *statusWriter) reportTransitions(s statusObject, updates []conditionUpda
 		old := meta.FindStatusCondition(before, c.Type)
 		same := old != nil && old.Status == c.Status && old.Reason == c.Reason
 		switch u := updates[i]; {
-		case c.Type == string(s.withoutEvents), u.derived && !fault.ErrorByEveryCondition:
-		case len(u.fieldErrors) > 0 && !fault.ErrorByEveryCondition:
+		case c.Type == string(s.withoutEvents), u.derived:
+		case len(u.fieldErrors) > 0:
 			w.reportFieldErrors(s, c, u.fieldErrors, old)
 		case len(u.degradations) > 0:
 			w.reportDegradations(s, c, u.degradations, old)

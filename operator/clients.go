@@ -14,7 +14,6 @@ import (
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -108,7 +107,7 @@ type watchRetrier struct{ next http.RoundTripper }
 // context or watchRetryTimeout ends; other requests once.
 func (r watchRetrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.next.RoundTrip(request)
-	if err == nil || request.Method != http.MethodGet || request.URL.Query().Get("watch") != "true" || fault.WatchesGiveUp {
+	if err == nil || request.Method != http.MethodGet || request.URL.Query().Get("watch") != "true" {
 		return response, err
 	}
 	ctx := request.Context()

@@ -19,7 +19,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/leadership"
@@ -86,7 +85,7 @@ func profilesToFence(client metadata.Interface, o options) func(ctx context.Cont
 	revisions := client.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace(o.namespace)
 	return func(ctx context.Context) ([]string, error) {
 		names, err := existing(ctx)
-		if err != nil || fault.DeletedProfilesUnfenced {
+		if err != nil {
 			return names, err
 		}
 		list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelProfile})

@@ -15,8 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // metricsOptions are the flags of the metrics server.
@@ -66,7 +64,7 @@ func (o metricsOptions) server() server.Options {
 		// Scraping does not need HTTP/2, whose stream resets have been used in attacks.
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12 }},
 	}
-	if o.secure && !fault.MetricsForAll {
+	if o.secure {
 		options.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return options

@@ -16,8 +16,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/component-base/tracing"
 	tracingapi "k8s.io/component-base/tracing/api/v1"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // tracingOptions are the flags of tracing, with the meaning of the fields of
@@ -111,7 +109,7 @@ func (t *traces) tracer() trace.Tracer {
 // wrap makes each request with config that belongs to a traced attempt a span, and
 // sends the trace context to the API server.
 func (t *traces) wrap(config *restclient.Config) {
-	if t == nil || fault.RequestsUntraced {
+	if t == nil {
 		return
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -61,9 +60,7 @@ func (a *asyncAttempt) abandon(ctx, ownContext context.Context, abandoned *frame
 	logger, t := klog.FromContext(ctx), a.schedulingCycle
 	logger.Error(timeout, "The loop goes on without the plugin's result", "attemptContinues", abandoned.StillRunning)
 	recovered := a.profiles.RecordAbandonedCall(t.generation.Framework, abandoned.Call)
-	if !fault.LateShown {
-		a.cache.ReplaceNodeInfos()
-	}
+	a.cache.ReplaceNodeInfos()
 	if abandoned.StillRunning {
 		// The pod is assumed and stays so: the attempt goes on when the call returns.
 		a.Scheduler.cycle = a.cycle

@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -61,9 +60,7 @@ func (s *Scheduler) wakeForFreedResources(ctx context.Context, t *schedulingCycl
 		uid := t.Pod.UID
 		concerned = func(pod *v1.Pod) bool { return pod.UID != uid }
 	}
-	if !fault.FreedRoomUntold {
-		s.queue.Event(ctx, eventAssignedPodDelete, t.assignment.AssignedPod(), nil, concerned)
-	}
+	s.queue.Event(ctx, eventAssignedPodDelete, t.assignment.AssignedPod(), nil, concerned)
 }
 
 // bindingMonitor watches the calls of out-of-tree plugins in a binding cycle. A call that
@@ -80,7 +77,7 @@ type bindingMonitor struct {
 
 // monitorBinding monitors the binding cycle until end is called.
 func (s *Scheduler) monitorBinding(ctx context.Context, t *schedulingCycle) (end func()) {
-	if !t.generation.Framework.HasOutOfTreePlugins() || fault.HangsUnseen {
+	if !t.generation.Framework.HasOutOfTreePlugins() {
 		return func() {}
 	}
 	m := &bindingMonitor{Scheduler: s, schedulingCycle: t, watch: framework.NewCallWatch(s.runtime())}
@@ -112,10 +109,6 @@ func (m *bindingMonitor) check(ctx context.Context) {
 	if call == nil {
 		m.scheduleCheck(ctx, again)
 		return
-	}
-	if fault.LandingLocked {
-		m.mu.Lock()
-		defer m.mu.Unlock()
 	}
 	timeout, f := &framework.CallTimeoutError{Call: *call}, m.generation.Framework
 	klog.FromContext(ctx).Error(timeout, "The plugin blocks the pod's binding cycle", "node", m.assignment.Node)

@@ -11,7 +11,6 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/explain"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -43,7 +42,7 @@ func (s *Scheduler) explainedAttempt(t *schedulingCycle, err error) explain.Atte
 // not wait and does no I/O.
 func (s *Scheduler) putExplanation(e decision.Explanation) {
 	s.options.Explanations.Put(e)
-	if !s.queue.Has(e.UID) && !fault.GoneExplained {
+	if !s.queue.Has(e.UID) {
 		// The pod was deleted, maybe before Put.
 		s.options.Explanations.PodDeleted(e.Namespace, e.Pod, e.UID)
 	}

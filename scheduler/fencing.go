@@ -11,7 +11,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/journal"
 )
 
@@ -61,9 +60,6 @@ func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool
 		leadership.First = false
 	}
 	fromJournal, ok := handover.Journal.TakeOver(ctx, leadership)
-	if fault.EveryPodFenced {
-		fromJournal.Fence = journal.FenceAll
-	}
 	return fromJournal, ok
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
@@ -90,7 +89,7 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 			return false
 		}
 	}
-	if ctx.Err() != nil && !fault.TakeoverCutShortCounts {
+	if ctx.Err() != nil {
 		return false // FencePods did not reach all pods: the next leader has to fence them
 	}
 	toFence.informersSynced = synced.Sub(start)
@@ -102,9 +101,6 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 // its version or a newer one. It does not wait for the list's own resourceVersion: a
 // watch without events learns of that version only a minute later.
 func (s *Scheduler) waitForInformers(ctx context.Context) bool {
-	if fault.TakeoverUnseen {
-		return true
-	}
 	pods, ok := s.quorumList(ctx, podKind, eventhandlers.NonTerminatedPods)
 	if !ok {
 		return false

@@ -7,7 +7,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/sandbox"
@@ -58,14 +57,7 @@ func watchVolumes(v *volumes.Volumes, o Options) error {
 
 // sharedVolumes returns the volume cache, which is the same for all generations.
 func (h *hosts) sharedVolumes() framework.Volumes {
-	if !fault.VolumesByGeneration {
-		return h.volumes
-	}
-	own := volumes.New(volumes.Options{Client: h.options.Client, Clock: h.options.Clock, Wait: h.options.Wait, Queue: h.queue, Log: h.options.Log})
-	if err := watchVolumes(own, h.options); err != nil {
-		panic(err)
-	}
-	return own
+	return h.volumes
 }
 
 // trialSource returns what a trial of a profile reads: the nodes and pods of the informers'

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Standby is the part of the Scheduler that every replica runs: it keeps informers,
@@ -71,7 +69,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 	ctx = klog.NewContext(ctx, s.options.Log)
 	s.inFlight.ctx = ctx
-	if s.options.ShutdownContext != nil && !fault.BindsEndWithTheLoop {
+	if s.options.ShutdownContext != nil {
 		var cancel context.CancelFunc
 		s.inFlight.ctx, cancel = s.options.ShutdownContext(ctx)
 		defer cancel()
@@ -117,9 +115,7 @@ func (s *Scheduler) shutDown() {
 		s.options.Log.Info("Scheduling ended")
 		return
 	}
-	if !fault.WaitersHoldUpTheEnd {
-		s.waitingPods.Stop(errShuttingDown)
-	}
+	s.waitingPods.Stop(errShuttingDown)
 	done := make(chan struct{})
 	s.options.Go(func() {
 		s.inFlight.Wait()

@@ -15,7 +15,6 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -141,7 +140,7 @@ func (s *Scheduler) acquireGeneration(attempt *queue.Attempt) (*profile.Generati
 	if !ok {
 		return nil, false
 	}
-	if attempt.AdmittedBy != generation.Blueprint().Hash && !fault.NewGatePassed && !fault.NaiveSwap {
+	if attempt.AdmittedBy != generation.Blueprint().Hash {
 		generation.Release()
 		return nil, false
 	}
@@ -156,14 +155,14 @@ func (s *Scheduler) skipPodSchedule(t *schedulingCycle) bool {
 			"skip schedule deleting pod: %v/%v", t.Pod.Namespace, t.Pod.Name)
 		return true
 	}
-	return s.cache.IsAssigned(t.Pod.UID) && !fault.PlacedPodTried
+	return s.cache.IsAssigned(t.Pod.UID)
 }
 
 // numberAttempt gives the attempt its number, and samples it for plugin metrics.
 func (s *Scheduler) numberAttempt(t *schedulingCycle) {
 	s.attemptCount++
 	t.walk.Seq = s.attemptCount
-	t.state.SetRecordPluginMetrics(s.attemptCount%framework.SampleEvery == 0 && !fault.PluginsUntimed)
+	t.state.SetRecordPluginMetrics(s.attemptCount%framework.SampleEvery == 0)
 }
 
 // runPluginSteps runs the steps in the loop's goroutine, or asynchronously where the
@@ -209,7 +208,7 @@ func (s *Scheduler) selectNode(ctx context.Context, t *schedulingCycle, snapshot
 		return err
 	}
 	t.SetNodeChosen()
-	if blueprint.Decisions.Nodes || fault.AnnotationNamesNodes {
+	if blueprint.Decisions.Nodes {
 		// The next cycle overwrites the scores.
 		t.topNodes = t.placement.Top(blueprint.Decisions.TopScores)
 	}

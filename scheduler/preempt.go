@@ -19,7 +19,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/preemption"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -128,9 +127,7 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionRes
 // Execute starts to evict the plan's victims. The eviction outlives the attempt of ctx
 // and ends with the loop.
 func (p preemptor) Execute(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
-	if !fault.EvictionEndsWithTheTurn {
-		ctx = klog.NewContext(p.inFlight.ctx, klog.FromContext(ctx))
-	}
+	ctx = klog.NewContext(p.inFlight.ctx, klog.FromContext(ctx))
 	preemption.RecordVictims(len(plan.Victims))
 	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
 	p.inFlight.Add(1)

@@ -12,7 +12,6 @@ import (
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -35,7 +34,7 @@ func (s *Scheduler) recordBound(ctx context.Context, t *schedulingCycle) {
 	klog.FromContext(ctx).V(1).Info("Bound", "node", d.Node, "hash", d.Hash, "attempt", d.Attempts,
 		"evaluatedNodes", d.Evaluated, "feasibleNodes", d.Feasible)
 	s.binding.Forget(t.Pod.UID)
-	if s.podGone(t) && !fault.GoneStaysAssumed && s.cache.ForgetPod(t.Pod.UID) {
+	if s.podGone(t) && s.cache.ForgetPod(t.Pod.UID) {
 		// Another scheduler bound the pod, and it was deleted, before it was assumed here:
 		// no event will remove it from the cache.
 		s.wakeForFreedResources(ctx, t, nil)
@@ -49,14 +48,14 @@ func (s *Scheduler) podGone(t *schedulingCycle) bool {
 	if _, exists := t.Current(); exists {
 		return false
 	}
-	return !s.pendingPods.Exists(t.Pod) || fault.BoundForgotten
+	return !s.pendingPods.Exists(t.Pod)
 }
 
 // handleSchedulingFailure is step 6 for a pod that was not bound: it records why, in the
 // decision, the pod's condition and an Event, and gives the pod back to the queue with the
 // plugins that rejected it.
 func (s *Scheduler) handleSchedulingFailure(ctx context.Context, t *schedulingCycle, err error) {
-	if (ctx.Err() != nil || errors.Is(err, errShuttingDown)) && !fault.OldLeaderRefuses {
+	if ctx.Err() != nil || errors.Is(err, errShuttingDown) {
 		// The leadership ended, which says nothing about the pod. Only the next leader
 		// may write its status: it may have bound the pod already.
 		klog.FromContext(ctx).Info("The attempt is left to the next leader", "error", err.Error())
@@ -99,15 +98,14 @@ func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reaso
 		return
 	}
 	nominated, nominatingInfo := s.cache.NominatedNode(pod.UID), t.nominatingInfo
-	if nominatingInfo.Mode() != fwk.ModeOverride && nominated != "" && nominated != pod.Status.NominatedNodeName && !fault.UntoldPromiseForgotten {
+	if nominatingInfo.Mode() != fwk.ModeOverride && nominated != "" && nominated != pod.Status.NominatedNodeName {
 		// The pod keeps its nomination, which its status does not have yet.
 		nominatingInfo = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nominated}
 	}
 	if info, _ := framework.NewPodInfo(pod); info != nil {
 		s.cache.AddNominatedPod(klog.FromContext(ctx), info, nominatingInfo)
 	}
-	if nominated != "" && nominated != s.cache.NominatedNode(pod.UID) && !fault.SilentPromiseEnds &&
-		!(fault.PromiseEndsByStatus && nominated == pod.Status.NominatedNodeName) {
+	if nominated != "" && nominated != s.cache.NominatedNode(pod.UID) {
 		// No update of the pod need say that the nominated resources are free: its status
 		// may never have had the nomination, or may not be written now.
 		s.pendingPods.NominationFreed(ctx, pod, nominated)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -89,7 +88,7 @@ func (t *schedulingCycle) traceResult(result v1alpha1.DecisionResult) {
 
 // endTrace ends the attempt's span.
 func (s *Scheduler) endTrace(t *schedulingCycle) {
-	if t.span != nil && !(fault.RefusedSpanLeftOpen && t.assignment == nil) {
+	if t.span != nil {
 		t.span.End(trace.WithTimestamp(s.options.Clock.Now()))
 	}
 }

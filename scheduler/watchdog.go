@@ -13,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -131,15 +130,12 @@ func (w *Watchdog) Check() error {
 // checkCurrent is Check while the loop works on a pod.
 func (w *Watchdog) checkCurrent(current *heartbeat, now time.Time) error {
 	since := current.start
-	if watch := current.watch.Load(); watch != nil && !fault.SlowCallsAddUp {
+	if watch := current.watch.Load(); watch != nil {
 		since = watch.LastTransition()
 	}
 	busy := now.Sub(since)
-	if busy <= w.limit || fault.HungLoopLives {
+	if busy <= w.limit {
 		return nil
-	}
-	if fault.ProbesNamePods {
-		return fmt.Errorf("the loop has been at pod %s of profile %s since %s", klog.KObj(current.pod), current.pod.Spec.SchedulerName, formatTime(since))
 	}
 	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(current))
 }

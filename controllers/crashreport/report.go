@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -86,7 +85,7 @@ func (r Report) Plugins(registry framework.Registry) []string {
 			}
 		}
 		builtIn := func(name string) bool { return registry[name].InTree }
-		if outOfTree := slices.DeleteFunc(slices.Clone(found), builtIn); len(outOfTree) > 0 && !fault.CallersBlamed {
+		if outOfTree := slices.DeleteFunc(slices.Clone(found), builtIn); len(outOfTree) > 0 {
 			found = outOfTree
 		}
 		if found != nil {

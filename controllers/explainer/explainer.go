@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/berthdev/berth/scheduler/explain"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -189,9 +188,6 @@ func (l *writeLimiter) yieldDelay() time.Duration { return max(l.nextYielding.Su
 // wait returns when a write may be made, or with the error of ctx.
 func (l *writeLimiter) wait(ctx context.Context) error {
 	d := l.next.Sub(l.clock.Now())
-	if fault.OutdatedYields {
-		d = max(d, l.yieldDelay())
-	}
 	if d > 0 {
 		waitFor(ctx, l.clock, d, nil)
 	}

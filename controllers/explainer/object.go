@@ -10,7 +10,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/explain"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // newDecision returns the object that a task writes. The pod owns it, and its deletion
@@ -54,14 +53,14 @@ func hideNodes(s *v1alpha1.SchedulingDecisionStatus) {
 	for i := range s.Rejections {
 		s.Rejections[i].ExampleNode = ""
 	}
-	if s.Nodes != nil && s.Nodes.Feasible > 0 && !fault.AnnotationNamesNodes {
+	if s.Nodes != nil && s.Nodes.Feasible > 0 {
 		s.Nodes = nil
 	}
 	var distinct []v1alpha1.ClosestNode
 	for _, node := range s.ClosestNodes {
 		node.Node = ""
 		known := slices.ContainsFunc(distinct, func(n v1alpha1.ClosestNode) bool { return slices.Equal(n.Missing, node.Missing) })
-		if !known || fault.LinesTwice {
+		if !known {
 			distinct = append(distinct, node)
 		}
 	}

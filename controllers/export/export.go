@@ -20,7 +20,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 )
@@ -75,7 +74,7 @@ func (o *Outcome) Exported() bool { return o.Reason == v1alpha1.ReasonExported }
 // nothing runs. The Outcome is nil when there is no export and no ConfigMap is left.
 func (e *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
 	for _, other := range e.knownFor(profile) {
-		if other == name || fault.ExportOutlivesWish {
+		if other == name {
 			continue
 		}
 		if err := e.remove(ctx, profile, other); err != nil {
@@ -133,7 +132,6 @@ func (e *Exporter) write(ctx context.Context, profile, name, text string) (confl
 		return "", err
 	}
 	switch owner := ownerOf(existing); {
-	case fault.StrangersExportTaken:
 	case owner == "":
 		return fmt.Sprintf("it is not Berth's (the label %s is not %s, or %s is missing)", labelManagedBy, managedBy, v1alpha1.LabelProfile), nil
 	case owner != profile:
@@ -194,7 +192,7 @@ func render(runs *compile.Blueprint, registry framework.Registry) (text string, 
 	text = fmt.Sprintf("# What SchedulingProfile %s runs (%s), written by Berth: edits are reverted.\n", runs.Name, runs.Hash)
 	for _, r := range remarks {
 		text += "# " + r.String() + "\n"
-		if r.Lost && !fault.ExportSaysAll {
+		if r.Lost {
 			lost = append(lost, r.String())
 		}
 	}

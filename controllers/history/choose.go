@@ -5,7 +5,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ChooseInput is all that Choose depends on.
@@ -123,11 +122,9 @@ func (in ChooseInput) blame(b *compile.Blueprint, r *Revision) Blame {
 		limit = maxBuildDeathsBuiltIn
 	}
 	switch {
-	case fault.AnyDeathBlames && r.Evidence.Deaths >= 2:
-		return LeaderDeaths
 	case r.Evidence.CrashStack != "":
 		return CrashStack
-	case r.Evidence.BuildDeaths >= limit && !fault.BuildDeathsIgnored:
+	case r.Evidence.BuildDeaths >= limit:
 		return BuildDeaths
 	case !builtIn && r.Evidence.Deaths >= maxLeaderDeaths && in.replaceable(b.Hash):
 		return LeaderDeaths
@@ -161,7 +158,7 @@ func (in ChooseInput) approved() bool {
 	var last *Revision
 	for i := range in.Revisions {
 		r := &in.Revisions[i]
-		if r.TrialOnly && !fault.TrialApproves {
+		if r.TrialOnly {
 			continue
 		}
 		if r.UID == in.Profile.UID && (last == nil || r.Number > last.Number) {

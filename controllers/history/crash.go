@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxCrashStack is the longest text about a crash that a revision holds, in bytes.
@@ -34,7 +33,7 @@ type Crash struct {
 // stored profile runs under this version. RecordCrash returns the names of the
 // revisions. After an error it may be called again; the marks that it made stay.
 func (h *History) RecordCrash(ctx context.Context, c Crash, runs func(*v1alpha1.SchedulingProfile) []string) ([]string, error) {
-	if len(c.Plugins) == 0 || fault.CrashStackUnread {
+	if len(c.Plugins) == 0 {
 		return nil, nil
 	}
 	store := h.currentStore()

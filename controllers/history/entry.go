@@ -3,7 +3,6 @@ package history
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // newEntry returns the ControllerRevision of a revision that this process is about to
@@ -134,9 +132,6 @@ func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool
 
 // decode decodes a stored profile, also one that another version of Berth stored.
 func decode(data []byte) (*v1alpha1.SchedulingProfile, error) {
-	if fault.OneVersionDecoded && !bytes.Contains(data, []byte(v1alpha1.GroupVersion.String())) {
-		return nil, errors.New("stored under another version")
-	}
 	return v1alpha1.DecodeProfile(data)
 }
 

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -24,7 +23,7 @@ func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
 	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deathTimes(entry))}
 	// An invalid number counts as 0.
 	e.BuildDeaths, _ = strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
-	if times, last := rebuilds(entry); times > 0 && !fault.RebuiltAtOnce {
+	if times, last := rebuilds(entry); times > 0 {
 		e.NotBefore = last.Add(rebuildDelay(times))
 	}
 	return e
@@ -102,14 +101,12 @@ func (h *History) countDeath(entry *appsv1.ControllerRevision) {
 // another replica may record later. Begin and Update store the entry.
 func (h *History) ApplyRetry(l *ProfileHistory, hash, retry string) {
 	entry := l.entries[l.profile+"-"+hash]
-	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry || fault.RetryIgnored {
+	if entry == nil || retry == "" || !onProbation(entry) || entry.Annotations[v1alpha1.AnnotationRetried] == retry {
 		return
 	}
 	cleared := entry.DeepCopy()
 	clearEvidence(cleared)
-	if !fault.OldCrashesOutliveRetry {
-		cleared.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
-	}
+	cleared.Annotations[v1alpha1.AnnotationProbation] = h.options.Clock.Now().UTC().Format(time.RFC3339)
 	cleared.Annotations[v1alpha1.AnnotationRetried] = retry
 	l.reapplyRetry = func() { h.ApplyRetry(l, hash, retry) }
 	l.setEntry(entry.Name, cleared)

@@ -21,7 +21,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -121,7 +120,7 @@ func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
 	maps.Copy(read.proved, l.proved)
 	l.entries, l.modified, l.proved = read.entries, read.modified, read.proved
 	h.CountDeaths(l)
-	if l.reapplyRetry != nil && !fault.ConflictsUndoRetry {
+	if l.reapplyRetry != nil {
 		l.reapplyRetry()
 	}
 	return true
@@ -145,7 +144,7 @@ func (h *History) notStoredReason(err error) string {
 var errTooLarge = errors.New("too large")
 
 func (h *History) begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) (undo func(context.Context), err error) {
-	if len(s.Data) > MaxRevisionSize || fault.LargeRevisionsNotStored && len(s.Data) > 64<<10 {
+	if len(s.Data) > MaxRevisionSize {
 		return func(context.Context) {}, fmt.Errorf("%w: with its arguments inline the profile has %d bytes, at most %d (1 MiB) are stored",
 			errTooLarge, len(s.Data), MaxRevisionSize)
 	}

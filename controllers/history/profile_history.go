@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ProfileHistory is the history of one profile as it was read, with the changes made
@@ -124,7 +123,7 @@ func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, hash 
 			unproved[r.Hash] = true
 		}
 	}
-	if len(unproved) == 0 || fault.ProvedByOneName {
+	if len(unproved) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

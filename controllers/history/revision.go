@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Revision is one spec of a profile that was built: an entry of the profile's history.
@@ -77,7 +76,7 @@ const (
 // compareReplacements orders revisions as replacements for one that crashed: one that
 // served for a minute comes before one that did not, then the newer before the older.
 func compareReplacements(a, b *Revision) int {
-	if served, other := a.servedLongEnough(), b.servedLongEnough(); served != other && !fault.SecondsReplaceMinutes {
+	if served, other := a.servedLongEnough(), b.servedLongEnough(); served != other {
 		if served {
 			return -1
 		}

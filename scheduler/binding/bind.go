@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
@@ -48,9 +47,6 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 		return b.verifyExtenderBind(ctx, a, extender, err)
 	}
 	for try := 0; ; try++ {
-		if fault.BindWithoutVersion {
-			version = ""
-		}
 		if err := entry.commit(ctx, known); err != nil {
 			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
@@ -78,7 +74,7 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case (live.ResourceVersion != version || fault.FormsCompared) && !framework.SameForScheduling(pod, live) && !fault.ChangedPodBound:
+		case live.ResourceVersion != version && !framework.SameForScheduling(pod, live):
 			return errPodChanged // a Binding with the old version cannot take effect
 		}
 		openVersion = ""
@@ -102,7 +98,7 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 // says instead: nil when the pod is on its node after all. The entry stays in the
 // journal until the outcome is known.
 func (b *Binding) invalidateLostBinding(ctx context.Context, a *Assignment, openVersion string, err error, entry *journalEntry) error {
-	if openVersion == "" || fault.LateBindingLeftOpen {
+	if openVersion == "" {
 		return err
 	}
 	entry.outcomeUnknown = true
@@ -110,7 +106,7 @@ func (b *Binding) invalidateLostBinding(ctx context.Context, a *Assignment, open
 	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, openVersion)
 	for {
 		patchErr := b.status.writeBindFailure(ctx, pod, openVersion, err.Error())
-		if patchErr == nil || fault.ClosingBelieved {
+		if patchErr == nil {
 			entry.outcomeUnknown = false
 			return err
 		}
@@ -147,9 +143,6 @@ func (b *Binding) pause(ctx context.Context) bool {
 // requests that were never sent, are not ambiguous.
 func ambiguous(err error) bool {
 	if errors.Is(err, leadership.ErrNotLeading) {
-		return false
-	}
-	if fault.UnknownIsFailure || fault.ConflictIsFailure && apierrors.IsConflict(err) {
 		return false
 	}
 	return !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
@@ -193,9 +186,6 @@ func newerVersion(a, b string) string {
 // cannot be invalidated: when it arrives later it takes effect, once, and the pod is
 // where the API server says.
 func (b *Binding) verifyExtenderBind(ctx context.Context, a *Assignment, extender string, bindErr error) error {
-	if bindErr == nil && fault.ExtenderBindBelieved {
-		return nil
-	}
 	pod := a.Info.GetPod()
 	live, err := b.getLivePod(ctx, pod)
 	switch {

@@ -6,7 +6,6 @@ package binding
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -20,7 +19,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -61,7 +59,7 @@ func New(o Options) *Binding {
 // applyTransform returns a pod as the informer would deliver it. It may change pod,
 // which the caller must own.
 func (o Options) applyTransform(pod *v1.Pod) *v1.Pod {
-	if o.Transform == nil || fault.FormsCompared {
+	if o.Transform == nil {
 		return pod
 	}
 	object, err := o.Transform(pod)
@@ -103,9 +101,7 @@ func (b *Binding) Begin(ctx context.Context, a *Assignment) error {
 		return err
 	}
 	a.assigned = a.Info.WithNode(a.Node).GetPod()
-	if !fault.NominationOutlivesAssume {
-		b.options.Cache.DeleteNominatedPodIfExists(a.assigned)
-	}
+	b.options.Cache.DeleteNominatedPodIfExists(a.assigned)
 	ctx, a.cancel = context.WithCancel(ctx)
 	if s := a.Framework.RunReservePluginsReserve(ctx, a.State, a.assigned, a.Node); !s.IsSuccess() {
 		b.undo(ctx, a)
@@ -129,10 +125,6 @@ func (b *Binding) Begin(ctx context.Context, a *Assignment) error {
 func (b *Binding) Finish(ctx context.Context, a *Assignment) error {
 	defer a.cancel()
 	if err := b.prepare(ctx, a); err != nil {
-		if fault.WaitingUnreserveForgotten && errors.As(err, new(*framework.FitError)) {
-			b.options.Cache.ForgetPod(a.assigned.UID)
-			return err
-		}
 		b.undo(ctx, a)
 		return err
 	}
@@ -155,9 +147,6 @@ func (b *Binding) prepare(ctx context.Context, a *Assignment) error {
 		// Cluster autoscalers read the nominated node while the binding cycle takes
 		// its time. A failure to write it does not stop the binding cycle.
 		b.status.nominate(a.Info.GetPod(), a.Node)
-	}
-	if fault.DeafAtPermit {
-		a.StopRecordingEvents()
 	}
 	if s := a.Framework.WaitOnPermit(ctx, a.State, uid); !s.IsSuccess() {
 		return rejectionError(a.Node, s)
@@ -182,16 +171,9 @@ func (b *Binding) prepare(ctx context.Context, a *Assignment) error {
 
 // undo rolls back what Begin did, last step first.
 func (b *Binding) undo(ctx context.Context, a *Assignment) {
-	if !fault.WaitsAfterUndo {
-		a.Framework.WaitingPods.Remove(a.assigned.UID)
-	}
-	if fault.ForgottenFirst {
-		b.options.Cache.ForgetPod(a.assigned.UID)
-	}
+	a.Framework.WaitingPods.Remove(a.assigned.UID)
 	a.Framework.RunReservePluginsUnreserve(ctx, a.State, a.assigned, a.Node)
-	if !fault.ForgetSkipped {
-		b.options.Cache.ForgetPod(a.assigned.UID)
-	}
+	b.options.Cache.ForgetPod(a.assigned.UID)
 }
 
 // AssignedPod returns the pod with its node, as plugins see it from Reserve on.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -89,7 +88,7 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 	none := ""
 	for _, info := range handle.NominatedPodsForNode(plan.Node) {
 		pod := info.GetPod()
-		if corev1.PodPriority(pod) >= corev1.PodPriority(plan.Preemptor) || fault.LesserPromiseKept {
+		if corev1.PodPriority(pod) >= corev1.PodPriority(plan.Preemptor) {
 			continue
 		}
 		handle.AddNominatedPod(klog.FromContext(ctx), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride})
@@ -135,9 +134,6 @@ func (b *Binding) evictNext(ctx context.Context, task *evictionTask) bool {
 // victim goes back to the queue, which frees its resources as a deletion does. It
 // returns false for a pod that is at neither point.
 func stopInMemory(handle fwk.Handle, plugin string, victim *v1.Pod) bool {
-	if fault.VictimOnItsWayDeleted {
-		return false
-	}
 	if waiting := handle.GetWaitingPod(victim.UID); waiting != nil {
 		return waiting.Preempt(plugin, "preempted")
 	}
@@ -169,16 +165,13 @@ func (b *Binding) deleteVictimOnce(ctx context.Context, plan *framework.Preempti
 	defer cancel()
 	pods, action := b.options.Client.CoreV1().Pods(victim.Namespace), "patching the status of the victim"
 	patch, err := b.disruptionPatch(plan, victim)
-	if err == nil && patch != nil && !fault.VictimNotToldWhy {
+	if err == nil && patch != nil {
 		_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err == nil {
 		action = "deleting the victim"
 		// The UID protects a pod that was created again under the same name.
 		which := metav1.NewUIDPreconditions(string(victim.UID))
-		if fault.VictimByName {
-			which = nil
-		}
 		err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: which})
 	}
 	switch {

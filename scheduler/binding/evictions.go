@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // evictions holds the plans that are being carried out. It belongs to no Generation:
@@ -61,7 +59,7 @@ func newEvictions() *evictions {
 // preemptor that can be requeued.
 func (b *Binding) Evicting(uid types.UID) bool {
 	begun, last := b.evictions.lookUp(uid)
-	return begun && (last == nil || !b.isLeaving(last)) && !fault.TriedWhileVictimsAreTold
+	return begun && (last == nil || !b.isLeaving(last))
 }
 
 // isOnNode reports whether a victim counts on its node.
@@ -97,8 +95,6 @@ func (b *Binding) claim(victim *v1.Pod, again func()) claim {
 func (b *Binding) claimExpired(v claimedVictim) bool {
 	cached := b.options.Cache.Pod(v.pod.UID)
 	switch {
-	case fault.MovedVictimForgotten && b.isLeaving(v.pod):
-		return true
 	case v.pending:
 		return false
 	case v.inMemory:
@@ -163,10 +159,10 @@ func (e *evictions) claim(victim *v1.Pod, again func()) claim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch was, ok := e.victims[victim.UID]; {
-	case !ok || fault.VictimToldTwice:
+	case !ok:
 		e.victims[victim.UID] = claimedVictim{pod: victim, pending: true}
 		return claimGranted
-	case was.pending && !fault.SharedVictimNotAwaited:
+	case was.pending:
 		e.waiters[victim.UID] = append(e.waiters[victim.UID], again)
 		return claimWaits
 	}

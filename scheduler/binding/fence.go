@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // reasonLeaderHandover is the reason of PodScheduled=Unknown of a pod that a new
@@ -37,7 +35,7 @@ type FenceResult struct {
 // PodScheduled; a pod without the condition gets PodScheduled=Unknown with the
 // epoch. It returns when all pods were tried, or ctx ends.
 func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) FenceResult {
-	if fault.LateBindingOfOthersPasses || len(pods) == 0 {
+	if len(pods) == 0 {
 		return FenceResult{}
 	}
 	f := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -129,7 +128,7 @@ func (w *statusWriter) beginPatch(uid types.UID) *patchInFlight {
 func (w *statusWriter) endPatch(pod *v1.Pod, s *patchInFlight, known podStatus) {
 	delete(w.inFlight, pod.UID)
 	close(s.done)
-	if known.version == "" || s.discardAnswer && !fault.ViewOutlivesPod {
+	if known.version == "" || s.discardAnswer {
 		return
 	}
 	known = known.sharePod(pod)
@@ -155,7 +154,7 @@ func (w *statusWriter) patchExclusively(pod *v1.Pod, write func() podStatus) {
 
 	w.mu.Lock()
 	w.endPatch(pod, s, known)
-	start := len(w.pending) > 0 && !fault.NewsBehindAMarkWaits && w.reserveWorker()
+	start := len(w.pending) > 0 && w.reserveWorker()
 	w.mu.Unlock()
 	if start {
 		w.options.Go(w.runWorker)
@@ -181,7 +180,7 @@ func (w *statusWriter) quiesce(pod *v1.Pod) podStatus {
 	delete(w.pending, pod.UID)
 	s := w.inFlight[pod.UID]
 	if s != nil {
-		s.final = !fault.PatchedDuringBind
+		s.final = true
 	}
 	w.mu.Unlock()
 	if s != nil {
@@ -189,7 +188,7 @@ func (w *statusWriter) quiesce(pod *v1.Pod) podStatus {
 		_ = w.options.Wait(context.Background(), s.done)
 	}
 	known := w.latest(pod)
-	if !framework.SameForScheduling(pod, known.pod) && !fault.ChangedPodBound {
+	if !framework.SameForScheduling(pod, known.pod) {
 		return podStatusOf(pod)
 	}
 	return known

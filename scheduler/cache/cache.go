@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -110,7 +109,7 @@ func (c *Cache) SetPod(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.versions.Pods = maxVersion(c.versions.Pods, pod.ResourceVersion)
-	if old, ok := c.podStates[pod.UID]; ok && !fault.ConfirmedTwice {
+	if old, ok := c.podStates[pod.UID]; ok {
 		c.deltas = append(c.deltas, delta{removePod: old.info})
 	}
 	c.podStates[pod.UID] = &podState{info: info}
@@ -140,7 +139,7 @@ func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 	pod := info.OriginalPod()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if existing, ok := c.podStates[pod.UID]; ok && !fault.AssumedTwice {
+	if existing, ok := c.podStates[pod.UID]; ok {
 		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, existing.info.NodeName())
 	}
 	assigned := info.WithNode(node)
@@ -157,11 +156,11 @@ func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if pod.GetPod().DeletionTimestamp != nil && !fault.DoomedPromised {
+	if pod.GetPod().DeletionTimestamp != nil {
 		c.DeleteNominatedPodIfExists(pod.GetPod())
 		return
 	}
-	if _, ok := c.podStates[pod.GetPod().UID]; !ok || fault.NominatedBesides {
+	if _, ok := c.podStates[pod.GetPod().UID]; !ok {
 		c.Nominator.AddNominatedPod(logger, pod, info)
 	}
 }
@@ -171,11 +170,11 @@ func (c *Cache) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.N
 func (c *Cache) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if newPod.GetPod().DeletionTimestamp != nil && !fault.DoomedPromised {
+	if newPod.GetPod().DeletionTimestamp != nil {
 		c.DeleteNominatedPodIfExists(oldPod)
 		return
 	}
-	if _, ok := c.podStates[newPod.GetPod().UID]; !ok || fault.NominatedBesides {
+	if _, ok := c.podStates[newPod.GetPod().UID]; !ok {
 		c.Nominator.UpdateNominatedPod(logger, oldPod, newPod)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
@@ -257,9 +256,6 @@ type topologyRef struct {
 // evictTopologies drops topologyCounts when one more for set would exceed a
 // limit: a quarter of those of the set, or of all.
 func (k *incrementalCounts) evictTopologies(set *podSetCounts) {
-	if fault.NumbersNeverEvicted {
-		return
-	}
 	if len(set.byTopology) >= maxTopologiesPerSet {
 		k.evictLeastRecentlyUsed(set.appendTopologies(nil))
 	}

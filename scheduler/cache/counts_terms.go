@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
@@ -156,7 +155,7 @@ func (k *incrementalTerms) intern(columns *counts.Columns, kind framework.TermKi
 	}
 	key := string(k.keyBuffer)
 	domains := columns.AbsentDomains()
-	if columns.HasLabelKey(term.TopologyKey) || fault.AbsentTopologiesTakePlaces {
+	if columns.HasLabelKey(term.TopologyKey) {
 		domains = columns.Domains(term.TopologyKey, false)
 	} else {
 		k.absentKeys.Insert(term.TopologyKey)

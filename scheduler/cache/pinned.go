@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // PinnedSnapshot is the Snapshot for out-of-tree plugins: a call of one that
@@ -34,7 +32,7 @@ func (p *PinnedSnapshot) AddAbandonedCalls(by int32) { p.abandonedCalls.Add(by) 
 // The caller must call unlock.
 func (p *PinnedSnapshot) lockForRead() (unlock func()) {
 	p.mu.Lock()
-	if p.abandonedCalls.Load() > 0 && !fault.LateLooksOn {
+	if p.abandonedCalls.Load() > 0 {
 		p.readByAbandonedCall = true
 	}
 	return p.mu.Unlock

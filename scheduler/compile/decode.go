@@ -16,7 +16,6 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -44,7 +43,7 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 	}
 	want := newArguments(r).GetObjectKind().GroupVersionKind()
 	argErrs, known := checkKind(text, expectedKind(r.Name, want), path)
-	if !known || len(argErrs) > 0 && fault.OneArgumentError {
+	if !known {
 		return nil, argErrs
 	}
 	object, decodeErrs, whole := decodeObject(r, text, path)
@@ -53,7 +52,7 @@ func decodeArguments(r framework.Registration, given *runtime.RawExtension, path
 			argErrs = append(argErrs, p.argumentError)
 		}
 	}
-	if !whole || len(argErrs) > 0 && fault.OneArgumentError {
+	if !whole {
 		return nil, argErrs
 	}
 	// checkKind has compared the type that the user wrote. Setting it makes arguments

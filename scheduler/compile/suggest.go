@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -29,9 +28,6 @@ const maxEdits = 3
 // most maxEdits.
 func Suggest(name string, candidates []string) (best string) {
 	fewest := min(maxEdits, max(1, len(name)/3)) + 1
-	if fault.FarGuesses {
-		fewest = len(name)
-	}
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < fewest {
 			best, fewest = c, d

@@ -6,7 +6,6 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
@@ -136,7 +135,7 @@ func (a *attempt) visitFreshNodes(chunk []counts.Slot, want int) (visited int, o
 	versions, entries := a.snapshot.Columns().Versions, a.class.entries
 	for _, slot := range chunk {
 		e := entries[slot]
-		if e.version != versions[slot] && !(fault.VerdictOutlivesNode && e.version != 0) {
+		if e.version != versions[slot] {
 			break
 		}
 		if !e.verdict.feasible() {
@@ -147,10 +146,7 @@ func (a *attempt) visitFreshNodes(chunk []counts.Slot, want int) (visited int, o
 			window[n], totals[n] = slot, int64(e.verdict)
 			n++
 		}
-		if visited++; fault.KForKPlusOne && n == want {
-			over = true
-			break
-		}
+		visited++
 	}
 	a.feasible, a.ranking.totals = window[:n], totals[:n]
 	return visited, over
@@ -174,7 +170,7 @@ func (a *attempt) record(slot counts.Slot, v verdict, want int) bool {
 	}
 	a.feasible = append(a.feasible, slot)
 	a.ranking.totals = append(a.ranking.totals, int64(v))
-	return fault.KForKPlusOne && len(a.feasible) == want
+	return false
 }
 
 // evaluate sets verdicts for a chunk from the verdict table and the active
@@ -215,7 +211,7 @@ func (a *attempt) evaluateStale(chunk []counts.Slot) bool {
 		return a.class.verdictTable.evaluate(a, a.stale)
 	}
 	for _, slot := range chunk {
-		if e := &entries[slot]; e.version != versions[slot] && !(fault.VerdictOutlivesNode && e.version != 0) {
+		if e := &entries[slot]; e.version != versions[slot] {
 			a.stale = append(a.stale, slot)
 		}
 	}
@@ -234,7 +230,7 @@ func resize[T any](list []T, n int) []T {
 // earlier plugin of the chain rejects. It returns the number of visited nodes,
 // which is smaller if a plugin failed.
 func (a *attempt) runOpaqueFilters(chunk []counts.Slot) int {
-	if len(a.opaque) == 0 || fault.StrangerUnheard {
+	if len(a.opaque) == 0 {
 		return len(chunk)
 	}
 	for n, slot := range chunk {

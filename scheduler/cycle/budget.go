@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -39,7 +38,7 @@ func NewBudget(limit int) *Budget { return &Budget{limit: limit} }
 // creates one for the cache alone. See the function NewEquivalenceCache.
 func (b *Budget) NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	m := NewEquivalenceCache(f)
-	if m != nil && b != nil && !fault.BudgetPerProfile {
+	if m != nil && b != nil {
 		m.budget = b
 	}
 	return m
@@ -123,7 +122,7 @@ func (b *Budget) add(m *EquivalenceCache, bytes int) {
 // classes.
 func (b *Budget) evict(c *podClass) {
 	m := c.cache
-	if m.last == c && !fault.EvictedClassUsed {
+	if m.last == c {
 		m.last, m.lastPod = nil, nil
 	}
 	b.unlink(c)

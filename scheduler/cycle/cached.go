@@ -7,7 +7,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
@@ -22,7 +21,7 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 	if m == nil || !ours || r.Pod.Status.NominatedNodeName != "" {
 		return nil, nil, false, nil
 	}
-	if r.Framework.HasInterestedExtender(r.Pod) && !fault.ExtendersRemembered {
+	if r.Framework.HasInterestedExtender(r.Pod) {
 		return nil, nil, false, nil
 	}
 	class := m.class(r.Pod)
@@ -71,9 +70,7 @@ func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (place
 	}
 	begin = m.framework.ObservePoint(a.ctx, state, "Filter", begin, a.failure.Code())
 	evaluated := len(a.feasible) + len(a.rejected)
-	if !fault.RotationNotAdvanced {
-		c.nextStartNodeIndex = (c.nextStartNodeIndex + evaluated) % a.snapshot.Len()
-	}
+	c.nextStartNodeIndex = (c.nextStartNodeIndex + evaluated) % a.snapshot.Len()
 	m.stats.Cached++
 	m.stats.Visited += uint64(evaluated)
 	if a.failure != nil {

@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -101,7 +100,7 @@ func selectHost(totals []int64) int {
 	order := heapOrderFor(len(totals))
 	winner, most := 0, totals[0]
 	for i, total := range totals {
-		if total < most || total == most && (order[i] >= order[winner] || fault.FirstOfATie) {
+		if total < most || total == most && order[i] >= order[winner] {
 			continue
 		}
 		winner, most = i, total

@@ -7,7 +7,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
@@ -110,9 +109,6 @@ func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 	// cache is built outside the scheduling loop, to which the snapshot and its
 	// label keys belong.
 	m.labelsRead = neverRead
-	if fault.LabelsReadBesideTheLoop {
-		podclass.AddSelectedLabels(f, snapshot.SelectorLabelKeys())
-	}
 	return m
 }
 
@@ -138,9 +134,6 @@ func (m *EquivalenceCache) PodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 
 // class returns the class of pod, or nil if it belongs to none.
 func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
-	if fault.LastPodUnchecked && m.lastPod == pod {
-		return m.last
-	}
 	if m.labelsRead != m.snapshot.ListerChanges() {
 		m.labelsRead = m.snapshot.ListerChanges()
 		podclass.AddSelectedLabels(m.framework, m.snapshot.SelectorLabelKeys())
@@ -149,7 +142,7 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 	// selectors, which are only ever added.
 	if labels := len(m.snapshot.SelectorLabelKeys().List()); m.lastPod != pod || m.lastLabels != labels {
 		m.lastPod, m.lastLabels, m.last = pod, labels, m.find(pod)
-	} else if m.last != nil && !fault.EvictedClassUsed {
+	} else if m.last != nil {
 		m.budget.touch(m.last)
 	}
 	return m.last

@@ -16,7 +16,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -111,7 +110,7 @@ func shortlist(r Request, fitErr *framework.FitError) []closeNode {
 			return
 		}
 		excluded := r.Framework.CountPermanentRejections(r.State, r.Pod, node, status.Plugin())
-		if excluded > least && !fault.ExcludedNodesNear {
+		if excluded > least {
 			return
 		}
 		least = min(least, excluded)
@@ -128,7 +127,7 @@ func shortlist(r Request, fitErr *framework.FitError) []closeNode {
 	for rank := range maxClosestNodes {
 		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 			nodes := byPlugin[plugin]
-			if rank < len(nodes) && len(all) < maxEvaluatedNodes && (nodes[rank].permanent == least || fault.ExcludedNodesNear) {
+			if rank < len(nodes) && len(all) < maxEvaluatedNodes && nodes[rank].permanent == least {
 				all = append(all, nodes[rank])
 			}
 		}
@@ -164,7 +163,7 @@ func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) s
 // different pods may be equal after redaction.
 func distinct[T comparable](all []T) (once []T) {
 	for _, one := range all {
-		if !slices.Contains(once, one) || fault.LinesTwice {
+		if !slices.Contains(once, one) {
 			once = append(once, one)
 		}
 	}
@@ -206,7 +205,7 @@ func (m *EquivalenceCache) closestNodesClass(r Request) (*podClass, bool) {
 
 func (m *EquivalenceCache) cachedClosestNodes(r Request) ([]v1alpha1.ClosestNode, bool) {
 	c, ok := m.closestNodesClass(r)
-	if !ok || m.closest.class != c || m.closest.changes != r.Snapshot.Changes() && !fault.NearestOutlivesSnapshot {
+	if !ok || m.closest.class != c || m.closest.changes != r.Snapshot.Changes() {
 		return nil, false
 	}
 	return slices.Clone(m.closest.nodes), true

@@ -8,7 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/extender"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -25,7 +24,7 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 		}
 		fit, failed, unresolvable, err := e.Filter(r.Pod, nodes)
 		if err != nil {
-			if e.IsIgnorable() && !fault.ExtenderIgnoredFails {
+			if e.IsIgnorable() {
 				klog.FromContext(ctx).V(2).Info("Ignoring an extender that failed", "pod", klog.KObj(r.Pod), "extender", e.Name(), "err", err.Error())
 				continue
 			}
@@ -33,9 +32,6 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 		}
 		plugin := framework.ExtenderPluginName(e.Name())
 		code := fwk.UnschedulableAndUnresolvable
-		if fault.ExtenderRefusalsResolvable {
-			code = fwk.Unschedulable
-		}
 		recordExtenderRejections(diagnosis, nodes, unresolvable, func(reason string) *fwk.Status { return fwk.NewStatus(code, reason).WithPlugin(plugin) })
 		for name := range unresolvable {
 			delete(failed, name) // unresolvable takes precedence

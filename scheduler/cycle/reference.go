@@ -9,7 +9,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -99,9 +98,7 @@ func (c *Cycle) findNodesThatFitPod(ctx context.Context, r Request, preFiltered 
 	}
 	// A failed search advances the start index, too, by the nodes it evaluated.
 	processed := len(feasible) + diagnosis.NodeToStatus.Len()
-	if !fault.RotationNotAdvanced {
-		c.nextStartNodeIndex = (c.nextStartNodeIndex + processed) % r.Snapshot.Len()
-	}
+	c.nextStartNodeIndex = (c.nextStartNodeIndex + processed) % r.Snapshot.Len()
 	if err != nil {
 		return feasible, err
 	}
@@ -159,9 +156,6 @@ func (c *Cycle) findNodesThatPassFilters(ctx context.Context, r Request, nodes [
 				return feasible, nil
 			}
 			feasible = append(feasible, node)
-			if fault.KForKPlusOne && len(feasible) == want {
-				return feasible, nil
-			}
 		case status.IsError():
 			code = fwk.Error
 			return feasible, status.AsError()

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -93,7 +92,7 @@ func (d Debugger) Compare(ctx context.Context, read func(context.Context) (*APIS
 				})
 			})
 		}
-		if len(c.Differences) == 0 || round == maxRounds || fault.LagIsADifference {
+		if len(c.Differences) == 0 || round == maxRounds {
 			return c, nil
 		}
 		before = c.Differences

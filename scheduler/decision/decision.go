@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Decision is the record of one attempt. It is a value: nobody changes it after it was
@@ -40,9 +39,7 @@ type Decision struct {
 // WithoutNodes returns d without what it says of other nodes than the chosen one: the best
 // nodes and the numbers of evaluated and feasible nodes.
 func (d Decision) WithoutNodes() Decision {
-	if !fault.AnnotationNamesNodes {
-		d.Top, d.Evaluated, d.Feasible = nil, 0, 0
-	}
+	d.Top, d.Evaluated, d.Feasible = nil, 0, 0
 	return d
 }
 

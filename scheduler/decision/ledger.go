@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ledgerSize is how many decisions are kept for each profile: the maximum of
@@ -212,9 +211,6 @@ func (p *profileLedger) recent(limit int) (newest []Decision, omitted int64) {
 
 // lookup returns an open profile's record; false for others. The caller holds the lock.
 func (l *Ledger) lookup(profile string) (*profileLedger, bool) {
-	if fault.LedgerPageReopened {
-		return l.getOrCreate(profile), true
-	}
 	p, open := l.profiles[profile]
 	return p, open
 }

@@ -9,8 +9,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // DeviceClasses knows which extended resources are backed by a DeviceClass: these
@@ -87,7 +85,7 @@ func (h *EventHandlers) addDeviceClassHandler(factory informers.SharedInformerFa
 	}
 	replace := func(before, after *resourcev1.DeviceClass) {
 		for _, resource := range d.replace(before, after) {
-			if h.options.Profiles != nil && !fault.DeviceClassChangeIgnored {
+			if h.options.Profiles != nil {
 				for _, profile := range h.options.Profiles.Names() {
 					h.options.Queue.Reconsider(h.options.context(), profile, func(pod *v1.Pod) bool { return requests(pod, v1.ResourceName(resource)) })
 				}

@@ -18,7 +18,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -197,8 +196,5 @@ func (h *EventHandlers) now() time.Time { return h.options.Clock.Now() }
 // observeHandling records how long an event was handled that came at begin. It is
 // called deferred.
 func (h *EventHandlers) observeHandling(begin time.Time, observer prometheus.Observer) {
-	if fault.EventsUntimed {
-		return
-	}
 	observer.Observe(h.options.Clock.Since(begin).Seconds())
 }

@@ -8,8 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // initialNodes collects the nodes of the initial list until it is complete, so that
@@ -32,7 +30,7 @@ type initialNodes struct {
 func (i *initialNodes) collect(node *v1.Node) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.adding || fault.NodesUnordered {
+	if i.adding {
 		return false
 	}
 	i.nodes = append(i.nodes, node)

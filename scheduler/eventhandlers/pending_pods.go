@@ -15,7 +15,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -44,7 +43,7 @@ func (p *PendingPods) SetProfile(ctx context.Context, name string, rules *queue.
 	// pod could take resources that are nominated to another one.
 	var nominated []*v1.Pod
 	for _, pod := range p.unassignedPods(name) {
-		if pod.Status.NominatedNodeName != "" && !fault.PromisesAdoptedInTurn {
+		if pod.Status.NominatedNodeName != "" {
 			p.addNomination(pod)
 			nominated = append(nominated, pod)
 		}
@@ -94,7 +93,7 @@ func (p *PendingPods) unassignedPods(name string) []*v1.Pod {
 // informer's store, which is updated first, is read again until both agree.
 func (p *PendingPods) addListed(ctx context.Context, pod *v1.Pod) {
 	p.add(ctx, pod)
-	for !fault.AdoptedUnseen {
+	for {
 		latest, err := p.Pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || latest.UID != pod.UID || latest.Spec.NodeName != "" {
 			p.Queue.Delete(pod.UID)
@@ -105,11 +104,7 @@ func (p *PendingPods) addListed(ctx context.Context, pod *v1.Pod) {
 			return
 		}
 		// As an update: the older version may say what is over, such as a nomination.
-		if fault.PromiseAdopted {
-			p.add(ctx, latest)
-		} else {
-			p.update(ctx, pod, latest)
-		}
+		p.update(ctx, pod, latest)
 		pod = latest
 	}
 }
@@ -157,9 +152,7 @@ func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 	changes := podEvents(oldPod, newPod, fwk.TargetPod)
 	if _, assumed := p.Cache.AssumedNode(newPod.UID); assumed {
 		// If the binding fails, the pod is requeued in its newest version.
-		if !fault.ComesBackAsItWas {
-			p.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)
-		}
+		p.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)
 		// The binding cycle goes on unless the pod is being deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			p.RejectWaitingPod(newPod)
@@ -170,7 +163,7 @@ func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 	nominated := p.nominatedNodes(oldPod)
 	if info, _ := framework.NewPodInfo(newPod); info != nil && p.Queue.Serves(newPod.Spec.SchedulerName) {
 		p.Cache.UpdateNominatedPod(p.Log, oldPod, info)
-	} else if (terminating(newPod) || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName) && !fault.PromiseOutlivesProfile {
+	} else if terminating(newPod) || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName {
 		// A nomination outlives its profile, but not the pod's status.
 		p.Cache.DeleteNominatedPodIfExists(newPod)
 	}
@@ -190,9 +183,6 @@ func (p *PendingPods) nominatedNodes(pod *v1.Pod) []string {
 	inCache, inStatus := p.Cache.NominatedNode(pod.UID), pod.Status.NominatedNodeName
 	if inCache == inStatus {
 		inStatus = ""
-	}
-	if fault.SilentPromiseEnds && inCache != pod.Status.NominatedNodeName {
-		inCache = ""
 	}
 	return slices.DeleteFunc([]string{inCache, inStatus}, func(node string) bool { return node == "" })
 }
@@ -239,7 +229,7 @@ func (p *PendingPods) nominatedPodUpdated(ctx context.Context, oldPod, newPod *v
 
 // RejectWaitingPod ends the wait on Permit of a deleted pod, if it waits.
 func (p *PendingPods) RejectWaitingPod(pod *v1.Pod) {
-	if waiting := p.WaitingPods.Get(pod.UID); waiting != nil && !fault.DeletedWaitsOn {
+	if waiting := p.WaitingPods.Get(pod.UID); waiting != nil {
 		waiting.Reject("", "the pod was deleted")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -18,7 +17,7 @@ var (
 
 func assigned(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
-func terminating(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && !fault.DoomedPromised }
+func terminating(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 func (h *EventHandlers) podAdded(pod *v1.Pod) {
 	defer h.observeHandling(h.now(), observersFor(pod).added)
@@ -78,7 +77,7 @@ func (h *EventHandlers) podDeleted(pod *v1.Pod) {
 	// A pod that was only assumed frees resources, too. Its last known version may
 	// have no node, which no hint would take for freed resources.
 	freed := pod
-	if placed := h.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) && !fault.NowhereDeleted {
+	if placed := h.options.Cache.Pod(pod.UID); placed != nil && !assigned(pod) {
 		freed = placed
 	}
 	if h.options.Cache.RemovePod(pod) || assigned(pod) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // The kinds of items, in the order in which they are handled. Outdated items leave each
@@ -109,7 +108,7 @@ func (q *Queue) kindOf(r *podRecord, e *decision.Explanation) (int, time.Time) {
 	case r != nil && r.objectExists && r.owner == e.UID && e.Status.Result == v1alpha1.ResultBound:
 		return outdatedItems, now
 	case r != nil && r.objectExists && r.owner == e.UID:
-		if next := r.writtenAt.Add(minUpdateInterval); next.After(now) && !fault.UpdatedAtOnce {
+		if next := r.writtenAt.Add(minUpdateInterval); next.After(now) {
 			return updateItems, next
 		}
 		return updateItems, now

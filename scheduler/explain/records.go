@@ -7,7 +7,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // putVerdict says what Put does with an explanation.
@@ -65,7 +64,7 @@ func (q *Queue) store(e *decision.Explanation, reasons uint64) {
 func (q *Queue) setPending(r *podRecord, it *item) {
 	before := r.pending
 	q.clearPending(r)
-	if (!r.inProgress || fault.NewsWhileWritingLost) && r.objectExists && r.owner == r.uid && r.writtenReasons == it.reasons {
+	if !r.inProgress && r.objectExists && r.owner == r.uid && r.writtenReasons == it.reasons {
 		return
 	}
 	it.kind, it.due = q.kindOf(r, it.explanation)
@@ -88,9 +87,6 @@ func (q *Queue) markPodBound(r *podRecord) {
 	}
 	if r.deletion == nil {
 		due := q.now()
-		if fault.BoundExplainedOn {
-			due = due.Add(boundRetention)
-		}
 		q.scheduleDeletion(r, outdatedItems, due)
 	}
 	q.forgetIfDone(r)
@@ -107,7 +103,7 @@ func (q *Queue) markPodDeleted(r *podRecord) {
 // withdraw schedules the deletion of the object, which may be written again later.
 func (q *Queue) withdraw(r *podRecord) {
 	r.reasons = 0
-	r.podDeleted = fault.UnsaidForGood
+	r.podDeleted = false
 	q.clearPending(r)
 	q.scheduleDeletion(r, deletionItems, q.now())
 }
@@ -161,9 +157,7 @@ func (q *Queue) AddExisting(o ExistingObject) {
 		q.records[name] = r
 	}
 	r.objectExists, r.object, r.owner, r.writtenAt = true, o.Object, o.Owner, q.notAfterNow(o.WrittenAt)
-	if !fault.FoundReasonsUnknown {
-		r.writtenReasons = reasonsOf(&o.Status)
-	}
+	r.writtenReasons = reasonsOf(&o.Status)
 	if r.uid != o.Owner {
 		return // a newer pod of the same name; its explanation replaces the object
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // redactedMessage returns the text of an attempt's error without names that a tenant may
@@ -35,9 +34,6 @@ var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
 // namespace reads its SchedulingDecisions. Reasons of in-tree plugins name no objects;
 // other plugins, PostFilter and the API server may.
 func (b *Builder) redact(a Attempt, text string) string {
-	if fault.TenantsReadAll {
-		return text
-	}
 	return objectNames.ReplaceAllStringFunc(text, func(word string) string {
 		parts := strings.Split(word, "/")
 		if len(parts) == 2 && parts[0] != a.Pod.Namespace {

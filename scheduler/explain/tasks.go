@@ -8,7 +8,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Verb is what a task does to a SchedulingDecision.
@@ -113,7 +112,7 @@ func (q *Queue) nextItem() (*item, time.Time) {
 		return due[deletionItems], now
 	}
 	for kind, it := range due {
-		if it != nil && kind != outdatedItems && (kind != deletionItems || fault.DeletionsInARow) {
+		if it != nil && kind != outdatedItems && kind != deletionItems {
 			return it, now
 		}
 	}

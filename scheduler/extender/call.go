@@ -9,8 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // answerBaseBytes is added to twice the length of the request to limit an answer,
@@ -112,9 +110,6 @@ func (c *Client) read(ctx context.Context, verb string, response *http.Response,
 	}
 	if kind := response.Header.Get("Content-Type"); !isJSON(kind) {
 		return nil, c.newError(verb, Garbled, "the Content-Type of the answer is not JSON", errors.New(sanitizeMessage(kind)))
-	}
-	if fault.ExtenderEndless {
-		limit = 1 << 40
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {

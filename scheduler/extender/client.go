@@ -22,7 +22,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -106,9 +105,7 @@ func New(life context.Context, profile string, c Config, o Options) (*Client, er
 
 // Close closes idle connections.
 func (c *Client) Close() error {
-	if !fault.ExtenderLeftOpen {
-		c.http.CloseIdleConnections()
-	}
+	c.http.CloseIdleConnections()
 	return nil
 }
 

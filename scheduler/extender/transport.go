@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Limits of connections.
@@ -45,9 +43,6 @@ func (c *Client) newHTTP(authorities *x509.CertPool) *http.Client {
 			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
-			if fault.ExtenderRedirected {
-				return nil
-			}
 			return http.ErrUseLastResponse
 		},
 	}
@@ -66,7 +61,7 @@ func (c *Client) checkDial(to netip.AddrPort) error {
 		return c.options.Allow(to)
 	}
 	to = netip.AddrPortFrom(to.Addr().Unmap().WithZone(""), to.Port())
-	if is := checkAddress(to.Addr()); is != "" && !fault.ExtenderAnywhere {
+	if is := checkAddress(to.Addr()); is != "" {
 		return &forbiddenError{to.String(), is}
 	}
 	if slices.Contains(c.options.Forbidden, to) {
@@ -137,7 +132,7 @@ func (c *Client) dialSequentially(ctx context.Context, network string, addresses
 			break
 		}
 		limit := c.timeLeft(ctx)
-		if more := len(addresses) - i - 1; more > 0 && !fault.FirstAddressTakesAll {
+		if more := len(addresses) - i - 1; more > 0 {
 			limit /= time.Duration(more + 2)
 		}
 		conn, err := c.dialOne(ctx, network, address, limit)

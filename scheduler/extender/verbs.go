@@ -8,8 +8,6 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Filter asks the extender which of nodes the pod fits on. fit is a subset of nodes, in
@@ -134,7 +132,7 @@ func (c *Client) failedNodes(result *extenderv1.ExtenderFilterResult, nodes, fit
 			continue
 		}
 		// Unresolvable takes precedence when a node has both kinds of reasons.
-		if why, ok := result.FailedAndUnresolvableNodes[name]; ok && !fault.ExtenderDoubted {
+		if why, ok := result.FailedAndUnresolvableNodes[name]; ok {
 			unresolvable[name] = c.boundedReason(why, seen)
 		} else if why, ok := result.FailedNodes[name]; ok {
 			failed[name] = c.boundedReason(why, seen)
@@ -183,7 +181,7 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 			return nil, 0, c.answerError("prioritize", False, "the answer scores a node that is not in the request, or one twice")
 		}
 		delete(unscored, host.Host)
-		if (host.Score < extenderv1.MinExtenderPriority || host.Score > extenderv1.MaxExtenderPriority) && !fault.ExtenderOverscores {
+		if host.Score < extenderv1.MinExtenderPriority || host.Score > extenderv1.MaxExtenderPriority {
 			return nil, 0, c.answerError("prioritize", False, fmt.Sprintf("a score is %d, want %d to %d", host.Score, extenderv1.MinExtenderPriority, extenderv1.MaxExtenderPriority))
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxPermitWait is the longest time that a Permit plugin can make a pod wait,
@@ -49,9 +47,6 @@ func (f *Framework) RunReservePluginsUnreserve(ctx context.Context, state fwk.Cy
 	defer point.end(&status)
 	for i := len(f.reserve) - 1; i >= 0; i-- {
 		plugin := f.reserve[i]
-		if fault.UnreserveInOrder {
-			plugin = f.reserve[len(f.reserve)-1-i]
-		}
 		s := f.callRecovered(pod, state, plugin.Name(), "Unreserve", func() *fwk.Status {
 			call := f.beginCall(state, plugin.Name(), "Unreserve")
 			plugin.Unreserve(ctx, state, pod, node)

@@ -10,8 +10,6 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -195,7 +193,7 @@ func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, next time.Duration)
 		return nil, CallTimeout - age
 	}
 	w.abandoned = true
-	keepsRunning := call.Point == "Reserve" || call.Point == "Unreserve" || call.Point == "Permit" || fault.LateBelieved
+	keepsRunning := call.Point == "Reserve" || call.Point == "Unreserve" || call.Point == "Permit"
 	if !keepsRunning {
 		w.stopped.Store(&CallTimeoutError{call.Call})
 	}

@@ -10,8 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // pointDuration is the time that pods spend at extension points.
@@ -50,7 +48,7 @@ func successObservers(profile string) map[string]prometheus.Observer {
 // returns the current time.
 func (f *Framework) observePointDuration(point string, begin time.Time, code fwk.Code) time.Time {
 	end := f.Clock.Now()
-	if f.OnTrial() && !fault.TrialMeasured {
+	if f.OnTrial() {
 		return end
 	}
 	spent := end.Sub(begin).Seconds()
@@ -114,9 +112,6 @@ func (f *Framework) HasOutOfTreePlugins() bool { return len(f.outOfTree) > 0 }
 // plugin, and reports it. It must be deferred directly. plugin points to the
 // name of the plugin being called; pod and state may be nil.
 func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
-	if fault.PanicPasses {
-		return
-	}
 	if r := recover(); r != nil {
 		w, call := f.watchOf(state, *plugin), Call{*plugin, point}
 		if w != nil {
@@ -234,7 +229,7 @@ func (f *Framework) EvaluationCounter(plugin, point string) prometheus.Counter {
 
 // initEvaluationCounters looks up the counters once.
 func (f *Framework) initEvaluationCounters() {
-	if f.OnTrial() && !fault.TrialMeasured {
+	if f.OnTrial() {
 		return
 	}
 	f.evaluationCounters = map[Call]prometheus.Counter{}

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // PodInfo is a pod with everything that a scheduling cycle derives from it. It
@@ -210,7 +208,6 @@ func eachPreferred(kind TermKind, terms []fwk.WeightedAffinityTerm, yield func(T
 func SameForScheduling(a, b *v1.Pod) bool {
 	return a == b || a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		(!fault.AnnotationEndsBinding || equality.Semantic.DeepEqual(a.Annotations, b.Annotations)) &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }

@@ -5,8 +5,6 @@ import (
 	"runtime/debug"
 
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // QueueSortError says why ByPriority replaces a QueueSort plugin.
@@ -31,11 +29,11 @@ type QueueSortFaultHandler interface {
 // Less is the order of the QueueSort plugin. After the plugin has panicked or
 // timed out once, ByPriority replaces it.
 func (f *Framework) Less(a, b fwk.QueuedEntityInfo) bool {
-	if f.queueSortFault.Load() != nil && !fault.BrokenSortKept {
+	if f.queueSortFault.Load() != nil {
 		return ByPriority(a, b)
 	}
 	f.trial.recordCall(f.sort.Name(), "Less")
-	if f.outOfTree.Has(f.sort.Name()) && !f.OnTrial() && !fault.SortWaitedFor {
+	if f.outOfTree.Has(f.sort.Name()) && !f.OnTrial() {
 		return f.lessWithTimeout(a, b)
 	}
 	less, err := f.callQueueSort(a, b)
@@ -79,7 +77,7 @@ func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
 // called under the queue's lock.
 func (f *Framework) recordQueueSortFault(err *QueueSortError) {
 	f.reportPluginFault(nil, PluginFault{Call: Call{f.sort.Name(), "Less"}, TimedOut: err.Watch != nil})
-	if f.queueSortFault.CompareAndSwap(nil, err) && f.QueueSortFaults != nil && !fault.BrokenSortKept {
+	if f.queueSortFault.CompareAndSwap(nil, err) && f.QueueSortFaults != nil {
 		f.QueueSortFaults.QueueSortFailed(err)
 	}
 }

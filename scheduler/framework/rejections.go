@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // InsufficientResource is a resource of which a node has less free than a pod
@@ -45,7 +43,7 @@ func (f *Framework) AllRejections(ctx context.Context, state fwk.CycleState, pod
 	if !status.IsSuccess() {
 		return nil, false
 	}
-	if withNominated != nil && !fault.PromisesNotMissing {
+	if withNominated != nil {
 		if all, ok = f.rejectionsOf(ctx, withNominatedState, pod, withNominated); !ok {
 			return nil, false
 		}
@@ -80,9 +78,7 @@ func (f *Framework) rejectionsOf(ctx context.Context, state fwk.CycleState, pod 
 		if measurer, ok := plugin.FilterPlugin.(InsufficientResourceReporter); ok && f.InTree(plugin.Name()) {
 			m.InsufficientResources = measurer.InsufficientResources(nil, state, pod, node)
 		}
-		if all = append(all, m); fault.FirstMissingAlone {
-			break
-		}
+		all = append(all, m)
 	}
 	return all, true
 }

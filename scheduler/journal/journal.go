@@ -22,8 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Name is the name of the ConfigMap, in Berth's namespace.
@@ -111,9 +109,6 @@ func New(o Options) *Journal {
 // being written, and while Capacity pods are in it. Otherwise it returns
 // ErrNotCommitted, and the Binding must not be sent.
 func (j *Journal) Commit(ctx context.Context, uid types.UID) error {
-	if fault.JournalCommitSkipped {
-		return nil
-	}
 	c := &commit{uid: uid, done: make(chan struct{})}
 	if !j.enqueue(c) {
 		return nil
@@ -188,9 +183,6 @@ func (j *Journal) Forget(uid types.UID) {
 // holds j.mu.
 func (j *Journal) release(uid types.UID) {
 	j.own.pods.Delete(uid)
-	if fault.CarriedReleased {
-		j.inherited.Delete(uid)
-	}
 	for len(j.admissions) > 0 && j.own.pods.Len() < Capacity {
 		c := j.admissions[0]
 		j.admissions = j.admissions[1:]

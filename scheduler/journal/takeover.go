@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxRefusals is how often the API server has to reject the first write until the
@@ -56,8 +54,8 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 		if pause == retryPause {
 			j.options.Log.Error(t.err, "Failed to take over the journal of Bindings", "configMap", Name)
 		}
-		if rejections >= maxRefusals && !(unanswered && fault.UnansweredTakeWaits) {
-			return j.proceedWithout(l, t, unanswered && !fault.UnansweredTakeForgotten), true
+		if rejections >= maxRefusals {
+			return j.proceedWithout(l, t, unanswered), true
 		}
 		select {
 		case <-ctx.Done():
@@ -101,9 +99,6 @@ func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	j.resourceVersion, j.versionKnown, j.takenOver, j.commitsOptional = t.version, true, true, false
 	j.stored, j.inherited = t.content.pods, t.content.pods.Clone()
 	h := Handover{Fence: t.content.fence, Pods: t.content.pods.Clone()}
-	if fault.JournalIgnored {
-		h.Pods = nil
-	}
 	return h
 }
 

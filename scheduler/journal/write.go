@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -102,15 +101,12 @@ func (j *Journal) writeOnce() error {
 func (j *Journal) completeCommits(batch []*commit) {
 	for _, c := range batch {
 		if !j.stored.Has(c.uid) {
-			if fault.ReleasedCommitUnanswered {
-				continue
-			}
 			c.err = fmt.Errorf("%w: the pod was released meanwhile, because it was deleted or has a node", ErrNotCommitted)
 		}
 		close(c.done)
 	}
 	j.commits = removeCommits(j.commits, func(c *commit) bool {
-		return slices.Contains(batch, c) && (j.stored.Has(c.uid) || !fault.ReleasedCommitUnanswered)
+		return slices.Contains(batch, c)
 	})
 }
 
@@ -189,9 +185,7 @@ func (j *Journal) read(ctx context.Context) (version string, c *content, err err
 func (j *Journal) failCommits(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !fault.RefusedWriterSpins {
-		j.dirty = false
-	}
+	j.dirty = false
 	failed := j.commits
 	j.commits = nil
 	for _, c := range failed {

@@ -19,8 +19,6 @@ import (
 
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ErrNotLeading says that a write was not sent because another process may lead.
@@ -95,7 +93,7 @@ func (t *Tracker) Err() error {
 	// The wall clock counts, too: the monotonic clock stands still while a machine is
 	// suspended.
 	ago := max(now.Sub(t.renewedAt), now.Round(0).Sub(t.renewedAt.Round(0)))
-	if ago >= t.validity && !fault.WritesAfterTenure {
+	if ago >= t.validity {
 		return fmt.Errorf("%w: the Lease was renewed %s ago, which counts for %s", ErrNotLeading, ago.Round(time.Millisecond), t.validity)
 	}
 	return nil

@@ -11,8 +11,6 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // NewLeaseLock returns a resource lock on the Lease of that name, with a client of
@@ -53,7 +51,7 @@ type trackedLock struct {
 // not only after this process has failed to renew for long enough.
 func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity != l.Identity() && !fault.TheftUnnoticed && l.tracker.recordLoss(record.HolderIdentity) {
+	if err == nil && record.HolderIdentity != l.Identity() && l.tracker.recordLoss(record.HolderIdentity) {
 		l.tracker.onLost()
 	}
 	return record, raw, err
@@ -75,7 +73,7 @@ func (l trackedLock) Create(ctx context.Context, record resourcelock.LeaderElect
 // of its successor and releases that one.
 func (l trackedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
-		if !l.tracker.recordLoss("") && !fault.SuccessorReleased {
+		if !l.tracker.recordLoss("") {
 			return nil
 		}
 		return l.Interface.Update(ctx, record)

@@ -8,8 +8,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // budgets are the PodDisruptionBudgets of a cluster, by namespace. Selectors are
@@ -82,7 +80,7 @@ func (b *budgets) wouldViolate(pod *v1.Pod, used map[*budget]int32) bool {
 			continue
 		}
 		used[pdb]++
-		if used[pdb] > pdb.Status.DisruptionsAllowed && !fault.BudgetDisregarded {
+		if used[pdb] > pdb.Status.DisruptionsAllowed {
 			return true
 		}
 	}

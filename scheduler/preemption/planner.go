@@ -20,7 +20,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -77,7 +76,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	}
 	r.Pod = withNominatedNode(pod, p.options.NominatedNode(pod.UID))
 	lister := r.Handle.SnapshotSharedLister().NodeInfos()
-	if err := checkEligible(r, lister); err != nil && !fault.OthersVictimsRenamed {
+	if err := checkEligible(r, lister); err != nil {
 		return nil, err
 	}
 	nodes, err := lister.List()

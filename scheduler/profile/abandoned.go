@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -104,9 +103,6 @@ func (s *Set) RecordAbandonedCall(f *framework.Framework, call framework.Call) (
 }
 
 func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
-	if fault.LateUncounted {
-		return
-	}
 	s.mu.Lock()
 	abandoned := s.abandonedCalls[name]
 	before := abandoned.calls

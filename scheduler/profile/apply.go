@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxOldGenerations bounds the replaced Generations of one profile that still have pods to
@@ -40,9 +39,6 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	}
 	next, err := s.build(ctx, blueprint)
 	if err != nil {
-		if fault.FailedBuildOverwrites {
-			state.current = nil
-		}
 		log.Error(err, "The profile could not be built; the previous generation keeps running")
 		return err
 	}
@@ -56,18 +52,12 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	if previous != nil {
 		previous.dropEquivalenceCache()
 	}
-	if previous == nil || !fault.NaiveSwap {
-		s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(state, blueprint.Name), paused))
-	}
+	s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(state, blueprint.Name), paused))
 	if previous == nil {
 		log.Info("The profile runs")
 		return nil
 	}
 	log.Info("The profile was swapped", "previousHash", previous.Blueprint().Hash, "previousGeneration", previous.Blueprint().Generation)
-	if fault.OldClosedUnderBind || fault.NaiveSwap {
-		previous.teardown()
-		return nil
-	}
 	previous.Release()
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/scopedinformers"
@@ -139,7 +138,7 @@ func (m *builder) newFramework(host framework.Host) (*framework.Framework, []fra
 // extenders returns the clients of the blueprint's extenders. In a trial there are none,
 // because a call to an extender may have an effect.
 func (m *builder) extenders() ([]fwk.Extender, error) {
-	if m.trial != nil && !fault.TrialAsksExtenders {
+	if m.trial != nil {
 		return nil, nil
 	}
 	var clients []fwk.Extender

@@ -8,7 +8,6 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -90,9 +89,6 @@ func eventNames(e fwk.ClusterEvent) (names []string) {
 			if update, ok := strings.CutPrefix(action, kind); ok {
 				action = "Update" + update
 			}
-		}
-		if fault.TaintsWakeUntold && action == "UpdateTaint" {
-			return
 		}
 		names = append(names, fmt.Sprintf("%v/%s", e.Resource, action))
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -63,16 +62,14 @@ func (g *Generation) ResetEquivalenceCache() {
 // dropEquivalenceCache frees the cache of a replaced Generation, which bindings may
 // reference for long. An attempt in progress keeps using the cache it began with.
 func (g *Generation) dropEquivalenceCache() {
-	if !fault.OldGenerationRemembers {
-		g.equivalenceCache.Swap(nil).Close()
-	}
+	g.equivalenceCache.Swap(nil).Close()
 }
 
 // effectiveQueueSort returns the key of the order in which the queue sorts the
 // Generation's pods, and its Less function. It is PrioritySort after the QueueSort plugin
 // failed.
 func (g *Generation) effectiveQueueSort() (order string, less fwk.LessFunc) {
-	if g.Framework.QueueSortFault() != nil && !fault.BrokenSortKept {
+	if g.Framework.QueueSortFault() != nil {
 		return prioritySort, framework.ByPriority
 	}
 	return g.queueSortKey(), g.Framework.Less

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -121,7 +120,7 @@ func (s *Set) holdFunc(state *profileState, name string) func(*v1.Pod) queue.Hol
 		if err := s.TooManyAbandonedCalls(name); err != nil {
 			return queue.Hold{Reason: queue.Quarantined, Message: err.Error()}
 		}
-		if !s.namespaceAllowed(allowed, pod.Namespace) && !fault.EveryNamespaceAllowed {
+		if !s.namespaceAllowed(allowed, pod.Namespace) {
 			return queue.Hold{
 				Reason: queue.NamespaceNotAllowed,
 				Message: fmt.Sprintf("SchedulingProfile %s takes no pods of namespace %s: the pod waits until spec.allowedNamespaces matches the namespace's labels",

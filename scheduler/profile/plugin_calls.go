@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -27,9 +26,7 @@ func (s *Set) runPreEnqueue(ctx context.Context, g *Generation, pod *v1.Pod, las
 	defer cancel() // so that a plugin that hangs can stop
 	var rejecting string
 	left := s.callAsync(g, func(w *framework.CallWatch) { rejecting, _ = f.RunPreEnqueuePlugins(ctx, pod, lastGate, w) }, func() {
-		if !fault.LateGateForgotten {
-			s.options.Go(func() { s.options.Queue.RecheckGates(context.Background(), pod.UID) })
-		}
+		s.options.Go(func() { s.options.Queue.RecheckGates(context.Background(), pod.UID) })
 	})
 	if left == nil {
 		return rejecting
@@ -48,14 +45,14 @@ func (s *Set) wrapHint(g *Generation, h framework.RegisteredEvent, pending *atom
 		return nil
 	}
 	return func(logger klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-		if !g.retain() && !fault.HintOfClosedGeneration {
+		if !g.retain() {
 			return fwk.Queue, nil
 		}
 		defer g.Release()
-		if !h.OutOfTree || fault.HintWaitedFor {
+		if !h.OutOfTree {
 			return hintFn(logger, pod, oldObj, newObj)
 		}
-		if s.TooManyAbandonedCalls(g.Blueprint().Name) != nil || pending.Load() > 0 && !fault.LateHintAskedAgain {
+		if s.TooManyAbandonedCalls(g.Blueprint().Name) != nil || pending.Load() > 0 {
 			return fwk.Queue, nil
 		}
 		var hint fwk.QueueingHint

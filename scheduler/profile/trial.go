@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/sandbox"
 )
@@ -182,7 +181,7 @@ func (t *Trial) compare(pods []*v1.Pod, after, before sandbox.Results) {
 				t.Lost = append(t.Lost, podResult)
 			}
 		}
-		if failed && (fault.TrialBlamesTheNew || !compared || before[i] == nil || sandbox.Rejected(before[i])) {
+		if failed && (!compared || before[i] == nil || sandbox.Rejected(before[i])) {
 			t.Failures = append(t.Failures, podResult)
 		}
 	}
@@ -229,8 +228,6 @@ func (s *Set) evaluate(ctx context.Context, cluster *sandbox.Cluster, b *compile
 		}
 		return results, failed
 	}
-	if !fault.TrialLeftOpen {
-		m.teardown()
-	}
+	m.teardown()
 	return results, nil
 }

@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Attempt is one scheduling attempt of a pod. It ends exactly once, by Done,
@@ -46,7 +44,7 @@ func (q *Queue) applyRulesIfUnaffected(p *Pod) {
 	if rules == nil || p.rules == rules {
 		return
 	}
-	if rules.diff(p.rules).strategyFor(p) == queueSkip || fault.AdmittedUnasked {
+	if rules.diff(p.rules).strategyFor(p) == queueSkip {
 		p.rules, p.admittedBy = rules, rules.Hash
 	}
 }

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"container/list"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // inFlightLog records events for the pods that have no place at the moment:
@@ -43,7 +41,7 @@ func (f *inFlightLog) end(p *Pod) {
 
 // record appends an event, unless no pod is in flight.
 func (f *inFlightLog) record(e event) {
-	if f.markers > 0 && !fault.EventInFlightDropped {
+	if f.markers > 0 {
 		f.entries.PushBack(e)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -202,7 +201,7 @@ func (c *podCounts) add(p *Pod) {
 	if (!pending && p.place != InFlight) || p.place == Gated || p.initialAttempt == nil {
 		return
 	}
-	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) != fault.NewestForOldest {
+	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) {
 		c.oldest[p.profile] = *p.initialAttempt
 	}
 }

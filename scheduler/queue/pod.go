@@ -10,7 +10,6 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -109,9 +108,7 @@ func newQueuedPod(pod *v1.Pod, now time.Time) *Pod {
 // that have one.
 func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 	p := newQueuedPod(pod, since)
-	if !fault.SortedUnattempted {
-		p.initialAttempt = &since
-	}
+	p.initialAttempt = &since
 	return p
 }
 

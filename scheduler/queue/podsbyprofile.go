@@ -2,8 +2,6 @@ package queue
 
 import (
 	"container/list"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // defaultSliceSize is the default of Options.SliceSize.
@@ -60,14 +58,6 @@ func (x *profileIndex) iterate(profile string) *podIterator {
 	}
 	it := &podIterator{profile: pods, last: x.lastNumber}
 	it.position = pods.list.PushFront(it)
-	if fault.WalksShareTheirPlace {
-		for e := pods.list.Back(); e != it.position; e = e.Prev() {
-			if _, isIterator := e.Value.(*podIterator); isIterator {
-				pods.list.MoveAfter(it.position, e)
-				break
-			}
-		}
-	}
 	return it
 }
 
@@ -102,9 +92,6 @@ func (q *Queue) forEachInSlices(profile string, visit func(*Pod), afterSlice fun
 	q.mu.Lock()
 	it, size := q.podsByProfile.iterate(profile), q.sliceSize
 	q.mu.Unlock()
-	if fault.SliceTooLarge {
-		size *= 100
-	}
 	for it != nil && it.position != nil {
 		q.mu.Lock()
 		for _, p := range it.next(size) {

@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // ProfileKey describes all that decides about the waiting pods of a profile, in
@@ -62,7 +60,7 @@ func (r *Rules) diff(old *Rules) profileDiff {
 		postFilter:    after.PostFilter != "" && after.PostFilter != before.PostFilter,
 		nodeSelection: after.NodeSelection != before.NodeSelection,
 		holds:         after.Holds != before.Holds,
-		explanations:  before.Explanations != after.Explanations && !fault.ToldAsBefore,
+		explanations:  before.Explanations != after.Explanations,
 	}
 	for name, text := range before.Plugins {
 		if now, ok := after.Plugins[name]; !ok || now != text {
@@ -108,13 +106,10 @@ func (d profileDiff) strategyFor(p *Pod) queueingStrategy {
 // exceptions: PostFilter plugins, which may make room, and, for a pod that was
 // refused after a node was chosen, whatever may choose another node.
 func (d profileDiff) affects(p *Pod) bool {
-	if fault.TouchedPodSleeps {
-		return false
-	}
-	if p.nodeChosen && d.nodeSelection && !fault.ChosenNodeForgotten || !p.nodeChosen && d.postFilter {
+	if p.nodeChosen && d.nodeSelection || !p.nodeChosen && d.postFilter {
 		return true
 	}
-	if !fault.InTheWayForgotten && p.furtherRejectors.HasAny(d.plugins.UnsortedList()...) {
+	if p.furtherRejectors.HasAny(d.plugins.UnsortedList()...) {
 		return true
 	}
 	return len(p.rejectors) == 0 && len(p.pending) == 0 || slices.ContainsFunc(p.blockingPlugins(), d.plugins.Has)
@@ -124,7 +119,7 @@ func (d profileDiff) affects(p *Pod) bool {
 // backing off goes on backing off, even if it was held in between. A pod that was
 // quarantined has waited long enough.
 func (p *Pod) swapStrategy() queueingStrategy {
-	if p.held.Reason == Quarantined || p.place == Gated || p.place == Active || fault.BackoffEndsWithASwap {
+	if p.held.Reason == Quarantined || p.place == Gated || p.place == Active {
 		return queueImmediately
 	}
 	return queueAfterBackoff

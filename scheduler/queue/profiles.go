@@ -4,8 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // SetProfile replaces the rules of the named profile and returns when each of
@@ -44,9 +42,6 @@ func (q *Queue) applyRules(p *Pod) queueingStrategy {
 		return queueSkip
 	}
 	strategy := rules.diff(p.rules).strategyFor(p)
-	if p.heap != nil && fault.HeapNotRebuilt {
-		strategy = queueSkip
-	}
 	p.rules = rules
 	if strategy > queueSkip {
 		return strategy
@@ -60,7 +55,7 @@ func (q *Queue) applyRules(p *Pod) queueingStrategy {
 // give it: the sort or the duration of the backoff may differ. The caller holds
 // q.mu.
 func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
-	if p.heap == nil || p.heap == q.quarantined || fault.HeapNotRebuilt {
+	if p.heap == nil || p.heap == q.quarantined {
 		return
 	}
 	to, until := q.subQueueOf(rules.Sort).active, p.backoffUntil
@@ -155,7 +150,7 @@ func (q *Queue) holdPodsOf(name string, hold Hold, holdNewPods bool) {
 // does not serve: its time deficit and, once none of its pods is left and new
 // ones are not held, the hold of its pods. The caller holds q.mu.
 func (q *Queue) cleanUpProfile(name string) {
-	if q.rules[name] != nil || fault.AccountsOutliveProfile {
+	if q.rules[name] != nil {
 		return
 	}
 	delete(q.deficits, name)

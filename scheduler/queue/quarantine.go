@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -46,7 +45,7 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p, ok := q.pods[uid]
-	if !ok || fault.PoisonUncounted {
+	if !ok {
 		return
 	}
 	if rules := q.rules[p.profile]; rules == nil || rules.PluginFingerprints[at.Plugin] != at.Fingerprint {

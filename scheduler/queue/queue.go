@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -149,7 +148,7 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 	// store may be updated here to an older version afterwards.
 	mayBeFixed := false
 	order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion)
-	if err != nil || order >= 0 || fault.OlderVersionTaken {
+	if err != nil || order >= 0 {
 		mayBeFixed = q.podChanged(p, newPod)
 		p.pod = newPod
 	}
@@ -224,16 +223,13 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 func (q *Queue) TryPop() *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.pendingBatches > 0 && !fault.PoppedFromABatch {
+	if q.pendingBatches > 0 {
 		return nil
 	}
 	for _, pick := range []func(*subQueue) *Pod{
 		q.popActive, q.popThrottled,
 		func(l *subQueue) *Pod { return l.backoff.popFirst() },
 	} {
-		if fault.LanesTakeNoTurns {
-			q.lastPopped = 0
-		}
 		for range q.subQueues {
 			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)
 			if p := pick(q.subQueues[q.lastPopped]); p != nil {

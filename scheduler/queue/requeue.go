@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/klog/v2"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // detach takes p out of its place for requeue. Until enqueue gives it a new one,
@@ -125,7 +123,7 @@ func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isHeld bool) {
 		q.holdPod(p, q.profileHolds[p.profile])
 		return true
 	}
-	if hold := q.quarantineHold(p, rules); hold.Reason != "" && !fault.NeverSetAside {
+	if hold := q.quarantineHold(p, rules); hold.Reason != "" {
 		q.holdPod(p, hold)
 		q.quarantined.add(p)
 		return true
@@ -136,7 +134,7 @@ func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isHeld bool) {
 // missedStrategy returns how to requeue p because of a swap, or of a change of the
 // holds, that came while p had no place. The caller holds q.mu.
 func (q *Queue) missedStrategy(p *Pod, rules *Rules) (strategy queueingStrategy) {
-	if p.rules != rules && !fault.SwapUnheardOnTheWay {
+	if p.rules != rules {
 		strategy = rules.diff(p.rules).strategyFor(p)
 	}
 	if p.recheck {
@@ -222,7 +220,7 @@ func (q *Queue) holdPod(p *Pod, hold Hold) {
 		// has to evaluate it anew.
 		p.rules = nil
 	}
-	isNew := p.place != Held || p.held != hold || fault.HeldToldForEver
+	isNew := p.place != Held || p.held != hold
 	p.place, p.held = Held, hold
 	if isNew && hold.Reason != "" {
 		q.markHoldChange(p, true)

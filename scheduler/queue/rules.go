@@ -10,8 +10,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Rules are what one running profile says about its pending pods. A Rules value
@@ -118,7 +116,7 @@ func (r *Rules) evaluateHints(logger klog.Logger, p *Pod, pod *v1.Pod, e event) 
 			r.observeHint(begin, hint.Plugin, e, hintResult(result, err))
 			if err != nil {
 				logger.Error(err, "Queueing hint failed, its result counts as Queue", "plugin", hint.Plugin, "event", e.Label(), "pod", klog.KObj(pod))
-			} else if result == fwk.QueueSkip || fault.HintAlwaysSkips {
+			} else if result == fwk.QueueSkip {
 				continue
 			}
 		}
@@ -148,7 +146,7 @@ func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 // mayUngate reports whether the gating plugin may let the pod pass after these
 // events. QueueSkip from its hint does not mean that the plugin still gates the pod.
 func (r *Rules) mayUngate(gate string, events []event) bool {
-	return gate != "" && !fault.OpenGateUnnoticed && slices.ContainsFunc(events, func(e event) bool {
+	return gate != "" && slices.ContainsFunc(events, func(e event) bool {
 		return e.ClusterEvent == gateOpened || r.registeredPlugins(e).Has(gate)
 	})
 }
@@ -176,7 +174,7 @@ type event struct {
 // concerns reports whether the event is meant for pod. An update of a pending pod,
 // and a wildcard event that carries a pod, are meant for that pod alone.
 func (e event) concerns(pod *v1.Pod) bool {
-	if e.only != nil && !fault.WakesItself && !e.only(pod) {
+	if e.only != nil && !e.only(pod) {
 		return false
 	}
 	if e.Resource == fwk.TargetPod || e.isWildcard() {

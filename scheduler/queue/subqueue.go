@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // backoffWindow is the granularity of backoff: expirations are rounded down to
@@ -50,7 +48,7 @@ func newSubQueue(sort string) *subQueue {
 // The caller holds q.mu.
 func (q *Queue) subQueueOf(sort string) *subQueue {
 	for _, l := range q.subQueues {
-		if l.sort == sort || fault.HeapNotRebuilt {
+		if l.sort == sort {
 			return l
 		}
 	}
@@ -68,9 +66,9 @@ func (q *Queue) syncSubQueues() {
 			sorts[rules.Sort] = rules
 		}
 	}
-	q.subQueues = slices.DeleteFunc(q.subQueues, func(l *subQueue) bool { return sorts[l.sort] == nil && l.empty() && !fault.HeapNotRebuilt })
+	q.subQueues = slices.DeleteFunc(q.subQueues, func(l *subQueue) bool { return sorts[l.sort] == nil && l.empty() })
 	for _, l := range q.subQueues {
-		if sorts[l.sort] == nil && len(l.leaving) > 0 && !fault.LeaverAsked {
+		if sorts[l.sort] == nil && len(l.leaving) > 0 {
 			l.useRules(l.leaving[0])
 		}
 	}
@@ -80,9 +78,7 @@ func (q *Queue) syncSubQueues() {
 			l = newSubQueue(sort)
 			q.subQueues = append(q.subQueues, l)
 		}
-		if l.less == nil || !fault.LessOfClosedGeneration {
-			l.useRules(sorts[sort])
-		}
+		l.useRules(sorts[sort])
 	}
 	q.lastPopped = 0
 }

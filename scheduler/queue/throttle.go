@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // Profiles that use too much of the loop's time are throttled. Time that an
@@ -36,7 +34,7 @@ func (q *Queue) RecordLoopTime(name string, took time.Duration) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.rules[name] == nil && !fault.AccountsOutliveProfile {
+	if q.rules[name] == nil {
 		return // the profile was deleted during the attempt
 	}
 	now := q.clock.Now()
@@ -69,7 +67,7 @@ func (q *Queue) deficitOf(name string, now time.Time) time.Duration {
 // throttled reports whether pods of other profiles are popped before those of
 // the named one. The caller holds q.mu.
 func (q *Queue) throttled(name string, now time.Time) bool {
-	return len(q.deficits) > 0 && q.deficitOf(name, now) > throttleAbove && !fault.SlowPreferred
+	return len(q.deficits) > 0 && q.deficitOf(name, now) > throttleAbove
 }
 
 // popActive removes and returns the first active pod of l whose profile is not

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -75,9 +73,7 @@ func (r *Recorder) write() {
 		} else {
 			r.retry(e, err)
 		}
-		if !fault.EventsYieldForEver {
-			r.startWriters() // binds may have ended
-		}
+		r.startWriters() // binds may have ended
 	}
 	r.writers--
 	r.startWriters()
@@ -97,7 +93,7 @@ func (r *Recorder) retry(e *eventEntry, err error) {
 	r.backOff()
 	switch {
 	case e.queued, !e.due(): // it occurred again meanwhile, and another writer took it
-	case r.ctx.Err() != nil, r.closed && fault.PausedEventDropped:
+	case r.ctx.Err() != nil:
 		eventsDropped.Inc()
 	default:
 		r.push(e)

@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -95,9 +94,6 @@ func (s *Scheduler) Assume(pod *v1.Pod, node string) error {
 // Reserve runs the Reserve plugins for the pod of the last Attempt, so that later pods find
 // its resources of the node beside requests taken, such as volumes.
 func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error {
-	if fault.ReservedForgotten {
-		return nil
-	}
 	return s.framework.RunReservePluginsReserve(ctx, s.request.State, pod, node).AsError()
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -69,9 +68,7 @@ func applyChanges[K comparable, V comparable](was map[K]V, now []V, key func(V) 
 		delete(was, k)
 	}
 	for k := range was {
-		if !fault.TownKeepsTheGone {
-			remove(k)
-		}
+		remove(k)
 	}
 	return is
 }

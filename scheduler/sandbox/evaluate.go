@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 )
@@ -127,9 +126,7 @@ func (e *evaluation) evaluateAsync(ctx context.Context, pod *v1.Pod) (*LateError
 	err := e.Framework.Wait(ctx, watch.Done())
 	select {
 	case call := <-timedOut:
-		if !fault.TrialBelievesTheLate {
-			return &LateError{Call: call, Pod: pod, Watch: watch, Err: errTimeout}, nil
-		}
+		return &LateError{Call: call, Pod: pod, Watch: watch, Err: errTimeout}, nil
 	default:
 	}
 	if err != nil {
@@ -150,7 +147,7 @@ func (e *evaluation) evaluate(ctx context.Context, pod *v1.Pod) (err error) {
 	}
 	cluster := e.scheduler.cluster
 	runs := pod.Spec.NodeName != ""
-	if runs && !fault.TrialInPlace {
+	if runs {
 		// A running pod is evaluated without the resources that it uses, and then added
 		// again.
 		cluster.cache.RemovePodByUID(pod.UID)
@@ -185,7 +182,7 @@ func (e *evaluation) evaluate(ctx context.Context, pod *v1.Pod) (err error) {
 // says that the plugin panicked or did not return.
 func (e *evaluation) checkQueueSort(pod *v1.Pod) error {
 	entity := queue.NewQueuedEntity(pod, pod.CreationTimestamp.Time)
-	if e.previous != nil && !fault.SortUntried {
+	if e.previous != nil {
 		e.Framework.Less(entity, e.previous)
 	}
 	e.previous = entity

@@ -10,8 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // maxChanges bounds the changes that an index remembers between two reads. Above it the
@@ -130,11 +128,7 @@ func (x *scopedIndex) read(look func()) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if fault.ScopedIndexBehind {
-		defer x.refresh()
-	} else {
-		x.refresh()
-	}
+	x.refresh()
 	look()
 }
 
@@ -230,7 +224,7 @@ func callIndexFunc(f cache.IndexFunc, obj any) (values []string, err error) {
 // may have removed; see scopedIndex.
 func (x *scopedIndex) stored(key string) bool {
 	_, exists, err := x.store.GetByKey(key)
-	return err == nil && exists || fault.RelistsLeaveGhosts
+	return err == nil && exists
 }
 
 // objects returns the objects with one of the values in the index called name. The caller

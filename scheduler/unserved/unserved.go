@@ -18,8 +18,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 const (
@@ -151,7 +149,7 @@ func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, know
 			r.options.Log.Error(err, "Cannot get a profile to find out whether it was deleted", "schedulingProfile", name)
 			return
 		}
-		if !exists && !fault.EarlierHoldsForgotten {
+		if !exists {
 			r.options.Profiles.HoldDeleted(name)
 			r.deletedProfiles.Insert(name)
 		}

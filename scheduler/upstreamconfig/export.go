@@ -12,7 +12,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -25,7 +24,7 @@ func ForKubeScheduler(blueprints []*compile.Blueprint, registry framework.Regist
 	config := newConfiguration()
 	var all []Remark
 	for i, b := range blueprints {
-		if i > 0 && !fault.OneConfigurationForAll {
+		if i > 0 {
 			if err := checkCompatible(blueprints[0], b); err != nil {
 				return nil, nil, err
 			}

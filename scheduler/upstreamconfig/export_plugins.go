@@ -9,7 +9,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -54,7 +53,7 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	for _, entry := range compile.DefaultPlugins() {
 		_, known := e.registry[entry.Name]
 		switch {
-		case runs[entry.Name], fault.DefaultsLeftOn:
+		case runs[entry.Name]:
 			rest = append(rest, entry)
 			continue
 		case !known:

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -63,9 +62,6 @@ type Result struct {
 }
 
 func (r *Result) lost(path *field.Path, format string, args ...any) {
-	if fault.LossUntold {
-		return
-	}
 	r.remark(Remark{Path: path.String(), Text: fmt.Sprintf(format, args...), Lost: true})
 }
 

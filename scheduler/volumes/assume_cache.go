@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // object is a pointer to a volume or a claim.
@@ -142,7 +140,7 @@ func (s *assumeCache[T]) release(owner *hold, key string) (before, after T, chan
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, ok := s.assumed[key]
-	if !ok || a.owner != owner || a.written || fault.VolumesNotReleased {
+	if !ok || a.owner != owner || a.written {
 		return before, after, false
 	}
 	delete(s.assumed, key)

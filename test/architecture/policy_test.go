@@ -19,58 +19,57 @@ const root = "../.."
 const importPolicy = `
 # The lowest packages import none of ours.
 api/...:                api/...
-scheduler/fault:
-scheduler/framework:    scheduler/fault
+scheduler/framework:
 # Plugins import podclass, podclass imports counts, counts imports framework;
 # never back.
-scheduler/framework/counts:   scheduler/framework scheduler/fault
-scheduler/framework/podclass: scheduler/framework scheduler/framework/counts scheduler/fault
+scheduler/framework/counts:   scheduler/framework
+scheduler/framework/podclass: scheduler/framework scheduler/framework/counts
 
 # Decisions use the types of the API.
-scheduler/decision:     api/... scheduler/fault
+scheduler/decision:     api/...
 
 # Plugins do not import each other: what two share is in framework. Only the
 # registry imports all of them.
-scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
+scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass
 scheduler/plugins:      scheduler/framework scheduler/plugins/*
 
 # Cluster state and pending pods.
-scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/fault
-scheduler/queue:        scheduler/framework scheduler/decision scheduler/fault
-scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue scheduler/fault
-scheduler/extender:     scheduler/framework scheduler/fault
-scheduler/volumes:      scheduler/framework scheduler/fault
+scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass
+scheduler/queue:        scheduler/framework scheduler/decision
+scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue
+scheduler/extender:     scheduler/framework
+scheduler/volumes:      scheduler/framework
 
 # From a spec to a Generation. Only compile reads the API types.
-scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender scheduler/fault
+scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender
 # kube-scheduler's own configuration.
-scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender scheduler/fault
-scheduler/scopedinformers:        scheduler/framework scheduler/fault
-scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox scheduler/fault
+scheduler/upstreamconfig: api/... scheduler/framework scheduler/compile scheduler/extender
+scheduler/scopedinformers:        scheduler/framework
+scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox
 
 # One attempt, and its results.
-scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/fault
-scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding scheduler/fault
-scheduler/preemption:   scheduler/framework scheduler/fault
-scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes scheduler/fault
+scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender
+scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding
+scheduler/preemption:   scheduler/framework
+scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes
 scheduler/sandbox/log:
-scheduler/recorder:     scheduler/framework scheduler/fault
-scheduler/unserved:     scheduler/fault
-scheduler/leadership:       scheduler/fault
-scheduler/journal:      scheduler/leadership scheduler/fault
-scheduler/binding:      scheduler/journal scheduler/leadership scheduler/framework scheduler/cache scheduler/fault
+scheduler/recorder:     scheduler/framework
+scheduler/unserved:
+scheduler/leadership:
+scheduler/journal:      scheduler/leadership
+scheduler/binding:      scheduler/journal scheduler/leadership scheduler/framework scheduler/cache
 
 # Debugging.
-scheduler/debug:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile scheduler/fault
+scheduler/debug:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/profile
 
 # The loop and the reconcilers do not import each other: they share profile
 # and decision.
 scheduler:              api/... scheduler/*
-controllers/history:    api/... scheduler/compile scheduler/fault
-controllers/crashreport: scheduler/framework scheduler/fault
-controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig scheduler/fault
-controllers/explainer:  api/... scheduler/decision scheduler/explain scheduler/fault
-controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/explain scheduler/fault
+controllers/history:    api/... scheduler/compile
+controllers/crashreport: scheduler/framework
+controllers/export:     api/... scheduler/framework scheduler/compile scheduler/upstreamconfig
+controllers/explainer:  api/... scheduler/decision scheduler/explain
+controllers:            api/... controllers/explainer controllers/export controllers/history scheduler/framework scheduler/compile scheduler/profile scheduler/decision scheduler/explain
 
 # Manifests and CRDs, and the versions of Kubernetes that they are for.
 config:

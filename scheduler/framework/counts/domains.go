@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/berthdev/berth/scheduler/fault"
 )
 
 // NoDomain is the domain of a node that belongs to none.
@@ -215,9 +213,6 @@ func (c *Columns) HasLabelKey(key string) bool {
 // evict drops the least recently used Domains. It reports false if all are
 // pinned.
 func (t *topologies) evict() bool {
-	if fault.TopologiesNeverReclaimed {
-		return false
-	}
 	at := t.evictionCandidate()
 	if at < 0 && t.OnFull != nil {
 		t.OnFull()
@@ -253,7 +248,7 @@ func (t *topologies) evictionCandidate() int {
 
 // evictedBefore reports whether d is evicted before other.
 func (d *Domains) evictedBefore(other *Domains) bool {
-	if d.isEmpty() != other.isEmpty() && !fault.AbsentTopologiesTakePlaces {
+	if d.isEmpty() != other.isEmpty() {
 		return d.isEmpty()
 	}
 	return d.lastQuery < other.lastQuery

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -57,7 +56,7 @@ func (c *KeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 	if has(framework.PodOwner) {
 		key = appendOwner(key, pod)
 	}
-	if has(framework.PodTolerations) && !fault.KeyForgetsTolerations {
+	if has(framework.PodTolerations) {
 		key = appendTolerations(key, pod.Spec.Tolerations)
 	}
 	if has(framework.PodNodeAffinity) {

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -44,9 +43,6 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 			Annotations:     data.Annotations,
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: node},
-	}
-	if fault.BindWithoutUID {
-		binding.UID = ""
 	}
 	err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 	return fwk.AsStatus(err)

@@ -17,7 +17,6 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -88,7 +87,7 @@ func (p *Plugin) isSchedulableAfterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj
 	if !ok {
 		return fwk.Queue, fmt.Errorf("the event of a deletion has a %T, want a pod", oldObj)
 	}
-	if fault.LastVictimUnheard || corev1.PodPriority(deleted) >= corev1.PodPriority(pod) {
+	if corev1.PodPriority(deleted) >= corev1.PodPriority(pod) {
 		return fwk.QueueSkip, nil
 	}
 	for _, nominated := range p.handle.NominatedPodsForNode(deleted.Spec.NodeName) {

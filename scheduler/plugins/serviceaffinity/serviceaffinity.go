@@ -19,7 +19,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -87,9 +86,6 @@ type podOnNode struct {
 }
 
 func newPodOnNode(pod *v1.Pod, node fwk.NodeInfo) podOnNode {
-	if fault.NominatedSiblingNowhere {
-		return podOnNode{pod, pod.Spec.NodeName}
-	}
 	return podOnNode{pod, node.Node().Name}
 }
 

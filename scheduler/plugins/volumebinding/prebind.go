@@ -12,7 +12,6 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berthdev/berth/scheduler/fault"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -83,7 +82,7 @@ func (c *bindingCheck) allBound() (bool, error) {
 	switch pod, err := c.pods.Pods(c.pod.Namespace).Get(c.pod.Name); {
 	case apierrors.IsNotFound(err):
 		return false, fmt.Errorf("pod does not exist any more: %w", err)
-	case err == nil && pod.UID != c.pod.UID && !fault.PodComparedByName:
+	case err == nil && pod.UID != c.pod.UID:
 		return false, fmt.Errorf("pod does not exist any more: pod %q was re-created", c.pod.Name)
 	}
 	for _, b := range c.plan.bindings {

@@ -71,7 +71,7 @@ func (r stopOnRequest) Start(ctx context.Context) error {
 	return r.start(ctx)
 }
 
-// bindingContext implements scheduler.Options.Grace: it returns the context of
+// bindingContext implements scheduler.Options.ShutdownContext: it returns the context of
 // bindings, which outlives ctx while they may be completed.
 func (s *shutdown) bindingContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	bindings, cancel := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -77,16 +77,16 @@ func (e *Env) HandOver(ctx context.Context, kind Kind) (h Handover, err error) {
 	case Frozen:
 		err = e.freeze(ctx, earlier, from, &h)
 	case Partitioned:
-		earlier.proxy.Sever()
+		earlier.proxy.Partition()
 		err = errors.Join(e.waitForSuccessor(ctx, from, &h), e.expectEnded(ctx, earlier, timeout))
-		earlier.proxy.Mend() // for the next manager of this replica
+		earlier.proxy.Heal() // for the next manager of this replica
 	case LeaseTaken:
 		if err := e.takeLease(ctx); err != nil {
 			return h, err
 		}
 		err = errors.Join(e.expectEnded(ctx, earlier, e.options.Lease), e.waitForSuccessor(ctx, from, &h))
 	case Lagging:
-		later.proxy.Lag(e.options.Lease * 2 / 3)
+		later.proxy.DelayWatches(e.options.Lease * 2 / 3)
 		if err := e.waitRandomBinds(ctx); err != nil {
 			return h, err
 		}
@@ -94,7 +94,7 @@ func (e *Env) HandOver(ctx context.Context, kind Kind) (h Handover, err error) {
 			return h, err
 		}
 		err = errors.Join(e.waitForSuccessor(ctx, from, &h), e.expectEnded(ctx, earlier, timeout))
-		later.proxy.Lag(0)
+		later.proxy.DelayWatches(0)
 	case Late:
 		err = e.delayBindings(ctx, earlier, from, &h)
 	default:
@@ -158,7 +158,7 @@ func (e *Env) freeze(ctx context.Context, r *replica, from int, h *Handover) err
 // about their pods again.
 func (e *Env) delayBindings(ctx context.Context, r *replica, from int, h *Handover) error {
 	arrive, held := make(chan struct{}), make(chan struct{}, Pods)
-	r.proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
+	r.proxy.SetFaults(func(faultproxy.Binding) *faultproxy.Fault {
 		held <- struct{}{}
 		return &faultproxy.Fault{Late: arrive, HoldAnswer: arrive}
 	})
@@ -189,7 +189,7 @@ func (e *Env) delayBindings(ctx context.Context, r *replica, from int, h *Handov
 			err = errors.Join(err, fmt.Errorf("a Binding of pod %s succeeded that arrived after the successor had bound", b.Pod))
 		}
 	}
-	r.proxy.Do(nil)
+	r.proxy.SetFaults(nil)
 	return err
 }
 

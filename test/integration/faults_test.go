@@ -156,8 +156,8 @@ func newBindingTest(ctx context.Context, proxy *faultproxy.Proxy, decide func(fa
 	env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
 	expectReady(ctx, p)
 	test := &bindingTest{proxy: proxy, profile: p, watch: watchPods(ctx, env), rebindsBefore: rebindsTotal()}
-	proxy.Do(decide)
-	DeferCleanup(func() { proxy.Do(nil) })
+	proxy.SetFaults(decide)
+	DeferCleanup(func() { proxy.SetFaults(nil) })
 	createNode(ctx, env.node("n").Capacity("pods", fmt.Sprint(slots)))
 	for i := range podCount {
 		test.pods = append(test.pods, createPod(ctx, env.pod(p, fmt.Sprint("p", i))))

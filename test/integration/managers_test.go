@@ -189,12 +189,12 @@ var _ = Describe("A replica that starts", func() {
 		Expect(err).NotTo(HaveOccurred())
 		other := runManager(accountConfig(ctx), []string{"--health-probe-bind-address=" + addresses[0]}, manager.WithVersion(version))
 		DeferCleanup(func() { Expect(other.Stop()).To(Succeed()) })
-		Eventually(operator.Answer).WithArguments(ctx, "http://"+addresses[0]+"/readyz/profiles").Should(
+		Eventually(operator.Get).WithArguments(ctx, "http://"+addresses[0]+"/readyz/profiles").Should(
 			SatisfyAll(HavePrefix("500 "), ContainSubstring("would refuse what runs of ")))
 		Eventually(objectEvents(ctx, p)).Should(ContainElement("Warning ReplicaNotReady Start"))
 		for _, path := range probePaths {
 			for _, query := range []string{"", "?verbose", "?verbose&exclude=ping"} {
-				answer, err := operator.Answer(ctx, "http://"+addresses[0]+path+query)
+				answer, err := operator.Get(ctx, "http://"+addresses[0]+path+query)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(answer).To(MatchRegexp("^(200|500) "), path+query)
 				for _, name := range []string{p.Name, pod.Name, pod.Namespace} {

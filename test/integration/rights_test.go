@@ -81,7 +81,7 @@ var permissionFlags = map[string]string{secretsRight: "--enable-extenders", othe
 
 // permissionsOf returns the permissions of the manager's account. Its manager must have a
 // flag exactly if the permission that the flag needs is granted.
-func permissionsOf(ctx context.Context, w installation) []audit.Right {
+func permissionsOf(ctx context.Context, w installation) []audit.Permission {
 	GinkgoHelper()
 	root, err := controlplane.ModuleRoot()
 	Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ func permissionsOf(ctx context.Context, w installation) []audit.Right {
 	return rights
 }
 
-func unused(rights []audit.Right, entries []audit.Entry) (names []string) {
+func unused(rights []audit.Permission, entries []audit.Entry) (names []string) {
 	for _, right := range audit.Unused(rights, entries) {
 		names = append(names, right.String())
 	}
@@ -112,7 +112,7 @@ func unused(rights []audit.Right, entries []audit.Entry) (names []string) {
 
 // missing returns the permissions that the requests would need; that for any Secret counts
 // once.
-func missing(rights []audit.Right, entries []audit.Entry) (needs []string) {
+func missing(rights []audit.Permission, entries []audit.Entry) (needs []string) {
 	for _, need := range audit.Missing(rights, entries) {
 		if strings.HasPrefix(need, secretsRight) {
 			need = secretsRight

@@ -139,7 +139,7 @@ func startManagerProcess(ctx SpecContext, environment ...string) *operator.Manag
 // stopManagerProcess sends SIGTERM to a manager and waits for its end.
 func stopManagerProcess(ctx SpecContext, child *operator.Manager) {
 	GinkgoHelper()
-	Expect(cp.Ask(ctx, child.Process)).To(BeZero(), "exit code")
+	Expect(cp.Terminate(ctx, child.Process)).To(BeZero(), "exit code")
 }
 
 // The suite test/integration/scenarios/volumes has no extenders, so this suite has the

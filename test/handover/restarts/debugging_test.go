@@ -56,7 +56,7 @@ var _ = Describe("The debug endpoints of a manager", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(proxy.Stop)
 		released = make(chan struct{})
-		proxy.Do(func(b faultproxy.Binding) *faultproxy.Fault {
+		proxy.SetFaults(func(b faultproxy.Binding) *faultproxy.Fault {
 			if b.Pod == "bound" {
 				return nil
 			}

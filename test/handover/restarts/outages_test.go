@@ -41,14 +41,14 @@ var _ = Describe("Two replicas with the shipped Lease, within ten minutes", func
 			Expect(err).NotTo(HaveOccurred())
 			hashes[name] = p.Status.Programmed.Hash
 		}
-		witness, err := operator.Watch(ctx, cp)
+		witness, err := operator.WatchProblems(ctx, cp)
 		Expect(err).NotTo(HaveOccurred())
 		binds := func(phase string) {
 			GinkgoHelper()
 			for _, name := range served[:2] {
 				expectBound(ctx, name, name+"-"+phase)
 			}
-			Expect(witness.Notes()).To(BeEmpty(), phase)
+			Expect(witness.Problems()).To(BeEmpty(), phase)
 		}
 		leads := func() *replica { return rs.leader(ctx, witness) }
 
@@ -107,7 +107,7 @@ var _ = Describe("Two replicas with the shipped Lease, within ten minutes", func
 		})
 		Eventually(func() []string {
 			leads()
-			return witness.Notes()
+			return witness.Problems()
 		}).WithTimeout(2*time.Minute).Should(SatisfyAll(HaveEach(MatchRegexp("(?i)paused")), ContainElements(
 			HavePrefix("profile outage-1: Ready=False"), HavePrefix("pod held: "), HavePrefix("berth_held_pods"), HavePrefix("berth_profile_condition"),
 		)), "the watches of the witness may be idle for a minute after the outage, and then deliver in order")
@@ -196,7 +196,7 @@ func (r *replica) signal(s syscall.Signal) {
 
 // metrics returns the metrics of the replica, "" while it is starting.
 func (r *replica) metrics(ctx context.Context) string {
-	answer, err := operator.Answer(ctx, "http://"+r.manager().Metrics+"/metrics")
+	answer, err := operator.Get(ctx, "http://"+r.manager().Metrics+"/metrics")
 	text, served := strings.CutPrefix(answer, "200 ")
 	if err != nil || !served {
 		return ""
@@ -205,11 +205,11 @@ func (r *replica) metrics(ctx context.Context) string {
 }
 
 // leader returns the replica whose metrics say that it leads, or nil. It fails if both do.
-func (rs replicas) leader(ctx context.Context, witness *operator.Witness) *replica {
+func (rs replicas) leader(ctx context.Context, witness *operator.ProblemRecorder) *replica {
 	GinkgoHelper()
 	var leader *replica
 	for _, r := range rs {
-		leads, err := witness.Read([]byte(r.metrics(ctx)))
+		leads, err := witness.ReadMetrics([]byte(r.metrics(ctx)))
 		Expect(err).NotTo(HaveOccurred())
 		if leads {
 			Expect(leader).To(BeNil(), "both replicas report that they lead")
@@ -221,7 +221,7 @@ func (rs replicas) leader(ctx context.Context, witness *operator.Witness) *repli
 
 // expectNoLeader reads the metrics of the replicas during an outage. At the end none leads;
 // each has ended at most once, and is alive and not ready.
-func (rs replicas) expectNoLeader(ctx context.Context, witness *operator.Witness) {
+func (rs replicas) expectNoLeader(ctx context.Context, witness *operator.ProblemRecorder) {
 	GinkgoHelper()
 	var before []int
 	for _, r := range rs {
@@ -238,7 +238,7 @@ func (rs replicas) expectNoLeader(ctx context.Context, witness *operator.Witness
 		Expect(r.started()-before[i]).To(BeNumerically("<=", 1), "starts of replica %d", i)
 		if r.started() > before[i] {
 			ended++
-			Expect(operator.Answer(ctx, "http://"+r.manager().Probes+"/readyz?verbose")).To(
+			Expect(operator.Get(ctx, "http://"+r.manager().Probes+"/readyz?verbose")).To(
 				SatisfyAll(HavePrefix("500"), ContainSubstring("[-]api-server failed")))
 		}
 	}
@@ -249,7 +249,7 @@ func (rs replicas) expectNoLeader(ctx context.Context, witness *operator.Witness
 // answer.
 func (rs replicas) failedProbes(ctx context.Context) (failed []error) {
 	for _, r := range rs {
-		if answer, err := operator.Answer(ctx, "http://"+r.manager().Probes+"/livez"); err == nil && answer != "200 ok" {
+		if answer, err := operator.Get(ctx, "http://"+r.manager().Probes+"/livez"); err == nil && answer != "200 ok" {
 			failed = append(failed, errors.New(answer))
 		}
 	}

@@ -266,7 +266,7 @@ func (ms *managerSet) stop(ctx context.Context, i int) error {
 	ms.running = append(ms.running[:i:i], ms.running[i+1:]...)
 	ctx, cancel := context.WithTimeoutCause(ctx, terminationTimeout, fmt.Errorf("the grace period of %s is over", terminationTimeout))
 	defer cancel()
-	code, err := ms.cp.Ask(ctx, m.Process)
+	code, err := ms.cp.Terminate(ctx, m.Process)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("a manager exited with %d after SIGTERM; see %s", code, m.Log())
 	}

@@ -40,7 +40,7 @@ var _ = Describe("A manager that gets SIGTERM", func() {
 		Expect(err).NotTo(HaveOccurred())
 		defer proxy.Stop()
 		released := make(chan struct{})
-		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault { return &faultproxy.Fault{Hold: released, Commits: true} })
+		proxy.SetFaults(func(faultproxy.Binding) *faultproxy.Fault { return &faultproxy.Fault{Hold: released, Commits: true} })
 		kubeconfig, err := cp.WriteKubeconfig("proxy", proxy.Config(cfg))
 		Expect(err).NotTo(HaveOccurred())
 		m := startManager(ctx, "--kubeconfig="+kubeconfig)
@@ -70,12 +70,12 @@ var _ = Describe("A manager that gets SIGTERM", func() {
 		ended := make(chan int, 1)
 		go func() {
 			defer GinkgoRecover()
-			code, err := cp.Ask(ctx, m.Process)
+			code, err := cp.Terminate(ctx, m.Process)
 			Expect(err).NotTo(HaveOccurred())
 			ended <- code
 		}()
-		Eventually(operator.Answer).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
-		Expect(operator.Answer(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
+		Eventually(operator.Get).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
+		Expect(operator.Get(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
 		Expect(ended).NotTo(Receive())
 		Expect(proxy.Bindings()).To(HaveEach(HaveField("Held", true)), "the manager waits for its Bindings")
 		late := create("late")
@@ -119,7 +119,7 @@ var _ = Describe("Of two managers", func() {
 		}
 		for _, m := range two.running {
 			for _, path := range []string{"/livez", "/healthz", "/readyz", "/livez/loop", "/livez/leader-election"} {
-				Expect(operator.Answer(ctx, "http://"+m.Probes+path)).To(Equal("200 ok"), path)
+				Expect(operator.Get(ctx, "http://"+m.Probes+path)).To(Equal("200 ok"), path)
 			}
 		}
 		var leader int

@@ -49,25 +49,25 @@ var _ = Describe("Berth as a static pod", func() {
 		down := newPendingAPIServer()
 		probes, process := startManager(ctx, down)
 		unanswered := SatisfyAll(HavePrefix("500"), ContainSubstring("[-]api-server failed"))
-		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz?verbose").Should(unanswered)
-		Expect(operator.Answer(ctx, probes+"/livez")).To(Equal("200 ok"))
+		Eventually(operator.Get).WithArguments(ctx, probes+"/readyz?verbose").Should(unanswered)
+		Expect(operator.Get(ctx, probes+"/livez")).To(Equal("200 ok"))
 		Eventually(os.ReadFile).WithArguments(process.Log()).Should(ContainSubstring("Waiting for the API server"))
 		toEnd, another := startManager(ctx, down)
-		Eventually(operator.Answer).WithArguments(ctx, toEnd+"/readyz?verbose").Should(unanswered)
-		Expect(cp.Ask(ctx, another)).To(BeZero(), "exit code after SIGTERM while it waits")
+		Eventually(operator.Get).WithArguments(ctx, toEnd+"/readyz?verbose").Should(unanswered)
+		Expect(cp.Terminate(ctx, another)).To(BeZero(), "exit code after SIGTERM while it waits")
 
 		By("the API server starts")
 		down.listen()
-		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz?verbose").Should(SatisfyAll(HavePrefix("500"), ContainSubstring("[-]crds failed")))
+		Eventually(operator.Get).WithArguments(ctx, probes+"/readyz?verbose").Should(SatisfyAll(HavePrefix("500"), ContainSubstring("[-]crds failed")))
 
 		By("the CRDs are created")
 		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
-		Eventually(operator.Answer).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
+		Eventually(operator.Get).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
 		kubectl(ctx, "wait", "--for=create", "--timeout=20s", "sprof/default-scheduler")
 		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=40s", "sprof/default-scheduler")
 		Eventually(podScheduled).WithArguments(ctx).Should(Equal(
 			"False Unschedulable: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
-		Expect(operator.Answer(ctx, probes+"/healthz")).To(Equal("200 ok"))
+		Expect(operator.Get(ctx, probes+"/healthz")).To(Equal("200 ok"))
 
 		By("the node becomes ready")
 		kubectl(ctx, "taint", "node", "n1", v1.TaintNodeNotReady+"-")
@@ -84,7 +84,7 @@ var _ = Describe("Berth as a static pod", func() {
 				forbidden = append(forbidden, entries[i].String())
 			}
 			if entries[i].ObjectRef.Namespace == metav1.NamespaceSystem {
-				elsewhere = append(elsewhere, entries[i].Need())
+				elsewhere = append(elsewhere, entries[i].RequiredPermission())
 			}
 		}
 		Expect(forbidden).To(BeEmpty())

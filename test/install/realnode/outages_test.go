@@ -25,7 +25,7 @@ func specOutages() {
 		expectReady(ctx, 2)
 		token, err := operator.AccountWith(ctx, cluster.ControlPlane, "scraper", operator.ScrapeRole)
 		Expect(err).NotTo(HaveOccurred())
-		witness, err := operator.Watch(ctx, cluster.ControlPlane)
+		witness, err := operator.WatchProblems(ctx, cluster.ControlPlane)
 		Expect(err).NotTo(HaveOccurred())
 		hash := runningHash(ctx)
 		expectServing := func(after string) {
@@ -38,11 +38,11 @@ func specOutages() {
 				m := operator.Manager{Metrics: net.JoinHostPort(leader(ctx, g, operator.Namespace).Status.PodIP, "8443")}
 				_, text, err := m.Scrape(ctx, token)
 				g.Expect(err).NotTo(HaveOccurred())
-				_, err = witness.Read(text)
+				_, err = witness.ReadMetrics(text)
 				g.Expect(err).NotTo(HaveOccurred())
 				return string(text)
 			}).WithContext(ctx).Should(ContainSubstring(`berth_profile_running{profile="berth"} 1`), after)
-			Expect(witness.Notes()).To(BeEmpty(), after)
+			Expect(witness.Problems()).To(BeEmpty(), after)
 			Expect(runningHash(ctx)).To(Equal(hash), after)
 		}
 

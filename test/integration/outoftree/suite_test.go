@@ -102,7 +102,7 @@ func degradedMessage(ctx context.Context) func() string {
 // stacks.
 func countGoroutines(ctx context.Context, text string) func() int {
 	return func() int {
-		profile, err := operator.Answer(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
+		profile, err := operator.Get(ctx, "http://"+manager.Profiles+"/debug/pprof/goroutine?debug=2")
 		Expect(err).NotTo(HaveOccurred())
 		count := 0
 		for _, stack := range strings.Split(profile, "\n\n") {

@@ -126,21 +126,21 @@ var states = []state{
 		}
 	}},
 	{"BerthRequestsFail", "the API server fails", func(ctx context.Context) func(int) {
-		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
+		proxy.SetFaults(func(faultproxy.Binding) *faultproxy.Fault {
 			return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)}
 		})
-		DeferCleanup(func() { proxy.Do(nil) })
+		DeferCleanup(func() { proxy.SetFaults(nil) })
 		return func(turn int) {
 			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/failed-", turn)).SchedulerName("berth"))
 		}
 	}},
 	{"BerthRequestsSlow", "the API server is slow", func(ctx context.Context) func(int) {
-		proxy.Do(func(faultproxy.Binding) *faultproxy.Fault {
+		proxy.SetFaults(func(faultproxy.Binding) *faultproxy.Fault {
 			late := make(chan struct{})
 			time.AfterFunc(1500*time.Millisecond, func() { close(late) })
 			return &faultproxy.Fault{Hold: late, Commits: true}
 		})
-		DeferCleanup(func() { proxy.Do(nil) })
+		DeferCleanup(func() { proxy.SetFaults(nil) })
 		return func(turn int) {
 			admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/slowly-", turn)).SchedulerName("berth"))
 		}

@@ -67,7 +67,7 @@ func (e *Entry) String() string { return e.Verb + " " + e.RequestURI }
 
 // Need is the narrowest permission for the request, as in "get leases.coordination.k8s.io
 // kube-system/kube-scheduler".
-func (e *Entry) Need() string {
+func (e *Entry) RequiredPermission() string {
 	ref := e.ObjectRef
 	if ref.Resource == "" {
 		return e.String()

@@ -15,24 +15,24 @@ import (
 
 // Right is a permission: a verb on a resource of a group, with its subresource, in one
 // namespace or, where that is empty, in all; or on a non-resource URL.
-type Right struct {
+type Permission struct {
 	Role, Verb, Group, Resource, Namespace, Name, Path string
 }
 
 // String is the permission in words.
-func (r Right) String() string {
+func (r Permission) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s %s", r.Role, r.Verb, strings.Trim(r.Resource+"."+r.Group, "."), r.Path, r.Name))
 }
 
 // serves says whether a request needs the permission. A watch needs list, too: informers list
 // where an API server does not support streaming lists.
-func (r Right) serves(e *Entry) bool {
+func (r Permission) serves(e *Entry) bool {
 	used := e.Verb == r.Verb || r.Path == "" && r.Verb == "list" && e.Verb == "watch"
 	return !e.Forbidden() && used && r.concerns(e)
 }
 
 // concerns says whether a request is about the object of the permission.
-func (r Right) concerns(e *Entry) bool {
+func (r Permission) concerns(e *Entry) bool {
 	if r.Path != "" {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
 		return e.ObjectRef.Resource == "" && path == r.Path
@@ -42,7 +42,7 @@ func (r Right) concerns(e *Entry) bool {
 }
 
 // Granted returns the permissions of one ServiceAccount through roles that name it.
-func Granted(ctx context.Context, c client.Reader, namespace, account string) (rights []Right, err error) {
+func Granted(ctx context.Context, c client.Reader, namespace, account string) (rights []Permission, err error) {
 	isAccount := func(s rbacv1.Subject) bool {
 		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == namespace && s.Name == account
 	}
@@ -89,7 +89,7 @@ func rulesOf(ctx context.Context, c client.Reader, namespace string, ref rbacv1.
 }
 
 // expand returns a Right for each verb and object of the rules.
-func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Right) {
+func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Permission) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
 		if len(names) == 0 {
@@ -97,12 +97,12 @@ func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Right) 
 		}
 		for _, verb := range rule.Verbs {
 			for _, path := range rule.NonResourceURLs {
-				rights = append(rights, Right{Role: role, Verb: verb, Path: path})
+				rights = append(rights, Permission{Role: role, Verb: verb, Path: path})
 			}
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
 					for _, name := range names {
-						rights = append(rights, Right{Role: role, Verb: verb, Group: group, Resource: resource, Namespace: namespace, Name: name})
+						rights = append(rights, Permission{Role: role, Verb: verb, Group: group, Resource: resource, Namespace: namespace, Name: name})
 					}
 				}
 			}
@@ -112,23 +112,23 @@ func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Right) 
 }
 
 // Unused returns the permissions that no request needed.
-func Unused(rights []Right, entries []Entry) []Right {
-	return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool {
+func Unused(rights []Permission, entries []Entry) []Permission {
+	return slices.DeleteFunc(slices.Clone(rights), func(r Permission) bool {
 		return slices.ContainsFunc(entries, func(e Entry) bool { return r.serves(&e) })
 	})
 }
 
 // Missing returns the requests of an account that a role of its own permitted, and these
 // permissions would not: each once, by Need, sorted.
-func Missing(rights []Right, entries []Entry) []string {
+func Missing(rights []Permission, entries []Entry) []string {
 	var missing []string
 	for i := range entries {
 		e := &entries[i]
 		if e.Forbidden() || !strings.Contains(e.Annotations["authorization.k8s.io/reason"], ` to ServiceAccount "`) {
 			continue // what every account may do is not a permission of its own
 		}
-		if !slices.ContainsFunc(rights, func(r Right) bool { return r.Verb == e.Verb && r.concerns(e) }) {
-			missing = append(missing, e.Need())
+		if !slices.ContainsFunc(rights, func(r Permission) bool { return r.Verb == e.Verb && r.concerns(e) }) {
+			missing = append(missing, e.RequiredPermission())
 		}
 	}
 	slices.Sort(missing)

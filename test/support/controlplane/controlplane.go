@@ -163,7 +163,7 @@ func (cp *ControlPlane) End(p *Process) {
 
 // Ask sends SIGTERM to a process and waits until it has ended: it returns the exit code, or an
 // error when ctx ends first.
-func (cp *ControlPlane) Ask(ctx context.Context, p *Process) (code int, err error) {
+func (cp *ControlPlane) Terminate(ctx context.Context, p *Process) (code int, err error) {
 	cp.mu.Lock()
 	cp.processes = slices.DeleteFunc(cp.processes, func(q *Process) bool { return q == p })
 	cp.mu.Unlock()

@@ -89,8 +89,8 @@ func (p *Proxy) wait(ctx context.Context, b *Binding, until <-chan struct{}) boo
 	if until == nil {
 		return true
 	}
-	p.update(b, func() { b.Held = true })
-	defer p.update(b, func() { b.Held = false })
+	p.update(b, func() { b.Delayed = true })
+	defer p.update(b, func() { b.Delayed = false })
 	select {
 	case <-until:
 		return true

@@ -11,14 +11,14 @@ const backlog = 1 << 16
 
 // Sever stops all traffic in both directions: connections stay open, and requests get no
 // response. Bindings that were sent on before are processed by the API server.
-func (p *Proxy) Sever() {
+func (p *Proxy) Partition() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.severed = make(chan struct{})
 }
 
 // Mend ends what Sever began.
-func (p *Proxy) Mend() {
+func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.severed != nil {
@@ -28,7 +28,7 @@ func (p *Proxy) Mend() {
 }
 
 // Lag delays the events of watches by d from now on.
-func (p *Proxy) Lag(d time.Duration) {
+func (p *Proxy) DelayWatches(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lag = d

@@ -48,7 +48,7 @@ type Binding struct {
 	// Try is the number of the pod's Binding, from 1.
 	Try int
 	// Held says that the proxy delays it.
-	Held bool
+	Delayed bool
 	// Code is the API server's status code, 0 while there is none.
 	Code int
 }
@@ -117,7 +117,7 @@ func (p *Proxy) Stop() {
 
 // Do sets the function that returns the fault of each Binding; nil: no faults. It forgets
 // earlier Bindings.
-func (p *Proxy) Do(decide func(Binding) *Fault) {
+func (p *Proxy) SetFaults(decide func(Binding) *Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decide, p.seen = decide, nil

@@ -92,7 +92,7 @@ func TestFaultsOfBindings(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			env := newTestEnv(t)
-			env.Do(func(b Binding) *Fault {
+			env.SetFaults(func(b Binding) *Fault {
 				if diff := cmp.Diff(Binding{Namespace: "shop", Pod: "web", Try: 1}, b); diff != "" {
 					t.Errorf("decided about (-want +got):\n%s", diff)
 				}
@@ -128,7 +128,7 @@ func isCut(err error) bool {
 
 func TestOtherRequestsPass(t *testing.T) {
 	env := newTestEnv(t)
-	env.Do(func(Binding) *Fault { return &Fault{} })
+	env.SetFaults(func(Binding) *Fault { return &Fault{} })
 	pod, err := env.client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || pod.Name != "web" {
 		t.Errorf("got %v, %v", pod, err)
@@ -144,7 +144,7 @@ func TestOtherRequestsPass(t *testing.T) {
 func TestStopEndsDelayedBindings(t *testing.T) {
 	env := newTestEnv(t)
 	delayed := make(chan struct{})
-	env.Do(func(Binding) *Fault { close(delayed); return &Fault{Hold: make(chan struct{}), Commits: true} })
+	env.SetFaults(func(Binding) *Fault { close(delayed); return &Fault{Hold: make(chan struct{}), Commits: true} })
 	result := make(chan error)
 	go func() { result <- env.bind() }()
 	<-delayed
@@ -156,7 +156,7 @@ func TestStopEndsDelayedBindings(t *testing.T) {
 
 func TestSeverStopsAllTraffic(t *testing.T) {
 	env := newTestEnv(t)
-	env.Sever()
+	env.Partition()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
 	get := func(ctx context.Context) {
@@ -172,7 +172,7 @@ func TestSeverStopsAllTraffic(t *testing.T) {
 		t.Errorf("the API server got %d requests", n)
 	}
 	go get(t.Context())
-	env.Mend()
+	env.Heal()
 	if err := <-result; err != nil {
 		t.Errorf("a client that waited got %v", err)
 	}
@@ -191,7 +191,7 @@ func TestLagDelaysWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
-	p.Lag(time.Hour)
+	p.DelayWatches(time.Hour)
 	client, err := rest.HTTPClientFor(p.Config(config))
 	if err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 }
 
 // Answer returns the status and body of a GET, whatever they are, as in "200 ok".
-func Answer(ctx context.Context, url string) (string, error) {
+func Get(ctx context.Context, url string) (string, error) {
 	response, err := send(ctx, url)
 	if err != nil {
 		return "", err

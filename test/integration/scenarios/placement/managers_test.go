@@ -162,13 +162,13 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		env := newTestEnv()
 		env.addNodes(ctx, fixture.Node("a"), fixture.Node("b"))
 		release := make(chan struct{})
-		proxy.Do(func(b faultproxy.Binding) *faultproxy.Fault {
+		proxy.SetFaults(func(b faultproxy.Binding) *faultproxy.Fault {
 			if b.Pod == "web" && b.Try == 1 {
 				return &faultproxy.Fault{Hold: release, Commits: true}
 			}
 			return nil
 		})
-		DeferCleanup(func() { proxy.Do(nil) })
+		DeferCleanup(func() { proxy.SetFaults(nil) })
 		first := env.createPod(ctx, fixture.Pod("web").NodeSelector(hostname, "a"))
 		Eventually(proxy.Bindings).Should(ContainElement(HaveField("Held", true)))
 		admin.Remove(ctx, first)

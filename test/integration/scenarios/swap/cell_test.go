@@ -213,7 +213,7 @@ func (c *cell) inPlace() bool {
 		return berth.Scheduler().Components().Waiting.Get(uid) != nil
 	case c.place.Point == "Bind":
 		for _, b := range bindings.Bindings() {
-			if b.Namespace == c.name && b.Pod == subject && b.Held {
+			if b.Namespace == c.name && b.Pod == subject && b.Delayed {
 				return true
 			}
 		}

@@ -79,7 +79,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	bindings, err = faultproxy.Start(cfg)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(bindings.Stop)
-	bindings.Do(delayBinding)
+	bindings.SetFaults(delayBinding)
 	berth, err = operator.Run(cfg, nil, manager.WithWriteConfig(bindings.Config(cfg)), manager.WithPlugins(testPlugins()...),
 		manager.WithLogger(logr.New(&stoppingSink{LogSink: ctrl.Log.GetSink(), stops: loopStops})))
 	Expect(err).NotTo(HaveOccurred())

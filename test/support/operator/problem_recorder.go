@@ -26,15 +26,15 @@ import (
 // Witness records all that users can read about a problem: conditions of profiles and pods,
 // Events, metrics. It expects that every profile runs and every pod is scheduled. It is safe
 // for concurrent use.
-type Witness struct {
+type ProblemRecorder struct {
 	mu    sync.Mutex
 	notes []string
 }
 
 // Watch watches until ctx ends. The initial state is not recorded until it changes. A watch
 // that breaks, since the API server stops, is started again.
-func Watch(ctx context.Context, cp *controlplane.ControlPlane) (*Witness, error) {
-	w := &Witness{}
+func WatchProblems(ctx context.Context, cp *controlplane.ControlPlane) (*ProblemRecorder, error) {
+	w := &ProblemRecorder{}
 	client, err := dynamic.NewForConfig(cp.Config())
 	if err != nil {
 		return nil, err
@@ -87,13 +87,13 @@ func changed(before, now any) bool {
 }
 
 // Notes returns what was recorded, each text once.
-func (w *Witness) Notes() []string {
+func (w *ProblemRecorder) Problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.notes)
 }
 
-func (w *Witness) add(notes ...string) {
+func (w *ProblemRecorder) add(notes ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, note := range notes {
@@ -143,7 +143,7 @@ func eventNote(object any) string {
 
 // Read records the problems in metrics in the text format. It returns whether the process is
 // the leader.
-func (w *Witness) Read(metrics []byte) (leads bool, err error) {
+func (w *ProblemRecorder) ReadMetrics(metrics []byte) (leads bool, err error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics))
 	if err != nil {

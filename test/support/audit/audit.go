@@ -65,7 +65,7 @@ func (e *Entry) Forbidden() bool { return e.Annotations["authorization.k8s.io/de
 // String is the verb and the URI.
 func (e *Entry) String() string { return e.Verb + " " + e.RequestURI }
 
-// Need is the narrowest permission for the request, as in "get leases.coordination.k8s.io
+// RequiredPermission is the narrowest permission for the request, as in "get leases.coordination.k8s.io
 // kube-system/kube-scheduler".
 func (e *Entry) RequiredPermission() string {
 	ref := e.ObjectRef

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// Right is a permission: a verb on a resource of a group, with its subresource, in one
+// Permission is a permission: a verb on a resource of a group, with its subresource, in one
 // namespace or, where that is empty, in all; or on a non-resource URL.
 type Permission struct {
 	Role, Verb, Group, Resource, Namespace, Name, Path string

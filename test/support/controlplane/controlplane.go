@@ -161,7 +161,7 @@ func (cp *ControlPlane) End(p *Process) {
 	p.stop()
 }
 
-// Ask sends SIGTERM to a process and waits until it has ended: it returns the exit code, or an
+// Terminate sends SIGTERM to a process and waits until it has ended: it returns the exit code, or an
 // error when ctx ends first.
 func (cp *ControlPlane) Terminate(ctx context.Context, p *Process) (code int, err error) {
 	cp.mu.Lock()

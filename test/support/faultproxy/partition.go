@@ -9,7 +9,7 @@ import (
 // backlog is the number of writes of a watch's response that can be delayed.
 const backlog = 1 << 16
 
-// Sever stops all traffic in both directions: connections stay open, and requests get no
+// Partition stops all traffic in both directions: connections stay open, and requests get no
 // response. Bindings that were sent on before are processed by the API server.
 func (p *Proxy) Partition() {
 	p.mu.Lock()
@@ -17,7 +17,7 @@ func (p *Proxy) Partition() {
 	p.severed = make(chan struct{})
 }
 
-// Mend ends what Sever began.
+// Heal ends what Partition began.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,7 +27,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Lag delays the events of watches by d from now on.
+// DelayWatches delays the events of watches by d from now on.
 func (p *Proxy) DelayWatches(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -115,7 +115,7 @@ func (p *Proxy) Stop() {
 	p.server.Close()
 }
 
-// Do sets the function that returns the fault of each Binding; nil: no faults. It forgets
+// SetFaults sets the function that returns the fault of each Binding; nil: no faults. It forgets
 // earlier Bindings.
 func (p *Proxy) SetFaults(decide func(Binding) *Fault) {
 	p.mu.Lock()

@@ -135,7 +135,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// Answer returns the status and body of a GET, whatever they are, as in "200 ok".
+// Get returns the status and body of a GET, whatever they are, as in "200 ok".
 func Get(ctx context.Context, url string) (string, error) {
 	response, err := send(ctx, url)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/berthdev/berth/test/support/controlplane"
 )
 
-// Witness records all that users can read about a problem: conditions of profiles and pods,
+// ProblemRecorder records all that users can read about a problem: conditions of profiles and pods,
 // Events, metrics. It expects that every profile runs and every pod is scheduled. It is safe
 // for concurrent use.
 type ProblemRecorder struct {
@@ -31,7 +31,7 @@ type ProblemRecorder struct {
 	notes []string
 }
 
-// Watch watches until ctx ends. The initial state is not recorded until it changes. A watch
+// WatchProblems watches until ctx ends. The initial state is not recorded until it changes. A watch
 // that breaks, since the API server stops, is started again.
 func WatchProblems(ctx context.Context, cp *controlplane.ControlPlane) (*ProblemRecorder, error) {
 	w := &ProblemRecorder{}
@@ -86,7 +86,7 @@ func changed(before, now any) bool {
 	return errA != nil || errB != nil || a.GetResourceVersion() != b.GetResourceVersion()
 }
 
-// Notes returns what was recorded, each text once.
+// Problems returns what was recorded, each text once.
 func (w *ProblemRecorder) Problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func eventNote(object any) string {
 	return ""
 }
 
-// Read records the problems in metrics in the text format. It returns whether the process is
+// ReadMetrics records the problems in metrics in the text format. It returns whether the process is
 // the leader.
 func (w *ProblemRecorder) ReadMetrics(metrics []byte) (leads bool, err error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -4,9 +4,11 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/scheduler/sandbox"
@@ -44,14 +46,14 @@ func (a activator) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 
 // watchVolumes connects the volume cache to the informers of volumes and claims,
 // where the API server serves both.
-func watchVolumes(v *volumes.Volumes, o Options) error {
-	for _, kind := range o.Storage.Missing() {
+func watchVolumes(v *volumes.Volumes, factory informers.SharedInformerFactory, storage eventhandlers.Storage) error {
+	for _, kind := range storage.Missing() {
 		switch kind.(type) {
 		case *v1.PersistentVolume, *v1.PersistentVolumeClaim:
 			return nil
 		}
 	}
-	core := o.Informers.Core().V1()
+	core := factory.Core().V1()
 	return v.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
 }
 

@@ -24,7 +24,7 @@ func (w Standby) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching pods and nodes: %w", err)
 	}
-	if err := watchVolumes(s.volumes, s.options); err != nil {
+	if err := watchVolumes(s.volumes, s.options.Informers, s.options.Storage); err != nil {
 		return fmt.Errorf("watching volumes: %w", err)
 	}
 	s.options.Informers.Start(ctx.Done())

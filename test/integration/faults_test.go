@@ -82,7 +82,7 @@ var _ = Describe("A Binding that", Ordered, func() {
 			// Berth does not measure how long a Binding takes, and its client has no
 			// timeout: whether a second or a minute passes before the release makes no
 			// difference.
-			Eventually(proxy.Bindings).Should(And(HaveLen(slots), HaveEach(HaveField("Held", true))))
+			Eventually(proxy.Bindings).Should(And(HaveLen(slots), HaveEach(HaveField("Delayed", true))))
 			held := map[string]bool{}
 			for _, b := range proxy.Bindings() {
 				held[b.Pod] = true

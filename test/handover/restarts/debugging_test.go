@@ -78,7 +78,7 @@ var _ = Describe("The debug endpoints of a manager", func() {
 		Expect(admin.Create(ctx, bound)).To(Succeed())
 		Eventually(scheduledCondition).WithArguments(ctx, bound).Should(HaveField("Status", corev1.ConditionTrue))
 		Expect(admin.Create(ctx, assumed)).To(Succeed())
-		Eventually(proxy.Bindings).Should(ContainElement(SatisfyAll(HaveField("Pod", "assumed"), HaveField("Held", true))))
+		Eventually(proxy.Bindings).Should(ContainElement(SatisfyAll(HaveField("Pod", "assumed"), HaveField("Delayed", true))))
 		Expect(admin.Create(ctx, pending)).To(Succeed())
 		Eventually(scheduledCondition).WithArguments(ctx, pending).Should(HaveField("Reason", corev1.PodReasonUnschedulable))
 

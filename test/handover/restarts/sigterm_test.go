@@ -60,7 +60,7 @@ var _ = Describe("A manager that gets SIGTERM", func() {
 		for i := range slots {
 			binding = append(binding, create(fmt.Sprint("binding-", i)))
 		}
-		Eventually(proxy.Bindings).Should(SatisfyAll(HaveLen(slots), HaveEach(HaveField("Held", true))))
+		Eventually(proxy.Bindings).Should(SatisfyAll(HaveLen(slots), HaveEach(HaveField("Delayed", true))))
 		for i := range slots {
 			pending = append(pending, create(fmt.Sprint("pending-", i)))
 		}
@@ -77,7 +77,7 @@ var _ = Describe("A manager that gets SIGTERM", func() {
 		Eventually(operator.Get).WithArguments(ctx, "http://"+m.Probes+"/readyz/shutdown").Should(HavePrefix("500 "))
 		Expect(operator.Get(ctx, "http://"+m.Probes+"/livez")).To(Equal("200 ok"))
 		Expect(ended).NotTo(Receive())
-		Expect(proxy.Bindings()).To(HaveEach(HaveField("Held", true)), "the manager waits for its Bindings")
+		Expect(proxy.Bindings()).To(HaveEach(HaveField("Delayed", true)), "the manager waits for its Bindings")
 		late := create("late")
 		close(released)
 		var code int

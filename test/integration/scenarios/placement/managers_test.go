@@ -170,7 +170,7 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		})
 		DeferCleanup(func() { proxy.SetFaults(nil) })
 		first := env.createPod(ctx, fixture.Pod("web").NodeSelector(hostname, "a"))
-		Eventually(proxy.Bindings).Should(ContainElement(HaveField("Held", true)))
+		Eventually(proxy.Bindings).Should(ContainElement(HaveField("Delayed", true)))
 		admin.Remove(ctx, first)
 		second := env.createPod(ctx, fixture.Pod("web").NodeSelector(hostname, "b"))
 		close(release)

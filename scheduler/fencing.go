@@ -59,8 +59,7 @@ func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool
 		// flight are unknown.
 		leadership.First = false
 	}
-	fromJournal, ok := handover.Journal.TakeOver(ctx, leadership)
-	return fromJournal, ok
+	return handover.Journal.TakeOver(ctx, leadership)
 }
 
 // hasDecisionAnnotations reports whether any pod carries Berth's decision annotation.

@@ -32,7 +32,7 @@ func (h *hosts) HostFor(profile string) framework.Host {
 		Client: h.options.Client, KubeConfig: h.options.KubeConfig, Informers: h.options.Informers,
 		Recorder: h.options.RecorderFor(profile), Lister: h.cache.Snapshot(), PinnedLister: h.cache.PinnedSnapshot(), Nominator: h.cache.Nominator,
 		Activator: activator{h.queue}, WaitingPods: h.waitingPods, PodsInPreBind: h.inPreBind,
-		Preemptor: h.preemptor, Volumes: h.sharedVolumes(), Clock: h.options.Clock,
+		Preemptor: h.preemptor, Volumes: h.volumes, Clock: h.options.Clock,
 		PluginFaults: h.queue, Go: h.options.Go, Wait: h.options.Wait,
 	}
 }
@@ -55,11 +55,6 @@ func watchVolumes(v *volumes.Volumes, factory informers.SharedInformerFactory, s
 	}
 	core := factory.Core().V1()
 	return v.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
-}
-
-// sharedVolumes returns the volume cache, which is the same for all generations.
-func (h *hosts) sharedVolumes() framework.Volumes {
-	return h.volumes
 }
 
 // trialSource returns what a trial of a profile reads: the nodes and pods of the informers'

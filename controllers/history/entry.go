@@ -113,9 +113,10 @@ func (l *ProfileHistory) nextNumber(name string) int64 {
 	return highest + 1
 }
 
-// revisionFrom decodes an entry; false when it is not one of this package.
+// revisionFrom decodes an entry, also one that another version of Berth stored; false when it
+// is not one of this package.
 func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool) {
-	p, err := decode(entry.Data.Raw)
+	p, err := v1alpha1.DecodeProfile(entry.Data.Raw)
 	if err != nil || p.Name != entry.Labels[v1alpha1.LabelProfile] {
 		return Revision{}, false
 	}
@@ -128,11 +129,6 @@ func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool
 		Configs:   configsFromAnnotation(entry),
 		Evidence:  h.evidenceOf(entry),
 	}, true
-}
-
-// decode decodes a stored profile, also one that another version of Berth stored.
-func decode(data []byte) (*v1alpha1.SchedulingProfile, error) {
-	return v1alpha1.DecodeProfile(data)
 }
 
 // hashOf returns the hash, with which an entry's name ends.

@@ -171,8 +171,7 @@ func (b *Binding) deleteVictimOnce(ctx context.Context, plan *framework.Preempti
 	if err == nil {
 		action = "deleting the victim"
 		// The UID protects a pod that was created again under the same name.
-		which := metav1.NewUIDPreconditions(string(victim.UID))
-		err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: which})
+		err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
 	}
 	switch {
 	case err == nil:

@@ -31,8 +31,9 @@ func findNodesThatPassExtenders(ctx context.Context, r Request, nodes []fwk.Node
 			return nil, err
 		}
 		plugin := framework.ExtenderPluginName(e.Name())
-		code := fwk.UnschedulableAndUnresolvable
-		recordExtenderRejections(diagnosis, nodes, unresolvable, func(reason string) *fwk.Status { return fwk.NewStatus(code, reason).WithPlugin(plugin) })
+		recordExtenderRejections(diagnosis, nodes, unresolvable, func(reason string) *fwk.Status {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason).WithPlugin(plugin)
+		})
 		for name := range unresolvable {
 			delete(failed, name) // unresolvable takes precedence
 		}

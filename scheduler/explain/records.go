@@ -86,8 +86,7 @@ func (q *Queue) markPodBound(r *podRecord) {
 		q.clearPending(r)
 	}
 	if r.deletion == nil {
-		due := q.now()
-		q.scheduleDeletion(r, outdatedItems, due)
+		q.scheduleDeletion(r, outdatedItems, q.now())
 	}
 	q.forgetIfDone(r)
 }

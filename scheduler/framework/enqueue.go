@@ -21,7 +21,10 @@ func (f *Framework) RunPreEnqueuePlugins(ctx context.Context, pod *v1.Pod, lastG
 	}
 	ctx, point := f.beginPoint(ctx, nil, "PreEnqueue")
 	defer point.end(&status)
-	state := &CycleState{callWatch: w}
+	var state fwk.CycleState // made for the CallWatch alone
+	if w != nil {
+		state = &CycleState{callWatch: w}
+	}
 	call := func(plugin fwk.PreEnqueuePlugin) bool {
 		status = f.callRecovered(pod, state, plugin.Name(), "PreEnqueue", func() *fwk.Status {
 			call := f.beginCall(state, plugin.Name(), "PreEnqueue")

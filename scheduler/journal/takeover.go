@@ -98,8 +98,7 @@ func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	j.own.pods = sets.New[types.UID]()
 	j.resourceVersion, j.versionKnown, j.takenOver, j.commitsOptional = t.version, true, true, false
 	j.stored, j.inherited = t.content.pods, t.content.pods.Clone()
-	h := Handover{Fence: t.content.fence, Pods: t.content.pods.Clone()}
-	return h
+	return Handover{Fence: t.content.fence, Pods: t.content.pods.Clone()}
 }
 
 // proceedWithout records that this process cannot write the journal. unanswered says

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 const (
@@ -163,12 +164,7 @@ func (q *Queue) recordOf(namespace, pod string, uid types.UID) *podRecord {
 }
 
 // notify puts a value into the channel of Changed.
-func (q *Queue) notify() {
-	select {
-	case q.changed <- struct{}{}:
-	default:
-	}
-}
+func (q *Queue) notify() { framework.Notify(q.changed) }
 
 // countDropped counts an explanation of profile that is not written.
 func (q *Queue) countDropped(profile string) {

@@ -56,6 +56,14 @@ func Block(ctx context.Context, until <-chan struct{}) error {
 	}
 }
 
+// Notify puts a value into a channel that has room for one, unless it has one already.
+func Notify(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
 // Runtime is how concurrent work is started, awaited and timed.
 type Runtime struct {
 	Clock clock.WithDelayedExecution

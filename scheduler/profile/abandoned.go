@@ -138,10 +138,7 @@ func (s *Set) notifyDegradedChange(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.degradedChanges.Insert(name)
-	select {
-	case s.degradedChanged <- struct{}{}:
-	default:
-	}
+	framework.Notify(s.degradedChanged)
 }
 
 // degradations returns what is wrong with the plugins of name's current Generation, except

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // HoldChange is a pod that is held, or gated, for a new reason.
@@ -48,7 +50,7 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 // The caller holds q.mu.
 func (q *Queue) markHoldChange(p *Pod, conditionStale bool) {
 	q.holdChanges[p] = q.holdChanges[p] || conditionStale
-	notify(q.holdsChanged)
+	framework.Notify(q.holdsChanged)
 }
 
 // markHeldAndGated calls markHoldChange for the held and gated pods of a profile.

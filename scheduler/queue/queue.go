@@ -244,12 +244,4 @@ func (q *Queue) TryPop() *Attempt {
 }
 
 // signal has a waiting Pop look again.
-func (q *Queue) signal() { notify(q.ready) }
-
-// notify puts a value into a channel that has room for one, unless it is there.
-func notify(changed chan<- struct{}) {
-	select {
-	case changed <- struct{}{}:
-	default:
-	}
-}
+func (q *Queue) signal() { framework.Notify(q.ready) }

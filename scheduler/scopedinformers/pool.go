@@ -162,10 +162,7 @@ func (p *Pool) newPluginInformer(informer cache.SharedIndexInformer) *pluginInfo
 	}
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		e.watchError.Store(&err)
-		select {
-		case e.broken <- struct{}{}:
-		default:
-		}
+		framework.Notify(e.broken)
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	})
 	e.ctx, e.stop = context.WithCancel(context.Background())

@@ -176,10 +176,7 @@ const pollInterval = time.Second
 type waiter struct{ signal chan struct{} }
 
 func (w *waiter) wake() {
-	select {
-	case w.signal <- struct{}{}:
-	default: // it has a signal already
-	}
+	framework.Notify(w.signal)
 }
 
 // addWaiter wakes w when one of claims changes, until stop is called.

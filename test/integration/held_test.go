@@ -116,6 +116,9 @@ var _ = Describe("A pod with an unsupported field", func() {
 			env, p := newTestEnv(ctx), createProfile(ctx)
 			watch := watchPods(ctx, env)
 			createNode(ctx, env.node("n"))
+			// A new leader writes the status of pods that it has not tried. It has finished
+			// when it binds a pod.
+			admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "first")))
 			pod := createPod(ctx, a.request(env.pod(p, "web")))
 			expectReason(ctx, "Unsupported: "+a.field, pod)
 			Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Held: 1}))

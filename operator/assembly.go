@@ -129,13 +129,13 @@ func (m *Manager) createScheduler() error {
 // handler to its metrics server.
 func (m *Manager) addRunnables() error {
 	readiness := &controllers.ReadinessCheck{}
-	crds := &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(readiness) }}
+	m.crds = &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(readiness) }}
 	m.checks = probeChecks{
 		live: map[string]func() error{
 			"loop":            m.sched.NewWatchdog(m.watchdogTimeout).Check,
 			"leader-election": func() error { return m.term.CheckRenewal(m.leaderElection.LeaseDuration + leaseTolerance) },
 		},
-		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": crds.ready, "profiles": readiness.Ready, "shutdown": m.shutdown.ready},
+		ready: map[string]func() error{"cluster": m.sched.Ready, "crds": m.crds.ready, "profiles": readiness.Ready, "shutdown": m.shutdown.ready},
 	}
 	if m.watchdogTimeout == 0 {
 		delete(m.checks.live, "loop")
@@ -145,7 +145,7 @@ func (m *Manager) addRunnables() error {
 		m.mgr.Add(stopOnRequest{m.sched, m.sched.Start, m.stopCtx}),
 		m.mgr.Add(m.events),
 		m.mgr.Add(m.unservedWatch()),
-		m.mgr.Add(crds),
+		m.mgr.Add(m.crds),
 	); err != nil {
 		return err
 	}

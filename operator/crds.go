@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type crdWaiter struct {
 	log       logr.Logger
 	onServed  func() error
 	served    atomic.Bool
+	// mu is held while onServed runs. stopped is set when the manager is to stop.
+	mu      sync.Mutex
+	stopped bool
 }
 
 // NeedLeaderElection returns false: followers wait too.
@@ -35,11 +39,7 @@ func (w *crdWaiter) Start(ctx context.Context) error {
 	for logged := false; ; logged = true {
 		missing, err := w.missing()
 		if err == nil && missing == "" {
-			if err := w.onServed(); err != nil {
-				return err
-			}
-			w.served.Store(true)
-			return nil
+			return w.startControllers()
 		}
 		if !logged {
 			w.log.Info("Waiting for Berth's CRDs; apply config/crd", "missing", missing, "error", err)
@@ -50,6 +50,29 @@ func (w *crdWaiter) Start(ctx context.Context) error {
 		case <-time.After(crdPollInterval):
 		}
 	}
+}
+
+func (w *crdWaiter) startControllers() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return nil
+	}
+	if err := w.onServed(); err != nil {
+		return err
+	}
+	w.served.Store(true)
+	return nil
+}
+
+// stop waits until no controllers are being started, and lets none be started after
+// that. It is called before controller-runtime's manager is stopped: while a group of
+// runnables stops, its Add and its goroutines can wait for each other for ever
+// (controller-runtime 0.25).
+func (w *crdWaiter) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
 }
 
 // missing returns the name of a resource that is not served; empty when all are.

@@ -59,6 +59,7 @@ type Manager struct {
 	sched        *scheduler.Scheduler
 	// Set by addRunnables.
 	checks probeChecks
+	crds   *crdWaiter
 }
 
 // New creates a Manager from the command's flags, args, and from options. It queries
@@ -106,8 +107,10 @@ func build(ctx context.Context, o options, with []Option) (*Manager, error) {
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.close()
 	defer context.AfterFunc(ctx, m.stop)()
-	ctx, stop := context.WithCancel(m.stopCtx)
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := func() { m.crds.stop(); cancel() }
+	defer context.AfterFunc(m.stopCtx, stop)()
 	defer context.AfterFunc(m.leaseLostCtx, stop)()
 	m.log.Info("Starting", "version", m.version, "leaderElection", m.leaderElection.LeaderElect)
 	err := m.mgr.Start(ctx)

@@ -562,6 +562,8 @@ var table = []mutant{
 		[]killer{{operator, "TestRequestsOfATracedAttemptCarryItsContext"}}, noTraces},
 	{"WatchesNotRetried", "a watch fails while the API server is away, and is left to back off",
 		[]killer{{operator, "TestWatchesWaitForAnUnreachableAPIServer"}}, "its API server is always there"},
+	{"ControllersStartWhileStopping", "controllers are added to a manager that stops, which may wait for them for ever",
+		[]killer{{operator, "TestNoControllersStartInAManagerThatStops"}}, "it has no controller-runtime"},
 	{"MetricsWithoutAuthorization", "metrics are served without authentication",
 		[]killer{{operator, "TestTheFlagsDecideWhoMayReadMetrics"}}, noMetrics},
 	{"LastDecisionsLost", "decisions shortly before the end of the process are not published",

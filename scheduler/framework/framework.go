@@ -44,6 +44,9 @@ type Host struct {
 	// Volumes holds the assumed volumes and claims; may be nil if no plugin
 	// needs it.
 	Volumes Volumes
+	// Devices holds the claims and what was allocated for them; may be nil if no
+	// plugin needs it.
+	Devices Devices
 	// PluginFaults counts the calls that panicked or timed out, by pod; may be nil.
 	PluginFaults PluginFaultRecorder
 	// QueueSortFaults may be nil.

@@ -23,6 +23,7 @@ import (
 var (
 	_ PreemptorHandle = &Framework{}
 	_ VolumesHandle   = &Framework{}
+	_ DevicesHandle   = &Framework{}
 )
 
 // SnapshotSharedLister returns the snapshot of the last UpdateSnapshot. While a
@@ -109,6 +110,9 @@ func (f *Framework) Preemptor() Preemptor { return f.Host.Preemptor }
 // Volumes returns the assumed volumes and claims; may be nil.
 func (f *Framework) Volumes() Volumes { return f.Host.Volumes }
 
+// Devices returns the claims and devices; may be nil.
+func (f *Framework) Devices() Devices { return f.Host.Devices }
+
 // ClientSet returns a client with Berth's permissions.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }
 
@@ -122,8 +126,13 @@ func (f *Framework) EventRecorder() events.EventRecorderLogger { return f.Record
 // depends on.
 func (f *Framework) SharedInformerFactory() informers.SharedInformerFactory { return f.Informers }
 
-// SharedDRAManager is nil: devices are not allocated yet.
-func (f *Framework) SharedDRAManager() fwk.SharedDRAManager { return nil }
+// SharedDRAManager returns Devices; nil if there are none.
+func (f *Framework) SharedDRAManager() fwk.SharedDRAManager {
+	if f.Host.Devices == nil {
+		return nil
+	}
+	return f.Host.Devices
+}
 
 // SharedCSIManager lists the CSINodes.
 func (f *Framework) SharedCSIManager() fwk.CSIManager {

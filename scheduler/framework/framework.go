@@ -92,9 +92,9 @@ type Framework struct {
 	// point.
 	evaluationCounters map[Call]prometheus.Counter
 	plugins            []fwk.Plugin // in build order
-	opaquePlugins      opaquePluginSet
-	// opaqueWithVolumes are the opaque plugins for pods with volumes.
-	opaqueWithVolumes  opaquePluginSet
+	// opaquePlugins are the opaque plugins by the pod's PerAttemptFacets, divided
+	// by PodVolumes, the lower of the two.
+	opaquePlugins      [1 + perAttemptFacets/PodVolumes]*opaquePluginSet
 	extenders          []fwk.Extender
 	resourceReporters  []resourceReporter
 	permanentRejecters []permanentRejecter
@@ -171,12 +171,15 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		return nil, err
 	}
 	f.initEvaluationCounters()
-	f.opaquePlugins = f.findOpaquePlugins(func(plugin fwk.Plugin) bool {
-		return isOpaque(plugin) || ReadsVolumes(plugin) && f.lacksPreFilter(plugin)
-	})
+	for i := range f.opaquePlugins {
+		facets := PodFacets(i) * PodVolumes
+		f.opaquePlugins[i] = f.findOpaquePlugins(func(plugin fwk.Plugin) bool {
+			return isOpaque(plugin) || ReadsOf(plugin).Pod&facets != 0 && AffectsPlacement(plugin) ||
+				ReadsPerAttempt(plugin) && f.lacksPreFilter(plugin)
+		})
+	}
 	f.resourceReporters = f.findResourceReporters()
 	f.permanentRejecters = f.findPermanentRejecters()
-	f.opaqueWithVolumes = f.findOpaquePlugins(func(plugin fwk.Plugin) bool { return isOpaque(plugin) || ReadsVolumes(plugin) })
 	return f, nil
 }
 

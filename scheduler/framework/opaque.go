@@ -10,8 +10,8 @@ import (
 )
 
 // opaquePluginSet is the plugins whose results must not be cached: those that
-// do not declare what they read and, for a pod with volumes, those that read
-// volumes. They are called in every attempt for every node that it visits, also
+// do not declare what they read and, for a pod with volumes or claims, those that
+// read these. They are called in every attempt for every node that it visits, also
 // if the results of other plugins are cached.
 type opaquePluginSet struct {
 	preFilter bool // whether a PreFilter plugin is opaque
@@ -46,8 +46,8 @@ func isOpaque(plugin fwk.Plugin) bool {
 }
 
 // findOpaquePlugins returns the plugins of f for which opaque is true.
-func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePluginSet) {
-	o.names = sets.New[string]()
+func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) *opaquePluginSet {
+	o := &opaquePluginSet{names: sets.New[string]()}
 	for _, plugin := range f.plugins {
 		if opaque(plugin) {
 			o.names.Insert(plugin.Name())
@@ -78,10 +78,7 @@ func (f *Framework) findOpaquePlugins(opaque func(fwk.Plugin) bool) (o opaquePlu
 
 // opaquePluginsFor returns the opaque plugins for a pod.
 func (f *Framework) opaquePluginsFor(pod *v1.Pod) *opaquePluginSet {
-	if len(pod.Spec.Volumes) > 0 && HasVolumes(pod) {
-		return &f.opaqueWithVolumes
-	}
-	return &f.opaquePlugins
+	return f.opaquePlugins[PerAttemptFacets(pod)/PodVolumes]
 }
 
 // IsOpaque reports whether plugin is opaque for pod; with "", whether any
@@ -169,14 +166,9 @@ func hasDiskOrClaim(v *v1.VolumeSource) bool {
 		v.AzureDisk != nil || v.AzureFile != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PortworxVolume != nil
 }
 
-// ReadsVolumes reports whether a plugin reads volumes of pods.
-func ReadsVolumes(plugin fwk.Plugin) bool {
-	return AffectsPlacement(plugin) && ReadsOf(plugin).Pod&PodVolumes != 0
-}
-
 // lacksPreFilter reports whether a plugin implements PreFilter and is enabled
 // at Filter, PreScore or Score, but not at PreFilter. Its results are then not
-// cached even for pods without volumes, since it misses what its PreFilter
+// cached even for pods without volumes and claims, since it misses what its PreFilter
 // would store.
 func (f *Framework) lacksPreFilter(plugin fwk.Plugin) bool {
 	name := plugin.Name()

@@ -1,6 +1,9 @@
 package framework
 
-import fwk "k8s.io/kube-scheduler/framework"
+import (
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
 
 // Facets is a set of properties of nodes and of the cluster on which a result
 // of Filter or Score may depend.
@@ -48,8 +51,11 @@ const (
 	// CSIDrivers, CSIStorageCapacities and VolumeAttachments, including
 	// assumptions about them.
 	StorageObjects
-	// ClaimsInUse is the claims that the pods of all nodes use.
+	// ClaimsInUse is the PersistentVolumeClaims that the pods of all nodes use.
 	ClaimsInUse
+	// DeviceObjects is ResourceClaims, ResourceSlices with their taints, and
+	// DeviceClasses, including what the scheduler has allocated.
+	DeviceObjects
 	// ScoredTogether is the other nodes scored in the same attempt.
 	ScoredTogether
 )
@@ -58,7 +64,7 @@ const (
 var AllFacets = []Facets{
 	NodeName, NodeLabels, NodeTaints, NodeUnschedulable, NodeAllocatable, NodeFeatures, NodeImages,
 	NodePods, NodePodCount, NodeRequested, NodeScored, NodePorts, NodeClaims, NodeCount,
-	DomainCounts, NamespaceLabels, PodOwners, StorageObjects, ClaimsInUse, ScoredTogether,
+	DomainCounts, NamespaceLabels, PodOwners, StorageObjects, ClaimsInUse, DeviceObjects, ScoredTogether,
 }
 
 // Has reports whether f contains all of facets.
@@ -102,7 +108,30 @@ const (
 	// its results hold for one attempt only, and it may pass them on to
 	// Reserve. For other pods it must reject no node and score every node 0.
 	PodVolumes
+	// PodDevices is spec.resourceClaims, and the pod's name and UID, on which
+	// generated claims depend. A plugin that reads them is called in every
+	// attempt of a pod that has claims, as for PodVolumes.
+	PodDevices
 )
+
+// perAttemptFacets are read in every attempt of a pod that has them.
+const perAttemptFacets = PodVolumes | PodDevices
+
+// PerAttemptFacets returns those of PodVolumes and PodDevices that the pod has.
+func PerAttemptFacets(pod *v1.Pod) (facets PodFacets) {
+	if len(pod.Spec.Volumes) > 0 && HasVolumes(pod) {
+		facets |= PodVolumes
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		facets |= PodDevices
+	}
+	return facets
+}
+
+// ReadsPerAttempt reports whether a plugin reads volumes or devices of pods.
+func ReadsPerAttempt(plugin fwk.Plugin) bool {
+	return AffectsPlacement(plugin) && ReadsOf(plugin).Pod&perAttemptFacets != 0
+}
 
 // Reads is what a plugin's results depend on besides its arguments. A cached
 // result is valid while this is unchanged.

@@ -123,7 +123,7 @@ type BatchScorePlugin interface {
 
 // uncacheableFacets are the facets that can change without a new version of the
 // node (Columns.Versions).
-const uncacheableFacets = framework.DomainCounts | framework.NamespaceLabels | framework.PodOwners | framework.StorageObjects | framework.ClaimsInUse | framework.ScoredTogether
+const uncacheableFacets = framework.DomainCounts | framework.NamespaceLabels | framework.PodOwners | framework.StorageObjects | framework.ClaimsInUse | framework.DeviceObjects | framework.ScoredTogether
 
 // batchFilterAdapter calls a Filter plugin without a batch form node by node.
 type batchFilterAdapter struct {

@@ -143,7 +143,7 @@ func CacheableScore(ctx context.Context, f *framework.Framework, state *framewor
 		return 0, false
 	}
 	for _, plugin := range f.ScoreChain() {
-		if f.IsOpaque(pod, plugin.Plugin) || framework.ReadsVolumes(plugin.ScorePlugin) || framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.Plugin) {
+		if f.IsOpaque(pod, plugin.Plugin) || framework.ReadsPerAttempt(plugin.ScorePlugin) || framework.ReadsOf(plugin.ScorePlugin).Score&uncacheableFacets != 0 || plugin.ScoreExtensions() != nil || state.GetSkipScorePlugins().Has(plugin.Plugin) {
 			continue
 		}
 		done := f.TrackCall(state, plugin.Plugin, "Score")
@@ -260,8 +260,8 @@ type builder struct {
 // needs a batch form and has none for the pod.
 func (m *builder) addFilter(index int, counted framework.CountedFilter) bool {
 	plugin, c := counted.FilterPlugin, m.class
-	if m.IsOpaque(m.pod, plugin.Name()) || framework.ReadsVolumes(plugin) {
-		return true // it rejects no node for pods without volumes
+	if m.IsOpaque(m.pod, plugin.Name()) || framework.ReadsPerAttempt(plugin) {
+		return true // it rejects no node for pods without volumes or claims
 	}
 	live := framework.ReadsOf(plugin).Filter&uncacheableFacets != 0
 	if !live && (!m.withCacheable || c.State.GetSkipFilterPlugins().Has(plugin.Name())) {
@@ -295,9 +295,9 @@ func (m *builder) addScore(index int, plugin framework.WeightedScore) bool {
 	if m.IsOpaque(m.pod, plugin.Plugin) {
 		return true
 	}
-	if framework.ReadsVolumes(plugin.ScorePlugin) {
+	if framework.ReadsPerAttempt(plugin.ScorePlugin) {
 		if !c.State.GetSkipScorePlugins().Has(plugin.Plugin) {
-			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: noVolumesScore{}, Plugin: plugin.Plugin, Index: index, Weight: plugin.Weight})
+			c.UncachedScores = append(c.UncachedScores, ClassScore{BatchScore: zeroScore{}, Plugin: plugin.Plugin, Index: index, Weight: plugin.Weight})
 		}
 		return true
 	}
@@ -337,7 +337,7 @@ func (m *builder) addScore(index int, plugin framework.WeightedScore) bool {
 func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod) bool {
 	skipped := sets.New[string]()
 	for _, plugin := range f.PreScoreChain() {
-		if f.IsOpaque(pod, plugin.Name()) || framework.ReadsOf(plugin).Score&uncacheableFacets != 0 && !framework.ReadsVolumes(plugin) {
+		if f.IsOpaque(pod, plugin.Name()) || framework.ReadsOf(plugin).Score&uncacheableFacets != 0 && !framework.ReadsPerAttempt(plugin) {
 			continue
 		}
 		done := f.TrackCall(state, plugin.Name(), "PreScore")
@@ -358,11 +358,11 @@ func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *fr
 	return true
 }
 
-// noVolumesScore is the batch score of a plugin that reads volumes, for pods
-// without volumes: 0.
-type noVolumesScore struct{}
+// zeroScore is the batch score of a plugin that reads volumes or claims, for pods
+// without them: 0.
+type zeroScore struct{}
 
-func (noVolumesScore) Score(_ []counts.Slot, scores []int64) ScoreResult {
+func (zeroScore) Score(_ []counts.Slot, scores []int64) ScoreResult {
 	clear(scores)
 	return Scored
 }

@@ -82,6 +82,9 @@ func (c *KeyBuilder) Append(key []byte, pod *v1.Pod) []byte {
 		// there are any.
 		key = appendBool(key, framework.HasVolumes(pod))
 	}
+	if has(framework.PodDevices) {
+		key = appendBool(key, framework.PerAttemptFacets(pod)&framework.PodDevices != 0)
+	}
 	for _, keyer := range c.Keyers {
 		key = keyer.AppendPodKey(key, pod)
 	}

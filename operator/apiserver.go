@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/berthdev/berth/config"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 )
 
@@ -27,7 +28,9 @@ const (
 // serverInfo is what the API server serves, which is queried before anything is built.
 type serverInfo struct {
 	devices *eventhandlers.DeviceClasses
-	storage eventhandlers.Storage
+	// deviceKinds are the kinds of resource.k8s.io/v1 that it serves.
+	deviceKinds devices.Served
+	storage     eventhandlers.Storage
 }
 
 // waitForAPIServer queries what the API server serves, and whether a leader can be
@@ -69,6 +72,9 @@ func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	}
 	if m.serverInfo.devices, err = eventhandlers.NewDeviceClasses(m.clients.watches.Discovery()); err != nil {
 		return fmt.Errorf("looking for DeviceClasses: %w", err)
+	}
+	if m.serverInfo.deviceKinds, err = devices.Discover(m.clients.watches.Discovery()); err != nil {
+		return fmt.Errorf("looking for the kinds of devices: %w", err)
 	}
 	if m.serverInfo.storage, err = eventhandlers.NewStorage(m.clients.watches.Discovery()); err != nil {
 		return fmt.Errorf("looking for the kinds of storage: %w", err)

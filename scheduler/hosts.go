@@ -5,9 +5,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -22,6 +24,7 @@ type hosts struct {
 	queue       *queue.Queue
 	waitingPods *framework.WaitingPods
 	volumes     *volumes.Volumes
+	devices     *devices.Devices
 	preemptor   framework.Preemptor
 	inPreBind   *framework.PodsInPreBind
 }
@@ -32,7 +35,7 @@ func (h *hosts) HostFor(profile string) framework.Host {
 		Client: h.options.Client, KubeConfig: h.options.KubeConfig, Informers: h.options.Informers,
 		Recorder: h.options.RecorderFor(profile), Lister: h.cache.Snapshot(), PinnedLister: h.cache.PinnedSnapshot(), Nominator: h.cache.Nominator,
 		Activator: activator{h.queue}, WaitingPods: h.waitingPods, PodsInPreBind: h.inPreBind,
-		Preemptor: h.preemptor, Volumes: h.volumes, Clock: h.options.Clock,
+		Preemptor: h.preemptor, Volumes: h.volumes, Devices: h.devices, Clock: h.options.Clock,
 		PluginFaults: h.queue, Go: h.options.Go, Wait: h.options.Wait,
 	}
 }
@@ -57,6 +60,21 @@ func watchVolumes(v *volumes.Volumes, factory informers.SharedInformerFactory, s
 	return v.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer())
 }
 
+// watchDevices connects the claims and devices to their informers, where the API server
+// serves them. It returns what has to be synced before the first scheduling cycle.
+func (h *hosts) watchDevices(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
+	served := h.options.Devices
+	if !served.Devices {
+		return nil, nil
+	}
+	kinds := factory.Resource().V1()
+	watched := devices.Informers{Claims: kinds.ResourceClaims(), Slices: kinds.ResourceSlices(), Classes: kinds.DeviceClasses()}
+	if served.Rules {
+		watched.Rules = kinds.DeviceTaintRules()
+	}
+	return h.devices.UseInformers(watched)
+}
+
 // trialSource returns what a trial of a profile reads: the nodes and pods of the informers'
 // stores, without waiting for the loop, and assumed and nominated pods. The client of its
 // Host refuses writes.
@@ -66,7 +84,7 @@ func (h *hosts) trialSource() *sandbox.Source {
 	return &sandbox.Source{
 		Nodes: core.Nodes().Lister(), Pods: core.Pods().Lister(), Cache: h.cache, Unsupported: h.options.Unsupported, Pool: sandbox.NewPool(h.options.Clock),
 		Host: framework.Host{
-			Client: client, KubeConfig: config, Informers: h.options.Informers, Volumes: h.volumes.ReadOnly(),
+			Client: client, KubeConfig: config, Informers: h.options.Informers, Volumes: h.volumes.ReadOnly(), Devices: h.devices.ReadOnly(),
 			Clock: h.options.Clock, Go: h.options.Go, Wait: h.options.Wait,
 		},
 	}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -21,6 +22,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/extender"
@@ -39,7 +41,8 @@ type Options struct {
 	// WatchClient serves the informers that plugins ask for and Berth does not run;
 	// nil means Client.
 	WatchClient clientset.Interface
-	// VolumeClient binds volumes and claims; nil means Client.
+	// VolumeClient binds volumes and PersistentVolumeClaims, and writes ResourceClaims;
+	// nil means Client.
 	VolumeClient clientset.Interface
 	// Dynamic watches the resources that plugins register events for and Berth does
 	// not watch. With nil, such events requeue no pod.
@@ -56,6 +59,8 @@ type Options struct {
 	Registry    framework.Registry
 	// Storage lists the kinds of storage objects that the API server serves.
 	Storage eventhandlers.Storage
+	// Devices are the kinds of objects about devices that the API server serves.
+	Devices devices.Served
 	// DeviceClasses counts the DeviceClasses; Unsupported reads the counts. nil means
 	// that none are watched.
 	DeviceClasses *eventhandlers.DeviceClasses
@@ -106,6 +111,7 @@ type Scheduler struct {
 	cycle         cycle.Cycle
 	cacheBudget   *cycle.Budget
 	volumes       *volumes.Volumes
+	devices       *devices.Devices
 	waitingPods   *framework.WaitingPods
 	epoch         int64
 	// attemptCount numbers the attempts of this process.
@@ -152,6 +158,9 @@ func New(o Options) *Scheduler {
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Queue: s.queue, Log: o.Log,
 	})
+	s.devices = devices.New(devices.Options{
+		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Go: o.Go, Queue: s.queue, Log: o.Log,
+	})
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: o.Go, Wait: o.Wait,
 		Journal: s.bindingJournal(), Log: o.Log,
@@ -159,7 +168,7 @@ func New(o Options) *Scheduler {
 	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
 	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	h := &hosts{
-		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, inPreBind: framework.NewPodsInPreBind(),
+		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, devices: s.devices, inPreBind: framework.NewPodsInPreBind(),
 		preemptor: preemptor{o, newPlanner(o, s.cache), s.binding, s.queue, s.inFlight},
 	}
 	s.profiles = profile.NewSet(profile.Options{
@@ -170,7 +179,7 @@ func New(o Options) *Scheduler {
 	})
 	handled := eventhandlers.Options{
 		PendingPods: s.pendingPods, Binding: s.binding, Profiles: s.profiles, Synced: cachesSynced,
-		Storage: o.Storage, DeviceClasses: o.DeviceClasses, Clock: o.Clock, Wait: o.Wait,
+		Storage: o.Storage, WatchDevices: h.watchDevices, DeviceClasses: o.DeviceClasses, Clock: o.Clock, Wait: o.Wait,
 	}
 	if o.Explanations != nil {
 		handled.Explanations = o.Explanations
@@ -185,9 +194,9 @@ func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 // informerPool returns the pool that lends informers to plugins.
 func informerPool(o Options, events scopedinformers.EventQueue) *scopedinformers.Pool {
 	return scopedinformers.NewPool(scopedinformers.Options{
-		Informers: o.Informers, Watched: append(eventhandlers.Kinds(), o.Storage.Kinds()...), NotServed: o.Storage.Missing(),
+		Informers: o.Informers, Watched: slices.Concat(eventhandlers.Kinds(), o.Storage.Kinds(), o.Devices.Kinds()), NotServed: append(o.Storage.Missing(), o.Devices.Missing()...),
 		Client:    cmp.Or(o.WatchClient, o.Client),
-		OwnEvents: eventhandlers.EventResources(), Dynamic: o.Dynamic, Queue: events, Clock: o.Clock,
+		OwnEvents: append(eventhandlers.EventResources(), devices.EventResources()...), Dynamic: o.Dynamic, Queue: events, Clock: o.Clock,
 		Transform: eventhandlers.Trim(true), Log: o.Log, Go: o.Go, Wait: o.Wait,
 	})
 }

@@ -1,0 +1,68 @@
+package devices
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+)
+
+// Served are the kinds of resource.k8s.io/v1 that the API server serves. The zero value
+// is none: no claim can exist, and no device is allocated.
+type Served struct {
+	// Devices says that ResourceClaims, ResourceSlices and DeviceClasses are served.
+	Devices bool
+	// Rules says that DeviceTaintRules are served, from Kubernetes 1.37 on.
+	Rules bool
+}
+
+// AllServed returns all kinds, for callers that provide their own informers.
+func AllServed() Served { return Served{Devices: true, Rules: true} }
+
+// Discover asks the API server which kinds it serves. It returns the error of discovery.
+func Discover(server discovery.DiscoveryInterface) (Served, error) {
+	list, err := server.ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return Served{}, nil
+	}
+	if err != nil {
+		return Served{}, err
+	}
+	serves := func(plural string) bool {
+		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+	}
+	return Served{
+		Devices: serves("resourceclaims") && serves("resourceslices") && serves("deviceclasses"),
+		Rules:   serves("devicetaintrules"),
+	}, nil
+}
+
+var (
+	deviceKinds = []runtime.Object{&resourceapi.ResourceClaim{}, &resourceapi.ResourceSlice{}, &resourceapi.DeviceClass{}}
+	ruleKinds   = []runtime.Object{&resourceapi.DeviceTaintRule{}}
+)
+
+// Kinds returns the kinds that Devices watches, each as an empty object.
+func (s Served) Kinds() (kinds []runtime.Object) {
+	if s.Devices {
+		kinds = append(kinds, deviceKinds...)
+	}
+	if s.Devices && s.Rules {
+		kinds = append(kinds, ruleKinds...)
+	}
+	return kinds
+}
+
+// Missing returns the kinds that are not served, each as an empty object.
+func (s Served) Missing() (kinds []runtime.Object) {
+	if !s.Devices {
+		kinds = append(kinds, deviceKinds...)
+	}
+	if !s.Devices || !s.Rules {
+		kinds = append(kinds, ruleKinds...)
+	}
+	return kinds
+}

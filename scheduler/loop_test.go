@@ -368,7 +368,7 @@ func TestAPodThatIsDeletedBeforePermitDoesNotWaitThere(t *testing.T) {
 				defer env.startLeading()()
 				env.cluster.Apply(webPod("a"))
 				time.Sleep(time.Minute)
-				if n := env.waitingPods.Len(); n != 0 {
+				if n := env.QueueCounts("p").Waiting; n != 0 {
 					t.Errorf("%d pods wait on Permit", n)
 				}
 				if _, assumed := env.cache.Sizes(); assumed != 0 {

@@ -98,7 +98,7 @@ func (env *testEnv) leftovers() leftovers {
 	}
 	k.Markers, k.Events = env.queue.InFlightCounts()
 	k.Placed, k.Assumed = env.cache.Sizes()
-	k.Nominated, k.Waiting = env.cache.Nominations(), env.waitingPods.Len()
+	k.Nominated, k.Waiting = env.cache.Nominations(), env.QueueCounts("p").Waiting
 	if generation, ok := env.Profiles().Acquire("p"); ok {
 		k.InPreBind = generation.Framework.GetPodInPreBind(nominatedPod().UID) != nil
 		generation.Release()

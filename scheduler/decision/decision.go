@@ -14,26 +14,26 @@ import (
 // Decision is the record of one attempt. It is a value: nobody changes it after it was
 // recorded.
 type Decision struct {
-	Time       time.Time
-	Namespace  string
-	Pod        string
-	UID        types.UID
-	Result     v1alpha1.DecisionResult // Bound, Unschedulable or Error
-	Node       string
-	Profile    string
-	Generation int64
-	Hash       string
+	Time       time.Time               `json:"time,omitzero"`
+	Namespace  string                  `json:"namespace,omitempty"`
+	Pod        string                  `json:"pod,omitempty"`
+	UID        types.UID               `json:"uid,omitempty"`
+	Result     v1alpha1.DecisionResult `json:"result"` // Bound, Unschedulable or Error
+	Node       string                  `json:"node,omitempty"`
+	Profile    string                  `json:"profile"`
+	Generation int64                   `json:"generation"`
+	Hash       string                  `json:"hash"`
 	// Epoch is the leader epoch of the process that decided.
-	Epoch int64
+	Epoch int64 `json:"epoch"`
 	// Message is the error's text; empty for a bound pod.
-	Message   string
-	Evaluated int
-	Feasible  int
-	Attempts  int
+	Message   string `json:"message,omitempty"`
+	Evaluated int    `json:"evaluated"`
+	Feasible  int    `json:"feasible"`
+	Attempts  int    `json:"attempts"`
 	// Walk says where the attempt stood in the sequence of all attempts.
-	Walk Walk
+	Walk Walk `json:"walk,omitzero"`
 	// Top are the best nodes, best first, at most the profile's topScores.
-	Top []NodeScore
+	Top []NodeScore `json:"top,omitempty"`
 }
 
 // WithoutNodes returns d without what it says of other nodes than the chosen one: the best

@@ -60,13 +60,6 @@ const (
 	ScoredTogether
 )
 
-// AllFacets lists every facet.
-var AllFacets = []Facets{
-	NodeName, NodeLabels, NodeTaints, NodeUnschedulable, NodeAllocatable, NodeFeatures, NodeImages,
-	NodePods, NodePodCount, NodeRequested, NodeScored, NodePorts, NodeClaims, NodeCount,
-	DomainCounts, NamespaceLabels, PodOwners, StorageObjects, ClaimsInUse, DeviceObjects, ScoredTogether,
-}
-
 // Has reports whether f contains all of facets.
 func (f Facets) Has(facets Facets) bool { return f&facets == facets }
 

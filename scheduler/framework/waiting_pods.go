@@ -67,13 +67,6 @@ func (w *WaitingPods) Stop(err error) {
 // Has reports whether a pod waits.
 func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
 
-// Len is the number of waiting pods.
-func (w *WaitingPods) Len() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.pods)
-}
-
 // Get returns a waiting pod, or nil.
 func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
 	w.mu.Lock()

@@ -332,11 +332,11 @@ func TestUndeclaredFacetsDoNotMatter(t *testing.T) {
 		}
 		reads := reader.Reads()
 		for seed := range int64(40) {
-			for _, changed := range framework.AllFacets {
+			for _, changed := range allFacets() {
 				random := rand.New(rand.NewSource(seed))
 				pod, node := podWithEveryRequirement(random), framework.NewNodeInfo()
 				node.SetNode(fixture.Node("n0").Obj())
-				for _, facet := range framework.AllFacets {
+				for _, facet := range allFacets() {
 					setRandomFacet(random, facet, node, handle)
 				}
 				before, filterAsked, scoreAsked := runPlugin(t, plugin, pod, node, handle.otherNodes)
@@ -400,4 +400,12 @@ func (c *fakeHandle) Volumes() framework.Volumes {
 	}
 	c.volumes = room
 	return room
+}
+
+// allFacets returns every facet of nodes and of the cluster.
+func allFacets() (all []framework.Facets) {
+	for facet := framework.NodeName; facet <= framework.ScoredTogether; facet <<= 1 {
+		all = append(all, facet)
+	}
+	return all
 }

@@ -86,7 +86,7 @@ func (m *builder) buildPlugins(ctx context.Context, host framework.Host) error {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if s.options.Informers != nil {
-		m.informers = s.options.Informers.NewFactory()
+		m.informers = s.options.Informers.NewFactory(func() { s.notifyDegradedChange(m.blueprint.Name) })
 		host.Informers = m.informers
 	}
 	if m.trial == nil {

@@ -18,7 +18,6 @@ func (m *builder) subscribe() {
 	if m.informers == nil || m.trial != nil {
 		return
 	}
-	m.informers.OnMissedEventsChange(func() { m.set.notifyDegradedChange(m.blueprint.Name) })
 	m.invalidEvents = map[fwk.EventResource]error{}
 	for resource := range m.pluginsByResource() {
 		if err := m.informers.Subscribe(resource); err != nil {

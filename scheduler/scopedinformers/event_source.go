@@ -79,14 +79,6 @@ func (f *Factory) MissedEvents() map[fwk.EventResource]error {
 	return missed
 }
 
-// OnMissedEventsChange makes the Factory call notify, without a lock, whenever
-// MissedEvents changes.
-func (f *Factory) OnMissedEventsChange(notify func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.onMissedEventsChange = notify
-}
-
 func (p *Pool) subscribe(resource fwk.EventResource, target watchTarget, f *Factory) *eventSource {
 	p.mu.Lock()
 	e, known := p.eventSources[resource]
@@ -224,11 +216,8 @@ func (p *Pool) setError(e *eventSource, err error) {
 		return
 	}
 	for _, f := range factories {
-		f.mu.Lock()
-		notify := f.onMissedEventsChange
-		f.mu.Unlock()
-		if notify != nil {
-			notify()
+		if f.onMissedEventsChange != nil {
+			f.onMissedEventsChange()
 		}
 	}
 }

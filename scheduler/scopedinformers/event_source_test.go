@@ -153,7 +153,7 @@ var (
 func TestEventsOfACustomResourceAreDeliveredWhileAFactorySubscribes(t *testing.T) {
 	withFoos(t, func(e *eventTestEnv) {
 		e.writeFoo("create", "a", "")
-		first, second := e.pool.NewFactory(), e.pool.NewFactory()
+		first, second := e.pool.NewFactory(nil), e.pool.NewFactory(nil)
 		e.subscribe(first, fooEvents)
 		e.wantEvents("foos.v1.example.com/Add >a")
 		e.subscribe(second, fooEvents)
@@ -181,10 +181,9 @@ func TestEventsOfACustomResourceAreDeliveredWhileAFactorySubscribes(t *testing.T
 func TestACustomResourceDeliversEventsOnceItIsServed(t *testing.T) {
 	withFoos(t, func(e *eventTestEnv) {
 		e.setServerError("list", notServed)
-		s := e.pool.NewFactory()
-		defer s.Close()
 		changes := 0
-		s.OnMissedEventsChange(func() { changes++ })
+		s := e.pool.NewFactory(func() { changes++ })
+		defer s.Close()
 		e.subscribe(s, fooEvents)
 		if len(s.Pending()) != 0 {
 			t.Error("the subscription is pending")
@@ -214,7 +213,7 @@ func TestAMissingPermissionIsReported(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			withFoos(t, func(e *eventTestEnv) {
 				e.setServerError(verb, forbidden)
-				s := e.pool.NewFactory()
+				s := e.pool.NewFactory(nil)
 				defer s.Close()
 				e.subscribe(s, fooEvents)
 				e.wantMissedEvents(s, want)
@@ -239,7 +238,7 @@ func TestALostPermissionIsReported(t *testing.T) {
 			watches <- w
 			return true, w, nil
 		})
-		s := e.pool.NewFactory()
+		s := e.pool.NewFactory(nil)
 		defer s.Close()
 		e.subscribe(s, fooEvents)
 		e.wantMissedEvents(s, "")
@@ -259,7 +258,7 @@ func TestALostPermissionIsReported(t *testing.T) {
 
 func TestAnInvalidResourceNameIsRefused(t *testing.T) {
 	withFoos(t, func(e *eventTestEnv) {
-		s := e.pool.NewFactory()
+		s := e.pool.NewFactory(nil)
 		defer s.Close()
 		for _, name := range []fwk.EventResource{"Foo", "foos.v1", "..", ""} {
 			if err := s.Subscribe(name); err == nil || !strings.Contains(err.Error(), "want plural.version.group, such as foos.v1.example.com") {
@@ -277,7 +276,7 @@ func TestAnInvalidResourceNameIsRefused(t *testing.T) {
 // The lister of that informer holds the same objects, which are not stored twice.
 func TestTypedEventsShareThePluginInformer(t *testing.T) {
 	withFoos(t, func(e *eventTestEnv) {
-		s := e.pool.NewFactory()
+		s := e.pool.NewFactory(nil)
 		defer s.Close()
 		s.Core().V1().PersistentVolumes().Lister()
 		e.subscribe(s, fwk.PersistentVolume)

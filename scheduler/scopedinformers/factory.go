@@ -50,15 +50,17 @@ type Factory struct {
 	// releases release the acquired informers.
 	releases []func()
 	// eventSources are by the name of the subscription.
-	eventSources         map[fwk.EventResource]*eventSource
+	eventSources map[fwk.EventResource]*eventSource
+	// onMissedEventsChange never changes; may be nil.
 	onMissedEventsChange func()
 }
 
 var _ informers.SharedInformerFactory = &Factory{}
 
-// NewFactory returns a Factory that has acquired no informer.
-func (p *Pool) NewFactory() *Factory {
-	f := &Factory{pool: p, informers: map[reflect.Type]*scopedInformer{}, eventSources: map[fwk.EventResource]*eventSource{}}
+// NewFactory returns a Factory that has acquired no informer. onMissedEventsChange is
+// called without a lock whenever MissedEvents changes; nil for never.
+func (p *Pool) NewFactory(onMissedEventsChange func()) *Factory {
+	f := &Factory{pool: p, onMissedEventsChange: onMissedEventsChange, informers: map[reflect.Type]*scopedInformer{}, eventSources: map[fwk.EventResource]*eventSource{}}
 	f.groups = groups{f}
 	return f
 }

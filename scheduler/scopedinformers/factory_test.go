@@ -65,7 +65,7 @@ var byZone = cache.Indexers{"zone": func(obj any) ([]string, error) { return []s
 
 func TestClosingAFactoryRemovesItsOwnHandlersOnly(t *testing.T) {
 	env := newTestEnv(t)
-	first, second := env.pool.NewFactory(), env.pool.NewFactory()
+	first, second := env.pool.NewFactory(nil), env.pool.NewFactory(nil)
 	gone, stays := make(chan string, 10), make(chan string, 10)
 	for s, into := range map[*Factory]chan string{first: gone, second: stays} {
 		if _, err := s.Core().V1().Nodes().Informer().AddEventHandler(sendNodeNames(into)); err != nil {
@@ -90,7 +90,7 @@ func TestClosingAFactoryRemovesItsOwnHandlersOnly(t *testing.T) {
 func TestTwoFactoriesUseTheSameIndexNameIndependently(t *testing.T) {
 	env := newTestEnv(t)
 	for range 2 {
-		s := env.pool.NewFactory()
+		s := env.pool.NewFactory(nil)
 		nodes := s.Core().V1().Nodes().Informer()
 		if err := nodes.AddIndexers(byZone); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestTwoFactoriesUseTheSameIndexNameIndependently(t *testing.T) {
 
 func TestAPluginInformerRunsWhileAFactoryUsesIt(t *testing.T) {
 	env := newTestEnv(t)
-	first, second := env.pool.NewFactory(), env.pool.NewFactory()
+	first, second := env.pool.NewFactory(nil), env.pool.NewFactory(nil)
 	lister := first.Storage().V1().StorageClasses().Lister()
 	env.waitForSync(first)
 	generic, err := second.ForResource(storagev1.SchemeGroupVersion.WithResource("storageclasses"))
@@ -145,7 +145,7 @@ func TestAPluginInformerRunsWhileAFactoryUsesIt(t *testing.T) {
 
 func TestASharedInformerIsReadOnly(t *testing.T) {
 	env := newTestEnv(t)
-	s := env.pool.NewFactory()
+	s := env.pool.NewFactory(nil)
 	defer s.Close()
 	nodes := s.Core().V1().Nodes().Informer()
 	for what, err := range map[string]error{
@@ -166,7 +166,7 @@ func TestASharedInformerIsReadOnly(t *testing.T) {
 
 func TestAHandlerThatPanicsReceivesTheNextEvent(t *testing.T) {
 	env := newTestEnv(t)
-	s := env.pool.NewFactory()
+	s := env.pool.NewFactory(nil)
 	defer s.Close()
 	received := make(chan string, 10)
 	_, err := s.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
@@ -184,7 +184,7 @@ func TestAHandlerThatPanicsReceivesTheNextEvent(t *testing.T) {
 
 func TestAResourceThatClientGoDoesNotKnowIsAnError(t *testing.T) {
 	env := newTestEnv(t)
-	s := env.pool.NewFactory()
+	s := env.pool.NewFactory(nil)
 	defer s.Close()
 	if _, err := s.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}); err == nil {
 		t.Error("got an informer of an unknown resource")

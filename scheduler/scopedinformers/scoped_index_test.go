@@ -71,7 +71,7 @@ func newIndexTestEnv(t *testing.T) *indexTestEnv {
 		Informers: informertest.DelayedHandlers{SharedInformerFactory: factory, Release: t.Context().Done()},
 		Watched:   []runtime.Object{&v1.Node{}}, Client: w.client, Log: logr.Discard(),
 	})
-	s := pool.NewFactory()
+	s := pool.NewFactory(nil)
 	t.Cleanup(s.Close)
 	w.informer = s.Core().V1().Nodes().Informer()
 	all := cache.Indexers{"all": func(any) ([]string, error) { return []string{"all"}, nil }}
@@ -382,7 +382,7 @@ func TestAnIndexIsExactAfterAWatchThatBroke(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := NewPool(Options{Informers: factory, Watched: []runtime.Object{&v1.Node{}}, Client: client, Log: logr.Discard()})
-	s := pool.NewFactory()
+	s := pool.NewFactory(nil)
 	t.Cleanup(s.Close)
 	nodes := s.Core().V1().Nodes().Informer()
 	if err := nodes.AddIndexers(byZone); err != nil {
@@ -438,7 +438,7 @@ func TestAClosedFactoryLeavesNothingInTheSharedStore(t *testing.T) {
 	w := newTestEnv(t)
 	shared := w.pool.options.Informers.Core().V1().Nodes().Informer().GetIndexer()
 	for range 3 {
-		s := w.pool.NewFactory()
+		s := w.pool.NewFactory(nil)
 		nodes := s.Core().V1().Nodes().Informer()
 		if err := nodes.AddIndexers(byZone); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	replaylog "github.com/berthdev/berth/scheduler/sandbox/log"
+	"github.com/berthdev/berth/test/support/logs"
 )
 
 func TestInvalidFlagsAreNamed(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			ops, err := replaylog.ReadAll(file)
+			ops, err := logs.ReadAll(file)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/queue"
@@ -215,7 +216,13 @@ func (sim *simulation) quiescent() bool {
 			return false // it is released later
 		}
 	}
-	return sim.clock.onlyPeriodic() && sim.sched.Components().Waiting.Len() == 0
+	return sim.clock.onlyPeriodic() && sim.waitingPods() == 0
+}
+
+// waitingPods is the number of pods that wait on Permit.
+func (sim *simulation) waitingPods() (n int) {
+	sim.sched.Components().Waiting.Each(func(fwk.WaitingPod) { n++ })
+	return n
 }
 
 func (sim *simulation) places() map[string]int {

@@ -138,10 +138,13 @@ type outcome struct {
 	err error
 }
 
+// committedLater is the outcome of a request that outlives its connection.
+var committedLater = outcome{name: "fails for its caller and may be committed later", late: true, err: errLost}
+
 var outcomes = []outcome{
 	{name: "is committed and its response is lost", commits: true, err: errLost},
 	{name: "is lost", err: errLost},
-	{name: "fails for its caller and may be committed later", late: true, err: errLost},
+	committedLater,
 	{name: "is committed and answered with 500", commits: true, err: apierrors.NewInternalError(errLost)},
 	{name: "is answered with 500", err: apierrors.NewInternalError(errLost)},
 	{name: "is answered with 429", err: apierrors.NewTooManyRequests("later", 1)},

@@ -93,6 +93,13 @@ func (s *settings) makeProbeOutOfTree(random *rand.Rand) {
 	}
 }
 
+// loseBindings makes nearly every Binding fail for its caller, and arrive later: only then is
+// one given up, after six.
+func (s *settings) loseBindings() {
+	s.requestFaults["bind"] = 0.95
+	s.frequentOutcomes["bind"] = committedLater
+}
+
 // action is one thing that a user, a kubelet or another component does. It draws from a random
 // source of its own, so that leaving an action out does not change the others.
 type action struct {

@@ -106,6 +106,9 @@ func run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	if seed%3 == 0 {
 		sim.settings.makeProbeOutOfTree(sim.random)
 	}
+	if seed%16 == 4 {
+		sim.settings.loseBindings()
+	}
 	sim.plan = sim.settings.plan(sim.random)
 	if seed%4 == 1 {
 		sim.electLeaders()

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +67,11 @@ func TestCheck(t *testing.T) {
 	ready, notReady := kubectltest.Profile("batch", 1), kubectltest.Profile("web", 2)
 	ready = kubectltest.Running(ready, kubectltest.Revision(ready, 1), 1)
 	notReady = kubectltest.Running(notReady, kubectltest.Revision(notReady, 1), 1)
+	degraded := ready.DeepCopy()
+	meta.SetStatusCondition(&degraded.Status.Conditions, metav1.Condition{
+		Type: string(v1alpha1.ConditionDegraded), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonPluginHangs), ObservedGeneration: 1,
+		Message: "1 call of plugin Quota timed out and has not returned",
+	})
 	for name, c := range map[string]struct {
 		objects []client.Object
 		may     func(authorizationv1.ResourceAttributes) bool
@@ -82,6 +88,7 @@ func TestCheck(t *testing.T) {
 				return a.Verb == "get" || a.Resource == "schedulingprofiles"
 			},
 		},
+		"a profile that is Degraded": {objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), degraded)},
 		"pods that are held": {
 			objects: append(testCRDs(t, "True"), heldLease(time.Second, "node-1_7f"), ready,
 				kubectltest.WithPodScheduled(kubectltest.Pod("web-2", "shop", ""), corev1.ConditionFalse, "ProfileDeleted", "SchedulingProfile shop was deleted: the pod waits until a profile of that name exists"),

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -115,6 +116,9 @@ func (o *options) checkProfiles(ctx context.Context, r *report) {
 			r.note("profiles", "%s is paused: %s", profiles[i].Name, message)
 		default:
 			r.fail("profiles", "%s is not Ready (%s): %s", profiles[i].Name, reason, message)
+		}
+		if d := meta.FindStatusCondition(profiles[i].Status.Conditions, string(v1alpha1.ConditionDegraded)); d != nil && d.Status == metav1.ConditionTrue {
+			r.note("profiles", "%s is Degraded (%s): %s", profiles[i].Name, d.Reason, d.Message)
 		}
 	}
 	if len(profiles) == 0 {

@@ -150,7 +150,10 @@ func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {
 		return err
 	}
 	for i := range profiles {
-		if text := notReadyMessage(&profiles[i]); text != "" {
+		for _, text := range []string{notReadyMessage(&profiles[i]), degradedMessage(&profiles[i])} {
+			if text == "" {
+				continue
+			}
 			if _, err := fmt.Fprintf(o.Out, "\n%s\n", show.Wrap(text, "", "  ")); err != nil {
 				return err
 			}
@@ -172,6 +175,15 @@ func notReadyMessage(p *v1alpha1.SchedulingProfile) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: not Ready (%s): %s", p.Name, ready.Reason, ready.Message)
+}
+
+// degradedMessage says why a profile is Degraded; empty for one that is not.
+func degradedMessage(p *v1alpha1.SchedulingProfile) string {
+	degraded := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionDegraded))
+	if degraded == nil || degraded.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return fmt.Sprintf("%s: Degraded (%s): %s", p.Name, degraded.Reason, degraded.Message)
 }
 
 var columns = append(show.Columns("Name", "State", "Ready", "Reason", "Gen", "Runs", "Hash", "Pending", "Bound"),

@@ -29,6 +29,16 @@ func testProfiles() []client.Object {
 	return []client.Object{batch, web, kubectltest.Profile("fresh", 1)}
 }
 
+func degradedProfile() *v1alpha1.SchedulingProfile {
+	p := kubectltest.Profile("batch", 6)
+	p = kubectltest.Running(p, kubectltest.Revision(p, 1), 6)
+	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+		Type: string(v1alpha1.ConditionDegraded), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonEventsMissed), ObservedGeneration: 6,
+		Message: "events of example.com/quotas are not received, so pods that Quota rejected may wait longer: the resource is not served",
+	})
+	return p
+}
+
 func TestProfiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -38,6 +48,7 @@ func TestProfiles(t *testing.T) {
 		"one Ready, one rejected and one new": {objects: testProfiles()},
 		"in wide columns":                     {objects: testProfiles(), args: []string{"-o", "wide"}},
 		"one alone as YAML":                   {objects: testProfiles(), args: []string{"fresh", "-o", "yaml"}},
+		"one that is Degraded":                {objects: []client.Object{degradedProfile()}},
 		"two by name":                         {objects: testProfiles(), args: []string{"web", "batch", "-o", "name"}},
 		"a misspelled name":                   {objects: testProfiles(), args: []string{"bacth"}},
 		"a name without a similar one":        {objects: testProfiles(), args: []string{"kubernetes"}},

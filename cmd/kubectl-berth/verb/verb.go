@@ -40,12 +40,11 @@ func ExitCode(err error) int {
 	return ExitError
 }
 
-// Scope is where a permission is needed.
+// Scope is where a permission is needed. The zero value is the whole cluster: a
+// ClusterRole with a ClusterRoleBinding.
 type Scope string
 
 const (
-	// InCluster is the whole cluster: a ClusterRole with a ClusterRoleBinding.
-	InCluster Scope = ""
 	// InBerthNamespace is the namespace that Berth runs in.
 	InBerthNamespace Scope = "in Berth's namespace"
 	// InNamespace is the namespace of the object that the verb is asked about.

@@ -37,7 +37,7 @@ func TestFilterSeesTheAttachmentWhoseEventRequeuedThePod(t *testing.T) {
 		Informers: informertest.DelayedHandlers{SharedInformerFactory: factory, Release: t.Context().Done()},
 		Watched:   eventhandlers.AllStorage().Kinds(), Client: client, Log: logr.Discard(),
 	})
-	scoped := pool.NewFactory()
+	scoped := pool.NewFactory(nil)
 	t.Cleanup(scoped.Close)
 	handle := fakeHandle{informers: scoped}
 	plugin, err := New(t.Context(), nil, handle)

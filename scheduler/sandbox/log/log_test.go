@@ -19,7 +19,7 @@ type opSummary struct {
 
 func readSummaries(t *testing.T, text string) []opSummary {
 	t.Helper()
-	ops, err := ReadAll(strings.NewReader(text))
+	ops, err := readAll(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadAll(strings.NewReader("\n" + test.line + "\n"))
+			_, err := readAll(strings.NewReader("\n" + test.line + "\n"))
 			if err == nil || err.Error() != test.want {
 				t.Errorf("error:\n got %v\nwant %s", err, test.want)
 			}
@@ -118,7 +118,7 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	text := `{"op":"apply","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}}` + "\n"
-	ops, err := ReadAll(strings.NewReader(text))
+	ops, err := readAll(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,5 +131,20 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if _, err := NewReader(strings.NewReader("")).Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the end of an empty log is %v, want io.EOF", err)
+	}
+}
+
+// readAll reads a whole log.
+func readAll(r io.Reader) (ops []Op, err error) {
+	reader := NewReader(r)
+	for {
+		op, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return ops, nil
+		}
+		if err != nil {
+			return ops, err
+		}
+		ops = append(ops, op)
 	}
 }

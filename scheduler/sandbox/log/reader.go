@@ -37,22 +37,6 @@ type entry struct {
 // NewReader returns a Reader that begins at the first line of r.
 func NewReader(r io.Reader) *Reader { return &Reader{lines: bufio.NewReaderSize(r, 1<<16)} }
 
-// ReadAll reads a whole log.
-func ReadAll(r io.Reader) ([]Op, error) {
-	reader := NewReader(r)
-	var ops []Op
-	for {
-		op, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return ops, nil
-		}
-		if err != nil {
-			return ops, err
-		}
-		ops = append(ops, op)
-	}
-}
-
 // Next returns the next op, or io.EOF after the last. Any other error is an *Error or an
 // error of the file. Blank lines are skipped.
 func (r *Reader) Next() (Op, error) {

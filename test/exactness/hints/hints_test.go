@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/test/replay/generate"
 	"github.com/berthdev/berth/test/replay/run"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/logs"
 )
 
 var (
@@ -191,7 +192,7 @@ func playHistory(t *testing.T, plugin string, seed uint64, without fwk.ClusterEv
 // shrinkFailure returns the failure of a history with the shortest history found that fails.
 func shrinkFailure(t *testing.T, plugin string, config run.Config, ops []log.Op) error {
 	var fault error
-	ops = log.Shrink(ops, func(ops []log.Op) int {
+	ops = logs.Shrink(ops, func(ops []log.Op) int {
 		env, err := newTestEnv(t.Context(), plugin, config, noEvent)
 		if err != nil {
 			return -1

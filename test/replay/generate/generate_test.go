@@ -12,6 +12,7 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/generate"
 	"github.com/berthdev/berth/test/replay/run"
+	"github.com/berthdev/berth/test/support/logs"
 )
 
 // play runs a generated history through Berth and returns its ops and the printed decisions.
@@ -69,7 +70,7 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 		if err := log.WriteAll(&file, ops); err != nil {
 			t.Fatal(err)
 		}
-		read, err := log.ReadAll(&file)
+		read, err := logs.ReadAll(&file)
 		if err != nil {
 			t.Fatal(err)
 		}

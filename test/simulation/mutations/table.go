@@ -330,7 +330,7 @@ var table = []mutant{
 	{"ChangedPodBound", "a pod that changed after the decision is bound",
 		[]killer{{binding, "TestBindOutcomes"}}, ""},
 	{"AnnotationEndsBinding", "a pod that a plugin annotates at PreBind is not bound when the informer lags",
-		[]killer{{binding, "TestBindOutcomes"}}, ""},
+		[]killer{{binding, "TestBindOutcomes"}}, "no plugin of it annotates a pod"},
 	{"LateBindingLeftOpen", "a pod is scheduled again while a Binding of it may still arrive",
 		[]killer{{binding, "TestALostBindingCannotTakeEffectLater"}}, ""},
 	{"RefusedClosingCounts", "a Binding counts as invalidated although the write that invalidates it was refused",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/replay/run"
+	"github.com/berthdev/berth/test/support/logs"
 )
 
 // Case is a history in which a difference was found: NAME.jsonl, and the profile in NAME.yaml.
@@ -73,7 +74,7 @@ func loadOps(file string) ([]log.Op, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return log.ReadAll(f)
+	return logs.ReadAll(f)
 }
 
 func loadConfig(file string) (run.Config, error) {

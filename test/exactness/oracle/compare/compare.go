@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/exactness/oracle/upstream"
 	"github.com/berthdev/berth/test/replay/run"
+	"github.com/berthdev/berth/test/support/logs"
 )
 
 // Source returns the ops of a history. Next returns io.EOF after the last op; Observe takes
@@ -293,7 +294,7 @@ func union[V any](a, b map[string]V) map[string]V {
 // Shrink returns as few of ops as still end in a difference, in their order. An impossible
 // history counts as one without a difference.
 func Shrink(config run.Config, ops []log.Op) []log.Op {
-	return log.Shrink(ops, func(ops []log.Op) int {
+	return logs.Shrink(ops, func(ops []log.Op) int {
 		difference, err := Run(config, &Recorded{Ops: ops}, nil)
 		if err != nil || difference == nil {
 			return -1

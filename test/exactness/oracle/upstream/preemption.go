@@ -184,8 +184,9 @@ func (s *Scheduler) addToStore(pod *v1.Pod) error {
 }
 
 // maxChoices is how often kube-scheduler chooses between two nodes until one of them is taken
-// to be impossible.
-const maxChoices = 64
+// to be impossible. It iterates over a map of two, which begins with the second one in one of
+// eight cases: with 64 choices, one tie in 5,000 was taken for none.
+const maxChoices = 256
 
 // choose returns the preferred node where kube-scheduler might have chosen it instead of
 // chosen, and counts all that it might have chosen.

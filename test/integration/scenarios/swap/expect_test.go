@@ -186,7 +186,9 @@ func expectEmptyScheduler() {
 		g.Expect(components.Queue.Check()).To(Succeed())
 		markers, events := components.Queue.InFlightCounts()
 		_, assumed := components.Cache.Sizes()
-		g.Expect([]int{markers, events, assumed, components.Cache.Nominations(), components.Waiting.Len()}).To(
+		waiting := 0
+		components.Waiting.Each(func(fwk.WaitingPod) { waiting++ })
+		g.Expect([]int{markers, events, assumed, components.Cache.Nominations(), waiting}).To(
 			HaveEach(0), "in-flight pods and events, assumed pods, nominations, pods on Permit")
 		g.Expect(berth.Scheduler().Profiles().Names()).To(BeEmpty())
 	}).Should(Succeed())

@@ -1,11 +1,15 @@
-package log
+package logs
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berthdev/berth/scheduler/sandbox/log"
+)
 
 // Shrink returns a small subset of ops that still fails, in their order. It is delta
 // debugging: it leaves out halves, then quarters, down to single ops. fails returns the
 // index of the op at which ops fail; -1 if they do not, or if they are no valid history.
-func Shrink(ops []Op, fails func([]Op) int) []Op {
+func Shrink(ops []log.Op, fails func([]log.Op) int) []log.Op {
 	at := fails(ops)
 	if at < 0 {
 		return ops

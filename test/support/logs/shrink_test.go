@@ -1,4 +1,4 @@
-package log
+package logs
 
 import (
 	"fmt"
@@ -8,14 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // newOps returns schedule ops for pods p0, p1 and so on.
-func newOps(length int) []Op {
-	ops := make([]Op, length)
+func newOps(length int) []log.Op {
+	ops := make([]log.Op, length)
 	for i := range ops {
-		ops[i] = Op{Kind: Schedule, Object: fixture.Pod(fmt.Sprintf("p%d", i)).Obj()}
+		ops[i] = log.Op{Kind: log.Schedule, Object: fixture.Pod(fmt.Sprintf("p%d", i)).Obj()}
 	}
 	return ops
 }
@@ -34,10 +35,10 @@ func TestShrinking(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			small := Shrink(newOps(20), func(ops []Op) int {
+			small := Shrink(newOps(20), func(ops []log.Op) int {
 				last := -1
 				for _, culprit := range test.culprits {
-					at := slices.IndexFunc(ops, func(op Op) bool { return op.Object.GetName() == culprit })
+					at := slices.IndexFunc(ops, func(op log.Op) bool { return op.Object.GetName() == culprit })
 					if at < 0 {
 						return -1
 					}

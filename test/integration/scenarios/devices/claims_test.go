@@ -1,0 +1,143 @@
+package devices
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// largeOfModelA selects one of the four devices of each node.
+const largeOfModelA = `device.attributes["gpu.example.com"].model == "a" && device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0`
+
+var _ = Describe("Pods of one claim template", func() {
+	It("get different devices that the selector matches, and wait when there are none left", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 6)
+		env.create(ctx, env.template("large-a", requestOf(driver, largeOfModelA)))
+		var pods []*v1.Pod
+		for i := range 8 {
+			pod := env.pod(fmt.Sprint("p", i), v1.PodResourceClaim{ResourceClaimTemplateName: new("large-a")})
+			env.create(ctx, pod)
+			pods = append(pods, pod)
+		}
+
+		By("six are bound, each with another device")
+		bound, waiting := func() (bound, waiting []*v1.Pod) {
+			Eventually(func(g Gomega) {
+				bound, waiting = nil, nil
+				for _, pod := range pods {
+					if admin.NodeName(ctx, pod)(g) != "" {
+						bound = append(bound, pod)
+					} else {
+						waiting = append(waiting, pod)
+					}
+				}
+				g.Expect(bound).To(HaveLen(6))
+			}).Should(Succeed())
+			return bound, waiting
+		}()
+		given := sets.New[string]()
+		for _, pod := range bound {
+			devices, reserved := env.devicesOf(ctx, claimOf(ctx, pod))(Default)
+			Expect(devices).To(ConsistOf(pod.Spec.NodeName+"/a-large"), pod.Name)
+			Expect(reserved).To(ConsistOf(pod.Name))
+			given.Insert(devices...)
+		}
+		Expect(given).To(HaveLen(6))
+
+		By("two wait, and their conditions say why")
+		expectUnschedulable(ctx, "0/6 nodes are available: 6 cannot allocate all claims.", waiting...)
+
+		By("one is deleted: its device is given back")
+		gone := bound[0]
+		Expect(admin.Delete(ctx, gone, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(func(g Gomega) (nodes []string) {
+			for _, pod := range waiting {
+				if node := admin.NodeName(ctx, pod)(g); node != "" {
+					nodes = append(nodes, node)
+				}
+			}
+			return nodes
+		}).Should(ConsistOf(gone.Spec.NodeName), "the node whose device is free again")
+	})
+})
+
+var _ = Describe("A claim that pods share", func() {
+	It("keeps them on the node of its device, and is deallocated after the last one", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 3)
+		env.create(ctx, env.claim("shared", requestOf(driver, largeOfModelA)))
+		Expect(env.devicesOf(ctx, "shared")(Default)).To(BeEmpty())
+		first := env.pod("first", v1.PodResourceClaim{ResourceClaimName: new("shared")})
+		env.create(ctx, first)
+		admin.ExpectBound(ctx, first)
+		second := env.pod("second", v1.PodResourceClaim{ResourceClaimName: new("shared")})
+		env.create(ctx, second)
+		admin.ExpectBound(ctx, second)
+		Expect(second.Spec.NodeName).To(Equal(first.Spec.NodeName))
+		devices, reserved := env.devicesOf(ctx, "shared")(Default)
+		Expect(devices).To(ConsistOf(first.Spec.NodeName + "/a-large"))
+		Expect(reserved).To(ConsistOf("first", "second"))
+
+		By("the pods are deleted one after the other")
+		Expect(admin.Delete(ctx, first, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(func(g Gomega) []string { _, reserved := env.devicesOf(ctx, "shared")(g); return reserved }).Should(ConsistOf("second"))
+		Expect(admin.Delete(ctx, second, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(func(g Gomega) []string { devices, _ := env.devicesOf(ctx, "shared")(g); return devices }).Should(BeEmpty())
+
+		By("a pod of the same name is created again")
+		again := env.pod("first", v1.PodResourceClaim{ResourceClaimName: new("shared")})
+		env.create(ctx, again)
+		admin.ExpectBound(ctx, again)
+	})
+})
+
+var _ = Describe("A pod whose claim cannot be allocated", func() {
+	It("waits until the claim is created", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 1)
+		pod := env.pod("early", v1.PodResourceClaim{ResourceClaimName: new("late")})
+		env.create(ctx, pod)
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False SchedulingGated"))
+		env.create(ctx, env.claim("late", requestOf(driver, "")))
+		admin.ExpectBound(ctx, pod)
+	})
+
+	It("waits until its class is created, and says which one is missing", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 1)
+		env.create(ctx, env.claim("c", requestOf("missing.example.com", "")))
+		pod := env.pod("p", v1.PodResourceClaim{ResourceClaimName: new("c")})
+		env.create(ctx, pod)
+		expectUnschedulable(ctx, "request gpu: device class missing.example.com does not exist", pod)
+		env.create(ctx, deviceClass("missing.example.com", `device.driver == "gpu.example.com"`))
+		admin.ExpectBound(ctx, pod)
+	})
+
+	It("waits until devices are published", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 1)
+		env.create(ctx, env.claim("c", requestOf(driver, `device.attributes["gpu.example.com"].model == "c"`)))
+		pod := env.pod("p", v1.PodResourceClaim{ResourceClaimName: new("c")})
+		env.create(ctx, pod)
+		expectUnschedulable(ctx, "1 cannot allocate all claims", pod)
+		slice, node, model := fourDevices("n0"), "n0", "c"
+		slice.Name, slice.Spec.NodeName, slice.Spec.Pool.Name = "more", &node, "more"
+		for i := range slice.Spec.Devices {
+			slice.Spec.Devices[i].Attributes["model"] = resourceapi.DeviceAttribute{StringValue: &model}
+		}
+		env.create(ctx, slice)
+		admin.ExpectBound(ctx, pod)
+	})
+
+	It("leaves others alone when its selector fails on a device", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 1)
+		env.create(ctx, env.claim("broken", requestOf(driver, `device.attributes["gpu.example.com"].missing == "a"`)), env.claim("sound", requestOf(driver, "")))
+		broken := env.pod("broken", v1.PodResourceClaim{ResourceClaimName: new("broken")})
+		env.create(ctx, broken)
+		Eventually(admin.PodScheduled(ctx, broken)).Should(And(HavePrefix("False SchedulerError"), ContainSubstring("no such key: missing")))
+		sound := env.pod("sound", v1.PodResourceClaim{ResourceClaimName: new("sound")})
+		env.create(ctx, sound)
+		admin.ExpectBound(ctx, sound)
+	})
+})

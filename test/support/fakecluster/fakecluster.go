@@ -1,7 +1,8 @@
 // Package fakecluster is a fake clientset whose pods behave like those of the API
 // server where the scheduler depends on it: every write has a new resource version, a
 // write with another UID or version than the stored one is a conflict, a pod is bound
-// once, and the annotations of a Binding are merged into the pod. Tests can make any
+// once, and the annotations of a Binding are merged into the pod. So do volumes, claims
+// for them, and ResourceClaims. Tests can make any
 // call fail, before or after it takes effect.
 package fakecluster
 
@@ -37,7 +38,8 @@ type Cluster struct {
 
 // Fault makes calls fail.
 type Fault struct {
-	// Verb is bind, patch, get, delete, volume or claim; empty for all calls.
+	// Verb is bind, patch, get, delete, volume, claim, or one of a ResourceClaim, such as
+	// updateclaimstatus; empty for all calls.
 	Verb string
 	// Err is the error of the call; nil does not make it fail.
 	Err error

@@ -101,6 +101,9 @@ func (b *binding) write(ctx context.Context) error {
 	}
 	updated, err := b.client.UpdateStatus(ctx, b.claim, metav1.UpdateOptions{})
 	if err != nil {
+		if b.allocation != nil && mayBeWritten(err) {
+			b.holdInDoubt(b.claim)
+		}
 		return fmt.Errorf("%s to claim %s: %w", action, klog.KObj(b.claim), err)
 	}
 	b.claim, b.written = updated, updated

@@ -61,6 +61,7 @@ func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer factory.Shutdown()
 		defer cancel()
+		defer env.gate.open()
 		factory.Start(ctx.Done())
 		toolscache.WaitForCacheSync(ctx.Done(), synced...)
 		synctest.Wait()
@@ -274,7 +275,9 @@ type gate struct {
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.opened = make(chan struct{})
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
 }
 
 // open lets delayed events pass.

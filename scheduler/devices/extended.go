@@ -104,6 +104,9 @@ func (d *Devices) DeleteClaim(ctx context.Context, claim *resourceapi.ResourceCl
 			if err != nil {
 				return fmt.Errorf("get resourceclaim %s/%s: %w", claim.Namespace, claim.Name, err)
 			}
+			if fresh.UID != claim.UID {
+				return claimNotFound(keyOf(claim))
+			}
 			current = fresh
 		}
 		current.Finalizers = slices.DeleteFunc(current.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
@@ -113,7 +116,7 @@ func (d *Devices) DeleteClaim(ctx context.Context, claim *resourceapi.ResourceCl
 		return nil
 	})
 	if err == nil {
-		err = client.Delete(ctx, claim.Name, metav1.DeleteOptions{})
+		err = client.Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err

@@ -114,6 +114,17 @@ func TestACreatedClaimThatTheInformerNeverSeesIsDropped(t *testing.T) {
 	})
 }
 
+func TestDeleteClaimLeavesAClaimOfTheSameName(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		stale := env.claim("a")
+		env.replaceClaim("a", func(c *resourceapi.ResourceClaim) { c.UID = "another" })
+		if err := env.DeleteClaim(env.t.Context(), stale); err != nil {
+			env.t.Error(err)
+		}
+		env.want("claims in the API server", len(env.cluster.ResourceClaims()), 2)
+	}, twoClaims...)
+}
+
 func TestCreateAndDeleteFailures(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
 		unnamed := inMemoryClaim()

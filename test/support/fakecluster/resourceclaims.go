@@ -85,8 +85,7 @@ func (r resourceClaims) UpdateStatus(ctx context.Context, claim *resourceapi.Res
 
 // Patch executes strategic merge patches of the status.
 func (r resourceClaims) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*resourceapi.ResourceClaim, error) {
-	var precondition resourceapi.ResourceClaim
-	var patched resourceapi.ResourceClaim
+	var precondition, patched resourceapi.ResourceClaim
 	err := r.cluster.call(ctx, "patchclaimstatus", name, func() error {
 		stored, err := r.stored(name)
 		if err != nil {
@@ -116,11 +115,14 @@ func (r resourceClaims) Patch(ctx context.Context, name string, _ types.PatchTyp
 	return &patched, nil
 }
 
-func (r resourceClaims) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
+func (r resourceClaims) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	return r.cluster.call(ctx, "deleteclaim", name, func() error {
 		stored, err := r.stored(name)
 		if err != nil {
 			return err
+		}
+		if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != stored.UID {
+			return apierrors.NewConflict(resourceClaimResource.GroupResource(), name, fmt.Errorf("the UID is %s", stored.UID))
 		}
 		now := metav1.Now()
 		stored.DeletionTimestamp = &now

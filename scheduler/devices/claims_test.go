@@ -7,6 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -80,6 +81,21 @@ func TestTheInformerReplacesAnAssumedClaimOnlyByANewerVersion(t *testing.T) {
 		synctest.Wait()
 		env.want("devices after the deletion", env.devices(), []string{})
 		env.want("last event", env.takeEvents()[1:], []string{"ResourceClaimDelete a: d1 -> none"})
+	}, twoClaims...)
+}
+
+func TestADeletionWithUnknownFinalStateFreesTheLastKnownDevices(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		if _, err := env.bind("a", "web", "d0"); err != nil {
+			env.t.Fatal(err)
+		}
+		synctest.Wait()
+		env.takeEvents()
+		env.gate.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "default/a"})
+		env.gate.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "default/b", Obj: env.claim("b")})
+		env.gate.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "default/unknown"})
+		env.want("devices", env.devices(), []string{})
+		env.wantEvents("of deletions", "ResourceClaimDelete a: d0 for web -> none", "ResourceClaimDelete b: free -> none")
 	}, twoClaims...)
 }
 

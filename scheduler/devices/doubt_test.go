@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 func TestAWriteWithUnknownOutcomeKeepsItsDevices(t *testing.T) {
@@ -52,6 +53,26 @@ func TestAWriteWithUnknownOutcomeKeepsItsDevices(t *testing.T) {
 			}, twoClaims...)
 		})
 	}
+}
+
+func TestTheDeletionOfAnOlderClaimKeepsTheAssumedOne(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		env.gate.close()
+		env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Err: errRefused}, fakecluster.Fault{Verb: "getclaim", Err: errRefused})
+		if _, err := env.bind("a", "web", "d0"); err == nil {
+			env.t.Fatal("BindClaim returned no error")
+		}
+		env.removeClaim("a")
+		env.cluster.Apply(fixture.ResourceClaim("a").UID("another").Allocated("n1", "gpu.example.com/n1/d1").Obj())
+		time.Sleep(2 * time.Second)
+		env.want("claim that was read", env.state("a"), "d1")
+		env.takeEvents()
+		env.gate.open()
+		synctest.Wait()
+		env.want("claim that was delivered", env.state("a"), "d1")
+		env.want("devices", env.devices(), []string{"d1"})
+		env.wantEvents("of the deletion")
+	}, twoClaims...)
 }
 
 // Run with the race detector: reads and writes at the same time, each of which sees

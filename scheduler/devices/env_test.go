@@ -43,6 +43,8 @@ type testEnv struct {
 	changes, announced int
 	// onEvent, if not nil, is called by the queue.
 	onEvent func(happened fwk.ClusterEvent)
+	// onSliceEvent, if not nil, gets the events of slices.
+	onSliceEvent func(happened fwk.ClusterEvent, before, after any)
 }
 
 func runInVirtualTime(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
@@ -91,6 +93,9 @@ func (env *testEnv) Event(_ context.Context, happened fwk.ClusterEvent, before, 
 	env.announced = env.changes
 	onEvent := env.onEvent
 	env.mu.Unlock()
+	if env.onSliceEvent != nil && happened.Resource == fwk.ResourceSlice {
+		env.onSliceEvent(happened, before, after)
+	}
 	switch obj := after.(type) {
 	case *resourceapi.ResourceClaim:
 		if read, err := env.ResourceClaims().Get(obj.Namespace, obj.Name); err != nil || before == nil && read.UID != obj.UID {
@@ -270,6 +275,8 @@ type gate struct {
 	// dropped says that no event passes. version is that of the informer, "" for its own.
 	dropped bool
 	version string
+	// handler is what the events are delivered to.
+	handler toolscache.ResourceEventHandler
 }
 
 func (g *gate) close() {
@@ -323,6 +330,7 @@ type gatedInformer struct {
 }
 
 func (i gatedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.gate.handler = h
 	return i.SharedIndexInformer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { i.gate.pass(func() { h.OnAdd(obj, initial) }) },
 		UpdateFunc: func(before, after any) { i.gate.pass(func() { h.OnUpdate(before, after) }) },

@@ -1,8 +1,9 @@
 // Package fakecluster is a fake clientset whose pods behave like those of the API
 // server where the scheduler depends on it: every write has a new resource version, a
 // write with another UID or version than the stored one is a conflict, a pod is bound
-// once, and the annotations of a Binding are merged into the pod. Tests can make any
-// call fail, before or after it takes effect.
+// once, and the annotations of a Binding are merged into the pod. So do volumes, claims
+// for them, and ResourceClaims. Tests can make any call fail, before or after it takes
+// effect.
 package fakecluster
 
 import (
@@ -37,7 +38,8 @@ type Cluster struct {
 
 // Fault makes calls fail.
 type Fault struct {
-	// Verb is bind, patch, get, delete, volume or claim; empty for all calls.
+	// Verb is bind, patch, get, delete, volume, claim, or one of a ResourceClaim, such as
+	// updateclaimstatus; empty for all calls.
 	Verb string
 	// Err is the error of the call; nil does not make it fail.
 	Err error
@@ -45,8 +47,9 @@ type Fault struct {
 	Times int
 	// Committed says that the call takes effect although it returns Err.
 	Committed bool
-	// Before, if not nil, is called before the call without holding the lock.
-	Before func()
+	// Before and After, if not nil, are called before and after the call without holding
+	// the lock.
+	Before, After func()
 }
 
 // New returns a cluster with objects.
@@ -173,6 +176,9 @@ func (c *Cluster) call(ctx context.Context, verb, what string, do func() error) 
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if fault != nil && fault.After != nil {
+		defer fault.After()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -105,7 +106,7 @@ func (c *Cluster) mergePatch(resource schema.GroupVersionResource, key types.Nam
 	return c.tracker.Update(resource, into, key.Namespace)
 }
 
-// Replace replaces a volume or a claim, as another client would.
+// Replace replaces a volume, a claim or a ResourceClaim, as another client would.
 func (c *Cluster) Replace(object interface {
 	metav1.Object
 	runtime.Object
@@ -113,8 +114,11 @@ func (c *Cluster) Replace(object interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	resource := volumeResource
-	if _, current := object.(*v1.PersistentVolumeClaim); current {
+	switch object.(type) {
+	case *v1.PersistentVolumeClaim:
 		resource = claimResource
+	case *resourceapi.ResourceClaim:
+		resource = resourceClaimResource
 	}
 	c.setResourceVersion(object)
 	if err := c.tracker.Update(resource, object, object.GetNamespace()); err != nil {

@@ -1,0 +1,93 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// eventDeallocationFailed requeues the pods of a claim that could not be deallocated, so
+// that their next attempt sees the claim as it is. CustomLabel is the event's name in
+// metrics.
+var eventDeallocationFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ClaimDeallocationFailed"}
+
+// DeallocateClaim removes allocation, reservations and device status of a claim, in the
+// background: kube-scheduler waits for the API server in the scheduling cycle. claim is
+// the version for which the caller decided that nobody needs it. A claim that was
+// reserved for somebody else since is left as it is.
+func (d *Devices) DeallocateClaim(claim *resourceapi.ResourceClaim) {
+	d.options.Go(func() {
+		err := d.deallocate(klog.NewContext(context.Background(), d.options.Log), claim)
+		if err == nil {
+			return
+		}
+		d.options.Log.Error(err, "Deallocating a ResourceClaim failed", "resourceclaim", klog.KObj(claim))
+		d.requeue(eventDeallocationFailed, nil, nil, func(pod *v1.Pod) bool { return uses(pod, claim) })
+	})
+}
+
+func (d *Devices) deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	client, current := d.clientFor(claim), claim
+	return d.retryOnConflict(ctx, func(again bool) error {
+		if again {
+			fresh, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err), err == nil && fresh.UID != claim.UID:
+				return nil
+			case err != nil:
+				return fmt.Errorf("get resourceclaim %s after conflict: %w", klog.KObj(claim), err)
+			case fresh.Status.Allocation == nil:
+				return nil
+			}
+			if err := checkUnused(claim, fresh); err != nil {
+				return err
+			}
+			current = fresh
+		}
+		emptied := current.DeepCopy()
+		emptied.Status = resourceapi.ResourceClaimStatus{}
+		updated, err := client.UpdateStatus(ctx, emptied, metav1.UpdateOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		d.assumeWritten(updated)
+		return nil
+	})
+}
+
+// checkUnused returns an error if a newer version of a claim has another allocation, or
+// is reserved for somebody for whom it was not.
+func checkUnused(claim, fresh *resourceapi.ResourceClaim) error {
+	if !equality.Semantic.DeepEqual(claim.Status.Allocation, fresh.Status.Allocation) {
+		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", klog.KObj(claim))
+	}
+	for _, consumer := range fresh.Status.ReservedFor {
+		if !slices.ContainsFunc(claim.Status.ReservedFor, func(known resourceapi.ResourceClaimConsumerReference) bool { return known.UID == consumer.UID }) {
+			return fmt.Errorf("claim %s got reserved for %s %s in the meantime", klog.KObj(claim), consumer.Resource, consumer.Name)
+		}
+	}
+	return nil
+}
+
+// uses reports whether a pod names a claim in its spec or its status.
+func uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if pod.Namespace != claim.Namespace {
+		return false
+	}
+	isIt := func(name *string) bool { return name != nil && *name == claim.Name }
+	extended := pod.Status.ExtendedResourceClaimStatus
+	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(r v1.PodResourceClaim) bool { return isIt(r.ResourceClaimName) }) ||
+		slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(s v1.PodResourceClaimStatus) bool { return isIt(s.ResourceClaimName) }) ||
+		extended != nil && extended.ResourceClaimName == claim.Name
+}

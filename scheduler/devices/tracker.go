@@ -1,0 +1,158 @@
+package devices
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+var _ fwk.ResourceClaimTracker = &claimCache{}
+
+// inMemoryClaimName is the name of the claim for a pod's extended resources before it is
+// created. No claim in the API server can have it.
+const inMemoryClaimName = "<extended-resources>"
+
+// pendingAllocation is an allocation that was decided and has not been written.
+type pendingAllocation struct {
+	claim *resourceapi.ResourceClaim
+	// sharers counts the pods that use it.
+	sharers int
+}
+
+// Get returns the latest version of a claim, or a NotFound error.
+func (c *claimCache) Get(namespace, name string) (*resourceapi.ResourceClaim, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	key := namespace + "/" + name
+	if cached := c.claims[key]; cached != nil {
+		return cached.latest, nil
+	}
+	return nil, claimNotFound(key)
+}
+
+// List returns the latest version of each claim, in no order. The error is always nil.
+func (c *claimCache) List() ([]*resourceapi.ResourceClaim, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	list := make([]*resourceapi.ResourceClaim, 0, len(c.claims))
+	for _, cached := range c.claims {
+		list = append(list, cached.latest)
+	}
+	return list, nil
+}
+
+// ListAllAllocatedDevices returns the devices that claims hold, those in flight
+// included, wholly or in shares. The caller may change the result. The error is always
+// nil.
+func (c *claimCache) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.allocated.list(), nil
+}
+
+// GatherAllocatedState returns what is allocated at this moment, allocations in flight
+// included. The result is shared with other callers: none of them changes it. The error
+// is always nil: kube-scheduler's says that its three parts are not of the same moment.
+func (c *claimCache) GatherAllocatedState() (*structured.AllocatedState, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.allocated.get(), nil
+}
+
+// GetPendingAllocation returns the allocation of a claim that is in flight, or nil.
+func (c *claimCache) GetPendingAllocation(uid types.UID) *resourceapi.AllocationResult {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if pending := c.pending[uid]; pending != nil {
+		return pending.claim.Status.Allocation
+	}
+	return nil
+}
+
+// SignalClaimPendingAllocation records an allocation that is in flight, or one more pod
+// that shares it. It does nothing if the claim is allocated. The error says that the
+// claim does not exist, or has no allocation.
+func (c *claimCache) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
+	if claim == nil || claim.Status.Allocation == nil {
+		return fmt.Errorf("claim with UID %s: status.allocation: is empty, want the allocation that is in flight", uid)
+	}
+	added, err := c.addPending(uid, claim)
+	if added {
+		c.parent.options.Changed()
+	}
+	return err
+}
+
+func (c *claimCache) addPending(uid types.UID, claim *resourceapi.ResourceClaim) (added bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pending := c.pending[uid]; pending != nil {
+		pending.sharers++
+		return false, nil
+	}
+	if claim.Name != inMemoryClaimName {
+		key := keyOf(claim)
+		cached := c.claims[key]
+		switch {
+		case cached == nil:
+			return false, fmt.Errorf("look up assumed claim %s, UID=%s: %w", key, uid, claimNotFound(key))
+		case cached.latest.UID == uid && cached.latest.Status.Allocation != nil:
+			return false, nil // it was allocated after the caller looked
+		}
+	}
+	c.pending[uid] = &pendingAllocation{claim: claim, sharers: 1}
+	c.allocated.add(claim.Status.Allocation)
+	return true, nil
+}
+
+// MaybeRemoveClaimPendingAllocation records that a pod no longer uses an allocation in
+// flight, and removes it if no other pod does, or if force is true. It reports whether
+// the allocation was removed.
+func (c *claimCache) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) bool {
+	removed := c.removePending(uid, force)
+	if removed {
+		c.parent.options.Changed()
+	}
+	return removed
+}
+
+func (c *claimCache) removePending(uid types.UID, force bool) (removed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pending := c.pending[uid]
+	if pending == nil {
+		return false
+	}
+	if pending.sharers--; pending.sharers > 0 && !force {
+		return false
+	}
+	delete(c.pending, uid)
+	c.allocated.remove(pending.claim.Status.Allocation)
+	return true
+}
+
+// AssumeClaimAfterAPICall makes reads return a version that the API server has returned,
+// until the informer delivers a newer one, or until AssumedClaimRestore. The error says
+// that the claim does not exist, or that a newer version is known.
+func (c *claimCache) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) (err error) {
+	c.update(func() { err = c.assume(claim, false) })
+	return err
+}
+
+// AssumedClaimRestore makes reads return the version that the informer delivered last,
+// unless the latest version is one that Devices itself has written: the API server has
+// that, so that its devices are not free. kube-scheduler forgets it until the informer
+// delivers it, or longer if the informer did before.
+func (c *claimCache) AssumedClaimRestore(namespace, name string) {
+	c.update(func() {
+		key := namespace + "/" + name
+		cached := c.claims[key]
+		if cached != nil && !cached.written && cached.latest != cached.api {
+			c.setLatest(key, cached, cached.api)
+		}
+	})
+}

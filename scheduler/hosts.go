@@ -68,9 +68,11 @@ func (h *hosts) watchDevices(factory informers.SharedInformerFactory) ([]toolsca
 		return nil, nil
 	}
 	kinds := factory.Resource().V1()
-	watched := devices.Informers{Claims: kinds.ResourceClaims(), Slices: kinds.ResourceSlices(), Classes: kinds.DeviceClasses()}
+	watched := devices.Informers{
+		Claims: kinds.ResourceClaims().Informer(), Slices: kinds.ResourceSlices().Informer(), Classes: kinds.DeviceClasses().Informer(),
+	}
 	if served.Rules {
-		watched.Rules = kinds.DeviceTaintRules()
+		watched.Rules = kinds.DeviceTaintRules().Informer()
 	}
 	return h.devices.UseInformers(watched)
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Served are the kinds of resource.k8s.io/v1 that the API server serves. The zero value
@@ -44,6 +45,11 @@ var (
 	deviceKinds = []runtime.Object{&resourceapi.ResourceClaim{}, &resourceapi.ResourceSlice{}, &resourceapi.DeviceClass{}}
 	ruleKinds   = []runtime.Object{&resourceapi.DeviceTaintRule{}}
 )
+
+// EventResources are the resources of the events that Devices passes to the queue.
+func EventResources() []fwk.EventResource {
+	return []fwk.EventResource{fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass}
+}
 
 // Kinds returns the kinds that Devices watches, each as an empty object.
 func (s Served) Kinds() (kinds []runtime.Object) {

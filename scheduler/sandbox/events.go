@@ -54,12 +54,18 @@ func (s *Scheduler) RemovePod(last *v1.Pod) {
 // like package eventhandlers. The error says that the scheduler reads no objects of the
 // kind.
 func (s *Scheduler) SetObject(object runtime.Object) error {
+	if informer := s.devices.informerOf(object); informer != nil {
+		return informer.set(object)
+	}
 	s.notifyCache(object)
 	return s.Objects.SetObject(object)
 }
 
 // RemoveObject removes such an object, if it exists.
 func (s *Scheduler) RemoveObject(object runtime.Object) error {
+	if informer := s.devices.informerOf(object); informer != nil {
+		return informer.remove(object)
+	}
 	s.notifyCache(object)
 	return s.Objects.RemoveObject(object)
 }

@@ -56,6 +56,7 @@ type Scheduler struct {
 	equivalenceCache         *cycle.EquivalenceCache
 	mismatches               uint64 // wrong verdicts of the equivalence cache so far
 	preemptor                *dryRunPreemptor
+	devices                  *deviceObjects
 	unsupported              func(*v1.Pod) (field, why string) // may be nil
 	// info is the PodInfo of the last attempt.
 	info *framework.PodInfo
@@ -85,8 +86,11 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.devices, err = s.newDeviceObjects(client); err != nil {
+		return nil, err
+	}
 	s.cluster.host = framework.Host{
-		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Clock: clock.RealClock{},
+		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Devices: s.devices.ReadOnly(), Clock: clock.RealClock{},
 	}
 	s.framework, err = framework.New(ctx, framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args},
 		options.Registry, s.cluster.Host())

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // A Framework is the Handle of its own plugins.
@@ -24,6 +25,7 @@ var (
 	_ PreemptorHandle = &Framework{}
 	_ VolumesHandle   = &Framework{}
 	_ DevicesHandle   = &Framework{}
+	_ ClockHandle     = &Framework{}
 )
 
 // SnapshotSharedLister returns the snapshot of the last UpdateSnapshot. While a
@@ -112,6 +114,14 @@ func (f *Framework) Volumes() Volumes { return f.Host.Volumes }
 
 // Devices returns the claims and devices; may be nil.
 func (f *Framework) Devices() Devices { return f.Host.Devices }
+
+// SchedulerClock returns the clock of the scheduler.
+func (f *Framework) SchedulerClock() clock.PassiveClock {
+	if f.Host.Clock == nil {
+		return clock.RealClock{}
+	}
+	return f.Host.Clock
+}
 
 // ClientSet returns a client with Berth's permissions.
 func (f *Framework) ClientSet() clientset.Interface { return f.Client }

@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // Preemptor evicts pods to make room for pods that do not fit. All Generations
@@ -193,4 +194,18 @@ func DevicesOf(handle fwk.Handle) (Devices, error) {
 		return lending.Devices(), nil
 	}
 	return nil, fmt.Errorf("handle: is a %T without Devices, want one that has them", handle)
+}
+
+// ClockHandle is a Handle with the clock of the scheduler. Every Framework is one.
+type ClockHandle interface {
+	fwk.Handle
+	SchedulerClock() clock.PassiveClock
+}
+
+// ClockOf returns the clock of handle; the real clock if handle has none.
+func ClockOf(handle fwk.Handle) clock.PassiveClock {
+	if timed, ok := handle.(ClockHandle); ok {
+		return timed.SchedulerClock()
+	}
+	return clock.RealClock{}
 }

@@ -1,0 +1,28 @@
+package dynamicresources
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PostFilter deallocates one claim that was not available on a node and that no other pod
+// uses, so that it can be allocated on another node. kube-scheduler takes any such claim,
+// in the order of a map; this takes the first. The write is made in the background, since
+// the loop does not wait for the API server.
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	data, err := getStateData(state)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	for i := range data.claims {
+		claim := data.claims[i].claim
+		reserved := claim.Status.ReservedFor
+		if data.unavailable[i] && (len(reserved) == 0 || len(reserved) == 1 && reserved[0].UID == pod.UID) {
+			p.devices.DeallocateClaim(claim)
+			return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation of ResourceClaim completed")
+		}
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}

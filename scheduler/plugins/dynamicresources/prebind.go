@@ -1,0 +1,164 @@
+package dynamicresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+var (
+	errBindingTimeout = errors.New("device binding timeout")
+	errBindingFailed  = errors.New("device binding failed")
+)
+
+// PreBindPreFlight returns Skip for a pod without claims.
+func (*Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
+	data, err := getStateData(state)
+	switch {
+	case err != nil:
+		return result, fwk.AsStatus(err)
+	case len(data.claims) == 0:
+		return result, fwk.NewStatus(fwk.Skip)
+	}
+	return result, nil
+}
+
+// PreBind writes allocations and reservations into the claims, and waits for the binding
+// conditions of their devices. After an error the pod is scheduled again.
+func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	data, err := getStateData(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	for i := range data.claims {
+		c := &data.claims[i]
+		if resourceclaim.IsReservedForPod(pod, c.claim, false) {
+			continue
+		}
+		written, err := p.devices.BindClaim(ctx, c.claim, c.allocation, pod)
+		if written != nil {
+			c.claim = written // Unreserve needs it
+		}
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+	}
+	if err := p.awaitBindingConditions(ctx, data, pod, node); err != nil {
+		return fwk.AsStatus(err)
+	}
+	for i := range data.claims {
+		if c := &data.claims[i]; c.allocation != nil {
+			p.devices.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.claim.UID, true)
+		}
+	}
+	return nil
+}
+
+// awaitBindingConditions waits until the devices of all claims are ready.
+func (p *Plugin) awaitBindingConditions(ctx context.Context, data *stateData, pod *v1.Pod, node string) error {
+	var claims []*resourceapi.ResourceClaim
+	for i := range data.claims {
+		if hasBindingConditions(data.claims[i].claim) {
+			claims = append(claims, data.claims[i].claim)
+		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+		"waiting for binding conditions for device on node %s", node)
+	err := p.devices.AwaitClaims(ctx, p.bindingTimeout, claims, func() (bool, error) { return p.allReady(data) })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errBindingTimeout, err)
+	}
+	return err
+}
+
+// allReady reports whether the devices of all claims are ready, by the newest versions.
+func (p *Plugin) allReady(data *stateData) (bool, error) {
+	for i := range data.claims {
+		claim := data.claims[i].claim
+		latest, err := p.devices.ResourceClaims().Get(claim.Namespace, claim.Name)
+		if err != nil {
+			return false, err
+		}
+		data.claims[i].claim = latest
+		ready, err := isReadyForBinding(latest)
+		switch {
+		case err != nil:
+			return false, err
+		case ready:
+			continue
+		case p.hasTimedOut(latest):
+			return false, fmt.Errorf("%w: claim=%s", errBindingTimeout, latest.Name)
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+func hasBindingConditions(claim *resourceapi.ResourceClaim) bool {
+	if claim.Status.Allocation == nil {
+		return false
+	}
+	for i := range claim.Status.Allocation.Devices.Results {
+		if len(claim.Status.Allocation.Devices.Results[i].BindingConditions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isReadyForBinding reports whether all binding conditions of the claim's devices are True.
+// The error says that a binding failure condition is.
+func isReadyForBinding(claim *resourceapi.ResourceClaim) (bool, error) {
+	if claim.Status.Allocation == nil {
+		return false, nil
+	}
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		if len(result.BindingConditions) == 0 {
+			continue
+		}
+		conditions := conditionsOf(claim, result)
+		for _, name := range result.BindingFailureConditions {
+			if failed := meta.FindStatusCondition(conditions, name); failed != nil && failed.Status == metav1.ConditionTrue {
+				return false, fmt.Errorf("%w: claim=%s, reason=%s, message=%q", errBindingFailed, claim.Name, failed.Reason, failed.Message)
+			}
+		}
+		for _, name := range result.BindingConditions {
+			if !meta.IsStatusConditionTrue(conditions, name) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// conditionsOf returns the conditions of an allocated device; nil if it has no status.
+func conditionsOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) []metav1.Condition {
+	for i := range claim.Status.Devices {
+		device := &claim.Status.Devices[i]
+		if device.Device == result.Device && device.Driver == result.Driver && device.Pool == result.Pool {
+			return device.Conditions
+		}
+	}
+	return nil
+}
+
+// hasTimedOut reports whether a claim with binding conditions was allocated longer ago than
+// the binding timeout.
+func (p *Plugin) hasTimedOut(claim *resourceapi.ResourceClaim) bool {
+	allocation := claim.Status.Allocation
+	return allocation != nil && allocation.AllocationTimestamp != nil && hasBindingConditions(claim) &&
+		allocation.AllocationTimestamp.Add(p.bindingTimeout).Before(p.clock.Now())
+}

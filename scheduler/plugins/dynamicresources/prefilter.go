@@ -1,0 +1,118 @@
+package dynamicresources
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreEnqueue gates a pod until its claims exist and can be used.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if _, err := p.claimsOf(pod); err != nil {
+		return unresolvable(err.Error())
+	}
+	return nil
+}
+
+// PreFilter rejects a pod one of whose claims cannot be allocated or reserved now. It
+// returns Skip for a pod without claims.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	data := &stateData{unavailable: map[int]bool{}, allocations: map[string][]resourceapi.AllocationResult{}}
+	state.Write(stateKey, data)
+	claims, err := p.claimsOf(pod)
+	if err != nil {
+		return nil, unresolvable(err.Error())
+	}
+	if len(claims) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	checked := make([]podClaim, len(claims))
+	allocate := false
+	for i, claim := range claims {
+		checked[i].claim = claim
+		if claim.Status.Allocation == nil {
+			allocate = true
+			if status := p.checkUnallocated(claim); status != nil {
+				return nil, status
+			}
+			continue
+		}
+		if !resourceclaim.CanBeReserved(claim) && !resourceclaim.IsReservedForPod(pod, claim, false) {
+			return nil, unresolvable("resourceclaim in use")
+		}
+		if selector := claim.Status.Allocation.NodeSelector; selector != nil {
+			if checked[i].availableOn, err = nodeaffinity.NewNodeSelector(selector); err != nil {
+				return nil, fwk.AsStatus(err)
+			}
+		}
+	}
+	if allocate {
+		if data.allocator, err = p.newAllocator(ctx); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+	}
+	data.claims = checked
+	return nil, nil
+}
+
+// checkUnallocated rejects a claim that is being allocated for another pod, or that
+// requests devices of a class that does not exist.
+func (p *Plugin) checkUnallocated(claim *resourceapi.ResourceClaim) *fwk.Status {
+	if p.devices.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
+		return unresolvable(fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(claim)))
+	}
+	for i := range claim.Spec.Devices.Requests {
+		request := &claim.Spec.Devices.Requests[i]
+		switch {
+		case request.Exactly != nil:
+			if status := p.checkClass(request.Exactly.DeviceClassName, request.Name); status != nil {
+				return status
+			}
+		case len(request.FirstAvailable) > 0:
+			for j := range request.FirstAvailable {
+				sub := &request.FirstAvailable[j]
+				if status := p.checkClass(sub.DeviceClassName, request.Name+"/"+sub.Name); status != nil {
+					return status
+				}
+			}
+		default:
+			return unresolvable(fmt.Sprintf("resource claim %s, request %s: unknown request type", klog.KObj(claim), request.Name))
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) checkClass(class, request string) *fwk.Status {
+	if class == "" {
+		return fwk.AsStatus(fmt.Errorf("request %s: unsupported request type", request))
+	}
+	if _, err := p.devices.DeviceClasses().Get(class); apierrors.IsNotFound(err) {
+		return unresolvable(fmt.Sprintf("request %s: device class %s does not exist", request, class))
+	}
+	return nil
+}
+
+// newAllocator returns an allocator for what is allocated and published now.
+func (p *Plugin) newAllocator(ctx context.Context) (structured.Allocator, error) {
+	allocated, err := p.devices.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		return nil, fmt.Errorf("gather allocation state: %w", err)
+	}
+	slices, err := p.devices.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return nil, err
+	}
+	return structured.NewAllocator(ctx, features, *allocated, p.devices.DeviceClasses(), slices, p.expressions)
+}
+
+// PreFilterExtensions returns nil: pods that are preempted keep their devices until their
+// claims are deallocated.
+func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }

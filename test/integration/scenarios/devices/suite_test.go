@@ -73,7 +73,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 	// Unschedulable pods are requeued by events only.
-	spec := v1alpha1.SchedulingProfileSpec{Queue: v1alpha1.QueueSpec{FlushAfterSeconds: new(int32(0))}}
+	var spec v1alpha1.SchedulingProfileSpec
+	spec.Queue.FlushAfterSeconds = new(int32(0))
 	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
 	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))

@@ -128,7 +128,7 @@ var _ = DescribeTable("A pod that waits on Permit",
 			most = 1
 		}
 		admin.ExpectBound(ctx, newPod)
-		Eventually(berth.Scheduler().Components().Waiting.Len).Should(BeZero())
+		Eventually(func() int { return berth.Scheduler().QueueCounts(p.Name).Waiting }).Should(BeZero())
 		if deleted {
 			expectGone(ctx, waiter)
 		} else {

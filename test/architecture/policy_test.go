@@ -52,7 +52,7 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding
 scheduler/preemption:   scheduler/framework
-scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/volumes
+scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/devices scheduler/volumes
 scheduler/sandbox/log:
 scheduler/recorder:     scheduler/framework
 scheduler/unserved:

@@ -73,6 +73,29 @@ func TestUnreserve(t *testing.T) {
 	}
 }
 
+// The Bind of a pod may fail after its claim was deallocated, and allocated for another pod.
+func TestUnreserveAfterPreBindKeepsTheAllocationOfAnotherPod(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		first := env.evaluate(pod("first", "c"), node("n1"))
+		env.reserve(first, "n1")
+		if status := env.PreBind(env.ctx, first.state, first.pod, "n1"); !status.IsSuccess() {
+			t.Fatalf("PreBind: %v", status)
+		}
+		synctest.Wait()
+		for _, stored := range env.cluster.ResourceClaims() {
+			if stored.Name == "c" {
+				stored.Status = resourceapi.ResourceClaimStatus{}
+				env.cluster.Replace(&stored)
+			}
+		}
+		synctest.Wait()
+		env.reserve(env.evaluate(pod("second", "c"), node("n1")), "n1")
+		env.Unreserve(env.ctx, first.state, first.pod, "n1")
+		third := env.evaluate(pod("third", "d"), node("n1"))
+		env.want("the device of the second pod", third.rejections, map[string]string{"n1": cannotAllocate})
+	}, class(), gpus("n1").Obj(), claim("c").Request("r", "gpu", modelB).Obj(), claim("d").Request("r", "gpu", modelB).Obj())
+}
+
 func TestPostFilter(t *testing.T) {
 	for name, c := range map[string]struct {
 		claim  *resourceapi.ResourceClaim

@@ -58,6 +58,8 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	for i := range data.claims {
 		if c := &data.claims[i]; c.allocation != nil {
 			p.devices.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.claim.UID, true)
+			// Unreserve must not end an allocation of the claim for another pod.
+			c.allocation = nil
 		}
 	}
 	return nil

@@ -146,7 +146,7 @@ func TestFilter(t *testing.T) {
 		runTest(t, func(env *testEnv) {
 			ctx, cancel := context.WithTimeout(env.ctx, time.Second)
 			defer cancel()
-			time.Sleep(time.Second)
+			<-ctx.Done()
 			env.ctx = ctx
 			a := env.evaluate(pod("p", "c"), nodes[0])
 			env.want("rejections", a.rejections, map[string]string{"n1": "Error: node n1: timed out trying to allocate devices"})

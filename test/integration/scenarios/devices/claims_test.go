@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // largeOfModelA selects one of the four devices of each node.
@@ -100,7 +102,11 @@ var _ = Describe("A pod whose claim cannot be allocated", func() {
 		env := newTestEnv(ctx, 1)
 		pod := env.pod("early", v1.PodResourceClaim{ResourceClaimName: new("late")})
 		env.create(ctx, pod)
-		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False SchedulingGated"))
+		Eventually(func(g Gomega) string {
+			var why v1alpha1.SchedulingDecision
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(pod), &why)).To(Succeed())
+			return why.Status.Message
+		}).Should(Equal("plugin DynamicResources keeps the pod from being tried"))
 		env.create(ctx, env.claim("late", requestOf(driver, "")))
 		admin.ExpectBound(ctx, pod)
 	})

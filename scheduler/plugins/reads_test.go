@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -400,6 +401,11 @@ func (c *fakeHandle) Volumes() framework.Volumes {
 	}
 	c.volumes = room
 	return room
+}
+
+// Devices returns devices without claims.
+func (*fakeHandle) Devices() framework.Devices {
+	return devices.New(devices.Options{Clock: clock.RealClock{}})
 }
 
 // allFacets returns every facet of nodes and of the cluster.

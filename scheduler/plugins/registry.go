@@ -8,6 +8,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/plugins/defaultpreemption"
+	"github.com/berthdev/berth/scheduler/plugins/dynamicresources"
 	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
 	"github.com/berthdev/berth/scheduler/plugins/interpodaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
@@ -51,6 +52,8 @@ func InTree() framework.Registry {
 			WithDefault(podtopologyspread.Default), WithValidation(podtopologyspread.Validate)),
 		Register(interpodaffinity.Name, interpodaffinity.New, (*interpodaffinity.Plugin)(nil), (*configv1.InterPodAffinityArgs)(nil),
 			WithDefault(interpodaffinity.Default), WithValidation(interpodaffinity.Validate)),
+		Register(dynamicresources.Name, dynamicresources.New, (*dynamicresources.Plugin)(nil), (*configv1.DynamicResourcesArgs)(nil),
+			WithDefault(dynamicresources.Default), WithValidation(dynamicresources.Validate)),
 		Register(defaultpreemption.Name, defaultpreemption.New, (*defaultpreemption.Plugin)(nil), (*configv1.DefaultPreemptionArgs)(nil),
 			WithDefault(defaultpreemption.Default), WithValidation(defaultpreemption.Validate)),
 		Register(noderesources.BalancedName, noderesources.NewBalanced, (*noderesources.Balanced)(nil),

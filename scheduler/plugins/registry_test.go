@@ -38,6 +38,7 @@ func TestInTreePluginsHaveUpstreamExtensionPoints(t *testing.T) {
 		"PodTopologySpread":               "preFilter filter preScore score",
 		"InterPodAffinity":                "preFilter filter preScore score",
 		"DefaultPreemption":               "preEnqueue postFilter",
+		"DynamicResources":                "preEnqueue preFilter filter postFilter score reserve preBind",
 		"DefaultBinder":                   "bind",
 		"NodeDeclaredFeatures":            "preFilter filter",
 		// Last in Kubernetes 1.22.

@@ -46,7 +46,7 @@ var requirements = []requirement{
 // resource.
 func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, reason string) {
 	var missing []requirement
-	deviceRequirement := requirement{"spec.containers.resources.requests", "DynamicResources", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
+	deviceRequirement := requirement{"spec.containers.resources.requests", "", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
 	for _, d := range append(slices.Clip(requirements), deviceRequirement) {
 		if _, ok := registry[d.plugin]; !ok {
 			missing = append(missing, d)

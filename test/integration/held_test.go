@@ -36,7 +36,7 @@ var podFeatures = []podFeature{
 			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
 		})
 	}},
-	{"a resource that DeviceClasses back", "DynamicResources", "spec.containers.resources.requests", func(b *fixture.PodBuilder) *fixture.PodBuilder {
+	{"a resource that DeviceClasses back", "", "spec.containers.resources.requests", func(b *fixture.PodBuilder) *fixture.PodBuilder {
 		return b.Mutate(func(pod *v1.Pod) {
 			one := fixture.Resources("deviceclass.resource.kubernetes.io/gpu", "1")
 			pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
@@ -161,9 +161,6 @@ const deviceClassesSince = 36
 
 var _ = Describe("A pod that requests an extended resource", func() {
 	It("is held while a DeviceClass backs the resource, whichever is created first", minute, func(ctx SpecContext) {
-		if _, here := plugins.InTree()["DynamicResources"]; here {
-			Skip("this build supports devices")
-		}
 		if serverMinor < deviceClassesSince {
 			Skip(fmt.Sprintf("DeviceClasses back extended resources by default from Kubernetes 1.%d on", deviceClassesSince))
 		}

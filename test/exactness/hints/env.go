@@ -17,11 +17,14 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
@@ -69,11 +72,12 @@ func newTestEnv(ctx context.Context, plugin string, config run.Config, without f
 	if err := assumed.UseInformers(core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer()); err != nil {
 		return nil, err
 	}
+	allocated := devices.New(devices.Options{Clock: env.clock, Queue: env.queue})
 	profiles := profile.NewSet(profile.Options{
 		Registry: registry, Queue: profileQueue{env, without}, Clock: env.clock, Log: logr.Discard(),
 		Hosts: oneHost{
 			Informers: factory, Lister: env.cache.Snapshot(), Nominator: env.cache.Nominator,
-			WaitingPods: waiting, PodsInPreBind: framework.NewPodsInPreBind(), Volumes: assumed, Clock: env.clock,
+			WaitingPods: waiting, PodsInPreBind: framework.NewPodsInPreBind(), Volumes: assumed, Devices: allocated, Clock: env.clock,
 		},
 		Unsupported: func(*v1.Pod) (string, string) { return "", "" },
 	})
@@ -85,6 +89,13 @@ func newTestEnv(ctx context.Context, plugin string, config run.Config, without f
 		PendingPods: &eventhandlers.PendingPods{Cache: env.cache, Queue: env.queue, WaitingPods: waiting, Log: logr.Discard()},
 		Binding:     NoBinding{},
 		Storage:     eventhandlers.AllStorage(),
+		WatchDevices: func(factory informers.SharedInformerFactory) ([]toolscache.InformerSynced, error) {
+			kinds := factory.Resource().V1()
+			return allocated.UseInformers(devices.Informers{
+				Claims: kinds.ResourceClaims().Informer(), Slices: kinds.ResourceSlices().Informer(),
+				Classes: kinds.DeviceClasses().Informer(), Rules: kinds.DeviceTaintRules().Informer(),
+			})
+		},
 	})
 	_, err := handlers.Register(factory)
 	return env, err

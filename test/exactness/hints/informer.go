@@ -2,6 +2,7 @@ package hints
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
@@ -89,9 +91,10 @@ func (i *Informer) Remove(object log.Object) error {
 func NewInformers() (informers.SharedInformerFactory, map[reflect.Type]*Informer) {
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	all := map[reflect.Type]*Informer{}
-	for _, kind := range append([]runtime.Object{
+	kinds := []runtime.Object{
 		&v1.Pod{}, &v1.Node{}, &v1.Namespace{}, &v1.Service{}, &v1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-	}, eventhandlers.AllStorage().Kinds()...) {
+	}
+	for _, kind := range slices.Concat(kinds, eventhandlers.AllStorage().Kinds(), devices.AllServed().Kinds()) {
 		mine := newInformer()
 		all[reflect.TypeOf(kind)] = mine
 		// The factory keeps the first informer of a kind.

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -50,9 +49,6 @@ func TestDevices(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	if _, here := plugins.InTree()["DynamicResources"]; !here {
-		Skip("this build holds pods with ResourceClaims")
-	}
 	SetDefaultEventuallyTimeout(eventuallyTimeout)
 	SetDefaultEventuallyPollingInterval(pollingInterval)
 	binary, err := operator.Build(ctx)

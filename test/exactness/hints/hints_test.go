@@ -68,6 +68,7 @@ var noEvent = fwk.ClusterEvent{}
 // unneeded are events that kube-scheduler's plugins register for, though they change no
 // verdict.
 var unneeded = map[string]string{
+	"DynamicResources/NodeUpdateNodeAllocatable": "only extended resources that a DeviceClass backs depend on it, and pods that request them are held",
 	"NodeDeclaredFeatures/TargetPodUpdate": "the fields from which features are inferred are immutable while a pod is pending",
 }
 
@@ -251,6 +252,7 @@ func allEvents() (all []fwk.ClusterEvent) {
 		fwk.AssignedPod, fwk.TargetPod, fwk.Node, framework.Namespace, framework.Service, framework.ReplicationController,
 		framework.ReplicaSet, framework.StatefulSet, framework.TerminatingPod, fwk.PersistentVolume, fwk.PersistentVolumeClaim,
 		fwk.StorageClass, fwk.CSINode, fwk.CSIDriver, fwk.CSIStorageCapacity, fwk.VolumeAttachment,
+		fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass,
 	}
 	for _, kind := range kinds {
 		happen := []fwk.ActionType{fwk.Add, fwk.Delete, fwk.Update}

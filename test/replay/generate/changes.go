@@ -35,6 +35,9 @@ func NewChanges(seed uint64, plugin string) *Changes {
 	c := &Changes{Generator: g, focus: focusOn(plugin)}
 	g.config = g.profileOf(plugin, c.focus.args)
 	g.initial = append(g.objects(), g.storage()...)
+	if c.focus.devices > 0 {
+		g.initial = append(g.initial, g.deviceObjects()...)
+	}
 	c.maxNodes = draw(g.random, c.focus.nodes)
 	g.initialNodes = c.maxNodes
 	return c
@@ -86,6 +89,8 @@ func (c *Changes) events() []weighted[func() (log.Op, bool)] {
 		{3, c.changeNominated},
 		{c.focus.objects, c.changeObjectOfPending},
 		{c.focus.storage, c.changeStorageOfPending},
+		{c.focus.devices, c.changeDevicesOfPending},
+		{c.focus.devices / 4, c.generateClaim},
 	}
 }
 

@@ -28,8 +28,9 @@ type focus struct {
 	// Frequencies: of changes of pending pods, of nodes added and removed, of bound pods
 	// added, changed and deleted, and of changes of other objects.
 	own, churn, pods, objects int
-	// storage is the frequency of changes of storage; 0 is none.
-	storage int
+	// storage and devices are the frequencies of changes of storage and of devices; 0 is
+	// none.
+	storage, devices int
 }
 
 // focusOn returns the focus of a plugin, with defaults.
@@ -100,7 +101,8 @@ var focuses = map[string]focus{
 		g.addVolumes(pod)
 		g.addClaimOf(pod, pick(g.random, claimNames[:3]))
 	}},
-	"VolumeZone": {filteredPercent: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
+	"VolumeZone":       {filteredPercent: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
+	"DynamicResources": {filteredPercent: 95, devices: 40, churn: 5, pod: (*Generator).addDeviceClaims, node: (*Generator).rezoneNode},
 	"InterPodAffinity": {
 		filteredPercent: 25, scoredPercent: 85, pods: 12, objects: 6, nodes: []weighted[int]{{2, 1}, {4, 2}, {3, 3}, {1, 5}},
 		pod:    func(g *Generator, pod *v1.Pod) { g.addPodAffinity(pod, 75) },

@@ -42,6 +42,13 @@ func (readOnly) CreateClaim(context.Context, *resourceapi.ResourceClaim) (*resou
 
 func (readOnly) DeleteClaim(context.Context, *resourceapi.ResourceClaim) error { return errNoWrites }
 
+// DeleteStaleClaim does nothing.
+func (readOnly) DeleteStaleClaim(*resourceapi.ResourceClaim) {}
+
+func (readOnly) SetExtendedResourceClaimStatus(context.Context, *v1.Pod, *v1.PodExtendedResourceClaimStatus) error {
+	return errNoWrites
+}
+
 type readOnlyClaims struct{ *claimCache }
 
 func (readOnlyClaims) SignalClaimPendingAllocation(types.UID, *resourceapi.ResourceClaim) error {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 )
@@ -174,10 +175,23 @@ type Devices interface {
 	CreateClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error)
 	// DeleteClaim removes the scheduler's finalizer from a claim and deletes it.
 	DeleteClaim(ctx context.Context, claim *resourceapi.ResourceClaim) error
+	// DeleteStaleClaim is DeleteClaim for the claim for extended resources of an
+	// earlier attempt. It returns at once; then the pod of the claim is requeued.
+	DeleteStaleClaim(claim *resourceapi.ResourceClaim)
+	// SetExtendedResourceClaimStatus writes into a pod's status which claim its
+	// containers use for extended resources.
+	SetExtendedResourceClaimStatus(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error
 	// AwaitClaims calls done until it returns true or an error: every 5 seconds,
 	// and when one of claims changes. It returns done's error, the cause of ctx's
 	// end, or context.DeadlineExceeded after limit.
 	AwaitClaims(ctx context.Context, limit time.Duration, claims []*resourceapi.ResourceClaim, done func() (bool, error)) error
+}
+
+// DeviceFeatures are the features of the allocator of devices that are on by default in
+// Kubernetes 1.37.
+var DeviceFeatures = structured.Features{
+	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
+	DeviceBindingAndStatus: true, ConsumableCapacity: true,
 }
 
 // DevicesHandle is a Handle with Devices. Every Framework is one.

@@ -115,9 +115,9 @@ func (env *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 		if err != nil {
 			env.t.Fatal(err)
 		}
-		results, _ := data.allocationsOn(node.Name)
-		for i := range results {
-			a.given[node.Name] = append(a.given[node.Name], devicesOf(&results[i])...)
+		on, _ := data.allocationOn(node.Name)
+		for i := range on.results {
+			a.given[node.Name] = append(a.given[node.Name], devicesOf(&on.results[i])...)
 		}
 		score, status := env.Score(env.ctx, a.state, pod, info)
 		if !status.IsSuccess() {

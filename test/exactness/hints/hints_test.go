@@ -68,7 +68,6 @@ var noEvent = fwk.ClusterEvent{}
 // unneeded are events that kube-scheduler's plugins register for, though they change no
 // verdict.
 var unneeded = map[string]string{
-	"DynamicResources/NodeUpdateNodeAllocatable": "only extended resources that a DeviceClass backs depend on it, and pods that request them are held",
 	"NodeDeclaredFeatures/TargetPodUpdate": "the fields from which features are inferred are immutable while a pod is pending",
 }
 

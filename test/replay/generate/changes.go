@@ -2,6 +2,7 @@ package generate
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -135,7 +136,10 @@ func (c *Changes) changePendingFields(pod *v1.Pod) {
 	case c.chance(50):
 		c.addTolerations(pod)
 	case len(pod.Spec.Containers) > 0 && c.chance(80):
-		pod.Spec.Containers[c.IntN(len(pod.Spec.Containers))].Resources.Requests = c.requests()
+		container := &pod.Spec.Containers[c.IntN(len(pod.Spec.Containers))]
+		if !strings.HasPrefix(container.Name, extendedContainer) { // extended resources cannot be resized
+			container.Resources.Requests = c.requests()
+		}
 	default:
 		pod.Annotations = map[string]string{"note": pick(c.random, apps)}
 	}

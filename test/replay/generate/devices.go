@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -54,9 +55,15 @@ func (g *Generator) changeDevices() (log.Op, bool) {
 
 func apply(object log.Object) log.Op { return log.Op{Kind: log.Apply, Object: object} }
 
-// deviceClass returns a class with other selectors than before.
+// deviceClass returns a class with other selectors than before. It backs an extended
+// resource at times.
 func (g *Generator) deviceClass() log.Object {
 	b := fixture.DeviceClass(pick(g.random, deviceClasses))
+	// Never two: kube-scheduler forgets both when one of them ceases to back the resource
+	// (kubernetes/kubernetes#141110).
+	if b.Obj().Name == deviceClasses[0] && g.chance(60) {
+		b.ExtendedResource(string(extended[0]))
+	}
 	if g.chance(60) {
 		b.Selector(fmt.Sprintf("device.attributes[%q].model == %q", deviceDriver, pick(g.random, deviceModels)))
 	}
@@ -177,9 +184,13 @@ func (g *Generator) freeDevice() *resourceapi.AllocationResult {
 	return pick(g.random, free)
 }
 
-// addDeviceClaims makes the pod use one or two shared claims, or one from a template, which
-// may not have been generated yet.
-func (g *Generator) addDeviceClaims(pod *v1.Pod) {
+// addDevices makes the pod use one or two shared claims, or one from a template, which may
+// not have been generated yet, or makes it request an extended resource.
+func (g *Generator) addDevices(pod *v1.Pod) {
+	if g.chance(30) {
+		g.addExtended(pod)
+		return
+	}
 	b := fixture.Pod("any")
 	for _, name := range some(g.random, deviceClaims, 2) {
 		b.ResourceClaim(name)
@@ -188,6 +199,18 @@ func (g *Generator) addDeviceClaims(pod *v1.Pod) {
 		b.ResourceClaimTemplate("own", "template", "")
 	}
 	pod.Spec.ResourceClaims = b.Obj().Spec.ResourceClaims
+}
+
+// extendedContainer is the prefix of the names of containers that request an extended
+// resource.
+const extendedContainer = "extended"
+
+// addExtended adds a container that requests an extended resource.
+func (g *Generator) addExtended(pod *v1.Pod) {
+	name := pick(g.random, []v1.ResourceName{extended[0], extended[0], v1.ResourceName(resourceapi.ResourceDeviceClassPrefix + "gpu")})
+	c := g.container(extendedContainer, 0)
+	c.Resources.Requests = v1.ResourceList{name: resource.MustParse(pick(g.random, []string{"1", "2"}))}
+	pod.Spec.Containers = append(pod.Spec.Containers, c)
 }
 
 // generateClaim writes the generated claim into the status of a pending pod, as the

@@ -187,6 +187,10 @@ type Devices interface {
 	AwaitClaims(ctx context.Context, limit time.Duration, claims []*resourceapi.ResourceClaim, done func() (bool, error)) error
 }
 
+// ExtendedClaimName is the name of the claim for a pod's extended resources before PreBind
+// creates it. No claim in the API server can have it.
+const ExtendedClaimName = "<extended-resources>"
+
 // DeviceFeatures are the features of the allocator of devices that are on by default in
 // Kubernetes 1.37.
 var DeviceFeatures = structured.Features{

@@ -17,10 +17,6 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// templateName is the name of the claim for a pod's extended resources before PreBind
-// creates it. No claim in the API server can have it.
-const templateName = "<extended-resources>"
-
 // extendedClaim returns the claim for the extended resources that DeviceClasses back: that
 // of an earlier attempt, or else a template without requests, since which resources are
 // devices depends on the node. It returns nil if no class backs a resource of the pod.
@@ -41,7 +37,7 @@ func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, a
 		}
 	}
 	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: templateName, GenerateName: pod.Name + "-extended-resources-",
+		Namespace: pod.Namespace, Name: framework.ExtendedClaimName, GenerateName: pod.Name + "-extended-resources-",
 		UID:             types.UID(uuid.NewUUID()), // identifies the allocation while it is in flight
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
@@ -71,7 +67,7 @@ func (p *Plugin) extendedOn(data *stateData, pod *v1.Pod, node fwk.NodeInfo) (on
 	if extended == nil {
 		return on, nil
 	}
-	if extended.claim.Name != templateName {
+	if extended.claim.Name != framework.ExtendedClaimName {
 		return on, unresolvable("cannot schedule extended resource claim")
 	}
 	classes := map[v1.ResourceName]string{}

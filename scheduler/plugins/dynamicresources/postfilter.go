@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // PostFilter deallocates one claim that was not available on a node and that no other pod
@@ -25,7 +27,7 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 			return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation of ResourceClaim completed")
 		}
 	}
-	if extended := data.extended(); extended != nil && extended.claim.Name != templateName {
+	if extended := data.extended(); extended != nil && extended.claim.Name != framework.ExtendedClaimName {
 		p.devices.DeleteStaleClaim(extended.claim)
 		return nil, fwk.NewStatus(fwk.Unschedulable, "deletion of ResourceClaim completed")
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 var (
@@ -120,7 +122,7 @@ func (p *Plugin) awaitBindingConditions(ctx context.Context, data *stateData, po
 func (p *Plugin) allReady(data *stateData) (bool, error) {
 	for i := range data.claims {
 		claim := data.claims[i].claim
-		if claim.Name == templateName {
+		if claim.Name == framework.ExtendedClaimName {
 			continue // the node itself has the resources
 		}
 		latest, err := p.devices.ResourceClaims().Get(claim.Namespace, claim.Name)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Reserve records the allocations of the node as in flight, so that no later pod gets the
@@ -93,7 +95,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 
 // deleteExtended deletes the claim for extended resources that PreBind has created.
 func (p *Plugin) deleteExtended(ctx context.Context, claim *resourceapi.ResourceClaim) {
-	if claim.Name == templateName {
+	if claim.Name == framework.ExtendedClaimName {
 		return
 	}
 	if err := p.devices.DeleteClaim(ctx, claim); err != nil {

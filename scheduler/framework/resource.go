@@ -2,11 +2,9 @@ package framework
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -125,26 +123,6 @@ func IsExtendedResourceName(name v1.ResourceName) bool {
 		return false
 	}
 	return len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+text)) == 0
-}
-
-// IsDeviceResourceName reports whether a DeviceClass can back a resource: an extended
-// resource, which the class names, or one that has the name of the class.
-func IsDeviceResourceName(name v1.ResourceName) bool {
-	return strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) || IsExtendedResourceName(name)
-}
-
-// RequestsDevices reports whether a pod requests a resource that a DeviceClass backs.
-func RequestsDevices(pod *v1.Pod, classes fwk.DeviceClassResolver) bool {
-	backed := func(requests v1.ResourceList) bool {
-		for name, quantity := range requests {
-			if strings.Contains(string(name), "/") && !quantity.IsZero() && IsDeviceResourceName(name) && classes.GetDeviceClass(name) != nil {
-				return true
-			}
-		}
-		return false
-	}
-	anyBacked := func(c v1.Container) bool { return backed(c.Resources.Requests) }
-	return slices.ContainsFunc(pod.Spec.Containers, anyBacked) || slices.ContainsFunc(pod.Spec.InitContainers, anyBacked) || backed(pod.Spec.Overhead)
 }
 
 // IsScalarResourceName reports whether ScalarResources holds name: extended

@@ -111,11 +111,26 @@ func (p *Plugin) awaitBindingConditions(ctx context.Context, data *stateData, po
 	}
 	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", node)
+	begin := p.clock.Now()
 	err := p.devices.AwaitClaims(ctx, p.bindingTimeout, claims, func() (bool, error) { return p.allReady(data) })
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", errBindingTimeout, err)
+		err = fmt.Errorf("%w: %w", errBindingTimeout, err)
 	}
+	framework.ObserveBindingConditions(p.handle.ProfileName(), bindingOutcome(err), data.all(), p.clock.Since(begin))
 	return err
+}
+
+// bindingOutcome returns the label of metrics for the result of a wait.
+func bindingOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "success"
+	case errors.Is(err, errBindingTimeout):
+		return "timeout"
+	case errors.Is(err, errBindingFailed):
+		return "failure"
+	}
+	return "error"
 }
 
 // allReady reports whether the devices of all claims are ready, by the newest versions.

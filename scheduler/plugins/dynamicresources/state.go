@@ -58,6 +58,15 @@ func (c *podClaim) toAllocate() bool { return c.claim.Status.Allocation == nil }
 // keep their devices while they are preempted.
 func (s *stateData) Clone() fwk.StateData { return s }
 
+// all returns the newest known versions of all claims.
+func (s *stateData) all() []*resourceapi.ResourceClaim {
+	claims := make([]*resourceapi.ResourceClaim, len(s.claims))
+	for i := range s.claims {
+		claims[i] = s.claims[i].claim
+	}
+	return claims
+}
+
 // extended returns the claim for extended resources; nil if the pod has none.
 func (s *stateData) extended() *podClaim {
 	if last := len(s.claims) - 1; last >= 0 && s.claims[last].extended {

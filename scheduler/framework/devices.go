@@ -79,6 +79,31 @@ func DevicesOf(handle fwk.Handle) (Devices, error) {
 	return nil, fmt.Errorf("handle: is a %T without Devices, want one that has them", handle)
 }
 
+// DeviceReporter is a plugin that allocates devices for pods.
+type DeviceReporter interface {
+	// GivenDevices returns the devices that the pod of state gets on the node for which
+	// Reserve ran, each as name=driver/pool/device. name is that of the claim in the
+	// pod's spec, or of the extended resource.
+	GivenDevices(state fwk.CycleState, pod *v1.Pod) []string
+}
+
+func (f *Framework) findDeviceReporters() (all []DeviceReporter) {
+	for _, plugin := range f.plugins {
+		if reporter, ok := plugin.(DeviceReporter); ok && f.InTree(plugin.Name()) {
+			all = append(all, reporter)
+		}
+	}
+	return all
+}
+
+// GivenDevices returns what the DeviceReporters among the plugins return.
+func (f *Framework) GivenDevices(state fwk.CycleState, pod *v1.Pod) (devices []string) {
+	for _, reporter := range f.deviceReporters {
+		devices = append(devices, reporter.GivenDevices(state, pod)...)
+	}
+	return devices
+}
+
 // IsDeviceResourceName reports whether a DeviceClass can back a resource: an extended
 // resource, which the class names, or one that has the name of the class.
 func IsDeviceResourceName(name v1.ResourceName) bool {

@@ -96,6 +96,12 @@ func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error
 	return s.framework.RunReservePluginsReserve(ctx, s.request.State, pod, node).AsError()
 }
 
+// GivenDevices returns the devices that Reserve has allocated for the pod of the last
+// Attempt, as framework.DeviceReporter does.
+func (s *Scheduler) GivenDevices(pod *v1.Pod) []string {
+	return s.framework.GivenDevices(s.request.State, pod)
+}
+
 // EvaluateAllNodes runs every plugin for every node, where an attempt may run some for some
 // nodes. It changes nothing. The error names a field of the pod that this build does not
 // support, or a plugin that failed.

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -187,6 +188,22 @@ func TestPreBindCreatesTheClaimForExtendedResources(t *testing.T) {
 		env.want("the next pod", env.evaluate(extendedPod("q", nil, wants("a", 3)), node("n1")).rejections, map[string]string{"n1": cannotAllocate})
 		env.want("a smaller one", env.evaluate(extendedPod("q", nil, wants("a", 2)), node("n1")).given, map[string][]string{"n1": {"a-large", "b-large"}})
 	}, backing(), gpus("n1").Obj(), p)
+}
+
+func TestGivenDevices(t *testing.T) {
+	p := fixture.Pod("p").ResourceClaimTemplate("gpu", "template", "p-gpu-x2f").ResourceClaim("shared").Requests(card, "1").Obj()
+	want := []string{"gpu=" + driver + "/n1/a-small", "shared=" + driver + "/n1/b-large", card + "=" + driver + "/n1/a-large"}
+	runTest(t, func(env *testEnv) {
+		a := env.evaluate(p, node("n1"))
+		env.reserve(a, "n1")
+		env.want("after Reserve", env.GivenDevices(a.state, p), want)
+		if status := env.PreBind(env.ctx, a.state, p, "n1"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		env.want("after PreBind", env.GivenDevices(a.state, p), want)
+		env.want("of another pod", env.GivenDevices(framework.NewCycleState(), pod("q")), []string(nil))
+	}, backing(), gpus("n1").Obj(), p, claim("p-gpu-x2f").OwnedBy(p).Request("r", "gpu").Obj(),
+		claim("shared").Request("r", "gpu").Allocated("n1", driver+"/n1/b-large").Obj())
 }
 
 func TestPreBindCreatesNoClaimWhereTheNodeHasTheResource(t *testing.T) {

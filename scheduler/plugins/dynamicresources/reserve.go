@@ -35,6 +35,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	case len(on.results) != len(claims):
 		return fwk.AsStatus(fmt.Errorf("internal error, have %d allocations, %d claims to allocate", len(on.results), len(claims)))
 	}
+	data.mappings = on.mappings
 	next := 0
 	for i := range data.claims {
 		c := &data.claims[i]

@@ -22,6 +22,9 @@ type stateData struct {
 	// allocator allocates the claims that are not allocated; nil if all are.
 	allocator structured.Allocator
 
+	// mappings are the container's requests for extended resources on the node of Reserve.
+	mappings []v1.ContainerExtendedResourceRequest
+
 	// mu guards what Filter writes.
 	mu sync.Mutex
 	// unavailable are the indices of allocated claims that were not available on a node.

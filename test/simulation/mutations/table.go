@@ -222,6 +222,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, noWhy},
 	{"AbandonedCallSeesChanges", "a plugin call that was abandoned sees the nodes change",
 		[]killer{{loop, "TestALateResultIsDiscarded"}}, noPoison},
+	{"NoResultIsSuccess", "an attempt whose plugin ends its goroutine counts as a success",
+		[]killer{{loop, "TestAPluginThatEndsItsGoroutineFailsTheAttempt"}}, noPoison},
 	{"AbandonedCallReadsOn", "a plugin call that was abandoned sees changes of nodes that it reads from its Handle",
 		[]killer{{cache, "TestPinnedSnapshotDoesNotChangeForAbandonedCalls"}, {loop, "TestALatePluginMayListNodes"}}, noPoison},
 	{"HungLoopIsAlive", "the liveness check passes while the loop hangs",

@@ -21,8 +21,6 @@ packages=()
 while read -r program package; do
 	PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || packages+=("$package")
 done <<-'END'
-	containerd containerd
-	ctr containerd
 	runc runc
 	/usr/lib/cni/bridge containernetworking-plugins
 	/usr/lib/cni/host-local containernetworking-plugins
@@ -46,10 +44,11 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 PATH=$PATH:/usr/sbin:/sbin
 
-say 'building the control plane and the kubelet, unless they are there'
+say 'building the control plane, the kubelet and containerd, unless they are there'
 BERTH_TOOLS=${BERTH_TOOLS:-$(tools/build.sh | tail -1)}
 export BERTH_TOOLS
 kubelet=$(tools/build-kubelet.sh | tail -1)
+containerd=$(tools/build-containerd.sh | tail -1)
 
 # A run has the ID of this process in its name. What a killed run left is removed first.
 sweep() {
@@ -74,11 +73,12 @@ mkdir -p "$dir/images"
 say 'building the images'
 (cd tools/images && go build -o "$dir/write-images" .)
 "$dir/write-images" --root="$root" --out="$dir/images" --version="$version" | sed 's/^/         /' >&2
-say 'building the suite'
+say 'building the suite and the driver of its devices'
+(cd test/support/devicedriver && CGO_ENABLED=0 go build -ldflags='-s -w' -o "$dir/devicedriver" .)
 go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/install/realnode
 
 ip netns add "$name"
-suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -images="$dir/images" -version="$version")
+suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -containerd="$containerd" -devicedriver="$dir/devicedriver" -images="$dir/images" -version="$version")
 [ -z "${FOCUS:-}" ] || suite+=("-ginkgo.focus=$FOCUS")
 if [ -n "${KEEP:-}" ]; then
 	suite+=(-keep -ginkgo.fail-fast)
@@ -86,7 +86,7 @@ if [ -n "${KEEP:-}" ]; then
 		The cluster stays until Ctrl-C. To run specs on it again, in another terminal:
 		  go test -c -vet=off -o $dir/again ./test/install/realnode
 		  cd test/install/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
-		    $dir/again -attach=$dir/clusters/default -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
+		    $dir/again -attach=$dir/clusters/default -devicedriver=$dir/devicedriver -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
 	END
 fi
 

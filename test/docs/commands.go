@@ -41,6 +41,7 @@ const (
 var CommandRules = []CommandRule{
 	{Prefix: "make ", Reason: reasonMakeTarget},
 	{Prefix: "go run ./", Reason: reasonSource},
+	{Prefix: "go run -C test/support/devicedriver . publish ", Append: " --once", Reason: "it runs until it is interrupted"},
 	{Prefix: "docker ", Reason: reasonNoImages},
 	{Prefix: "helm ", Reason: "test/install/helm installs, upgrades and rolls back as this says, with the image that is there"},
 	{Prefix: "kubectl label namespace berth-system ", Append: " --overwrite --dry-run=server", Reason: reasonInProcess},

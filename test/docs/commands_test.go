@@ -54,7 +54,11 @@ func TestMakeTargetsAndSourcesOfPagesExist(t *testing.T) {
 				if words[1] != "run" {
 					continue
 				}
-				if _, err := os.Stat(filepath.Join(root, words[2])); err != nil {
+				folder := words[2]
+				if folder == "-C" {
+					folder = words[3]
+				}
+				if _, err := os.Stat(filepath.Join(root, folder)); err != nil {
 					t.Errorf("%s:%d: %v", page.Path, c.Line, err)
 				}
 			}

@@ -41,16 +41,23 @@ var setupCommands = map[string]string{
 	"docs/plugins/README.md": "kubectl wait --for=condition=Ready sprof/batch",
 }
 
-// cleanupCommand deletes what a page leaves behind beside the objects that it shows.
+// cleanupCommand deletes what a page leaves behind beside the objects that it shows. Berth adds
+// a finalizer to claims, and no controller runs here that would remove it.
 const cleanupCommand = "kubectl delete pods --all -n default --force --grace-period=0 --ignore-not-found 2>/dev/null; " +
 	"kubectl delete deployments,sprof,plugcfg --all -n default --ignore-not-found --wait=false; " +
+	"kubectl delete deviceclasses,resourceslices,resourceclaimtemplates,resourceclaims --all -n default --wait=false; " +
+	"for claim in $(kubectl get resourceclaims -n default -o name); do " +
+	"kubectl patch -n default $claim --type=merge --patch='{\"metadata\": {\"finalizers\": null}}'; done; " +
 	"kubectl delete namespace red-shop --ignore-not-found --wait=false"
 
 var _ = Describe("The documentation", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
-		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", "bin/", "./cmd/kubectl-berth")
-		build.Dir, build.Stdout, build.Stderr = moduleRoot(), GinkgoWriter, GinkgoWriter
-		Expect(build.Run()).To(Succeed())
+		// A page runs the driver, and a spec has no time to compile it.
+		for folder, command := range map[string]string{".": "./cmd/kubectl-berth", "test/support/devicedriver": "."} {
+			build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(moduleRoot(), "bin")+"/", command)
+			build.Dir, build.Stdout, build.Stderr = filepath.Join(moduleRoot(), folder), GinkgoWriter, GinkgoWriter
+			Expect(build.Run()).To(Succeed())
+		}
 	}, NodeTimeout(10*time.Minute))
 
 	BeforeEach(func(ctx SpecContext) {
@@ -152,7 +159,9 @@ func createPageNodes(ctx context.Context) {
 func readerFolder() string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
-	Expect(os.Symlink(filepath.Join(moduleRoot(), "config"), filepath.Join(folder, "config"))).To(Succeed())
+	for _, source := range []string{"config", "test"} {
+		Expect(os.Symlink(filepath.Join(moduleRoot(), source), filepath.Join(folder, source))).To(Succeed())
+	}
 	deployment := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: mine}, spec: {replicas: 2, selector: {matchLabels: {app: mine}}, " +
 		"template: {metadata: {labels: {app: mine}}, spec: {containers: [{name: mine, image: mine}]}}}}"
 	Expect(os.WriteFile(filepath.Join(folder, "deployment.yaml"), []byte(deployment), 0o644)).To(Succeed())

@@ -88,12 +88,16 @@ func (s *source) readCRDs() error {
 	return err
 }
 
+// readSamples reads the samples of the kinds that readCRDs has read.
 func (s *source) readSamples() error {
 	files, err := filepath.Glob(s.path("config", "samples", "*.yaml"))
 	for _, file := range append(files, s.path("config", "manifests", "schedulingdecision.yaml")) {
 		objects, readErr := readObjects(file)
 		err = errors.Join(err, readErr)
-		s.samples = append(s.samples, objects...)
+		// OLM refuses examples of kinds that are not the operator's, such as a Pod.
+		s.samples = append(s.samples, slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+			return !slices.ContainsFunc(s.crds, func(c crd) bool { return c.def.Spec.Group == o.GroupVersionKind().Group })
+		})...)
 	}
 	return err
 }

@@ -65,6 +65,7 @@ var _ = Describe("config/default", Ordered, Label("default"), func() {
 	})
 
 	specControllers()
+	specDevices()
 	specSharedNode()
 	specLeaderEnds()
 	specOutages()

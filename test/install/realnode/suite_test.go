@@ -36,12 +36,14 @@ import (
 )
 
 var (
-	dir     = flag.String("dir", "", "the folder of the clusters' data and logs")
-	kubelet = flag.String("kubelet", "", "the path of the kubelet")
-	images  = flag.String("images", "", "the folder with the images' archives")
-	version = flag.String("version", "", "the version in the images' names")
-	attach  = flag.String("attach", "", "do not start a cluster: use the one that runs in this folder")
-	keep    = flag.Bool("keep", false, "leave the cluster of the last spec running until Ctrl-C")
+	dir        = flag.String("dir", "", "the folder of the clusters' data and logs")
+	kubelet    = flag.String("kubelet", "", "the path of the kubelet")
+	containerd = flag.String("containerd", "", "the folder of containerd, its shim and its client")
+	driver     = flag.String("devicedriver", "", "the path of the driver in test/support/devicedriver")
+	images     = flag.String("images", "", "the folder with the images' archives")
+	version    = flag.String("version", "", "the version in the images' names")
+	attach     = flag.String("attach", "", "do not start a cluster: use the one that runs in this folder")
+	keep       = flag.Bool("keep", false, "leave the cluster of the last spec running until Ctrl-C")
 )
 
 func TestRealNode(t *testing.T) {
@@ -85,7 +87,8 @@ func startCluster(name string, options node.Options) {
 			cluster, err = node.Attach(ctx, *attach, imagesOnNode())
 			Expect(err).NotTo(HaveOccurred())
 		} else {
-			options.Dir, options.Kubelet, options.Images = filepath.Join(*dir, name), *kubelet, imagesOnNode()
+			options.Dir, options.Images = filepath.Join(*dir, name), imagesOnNode()
+			options.Kubelet, options.Containerd = *kubelet, *containerd
 			cluster, err = node.Start(ctx, options)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(stopCluster)

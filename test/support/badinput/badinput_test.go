@@ -52,6 +52,9 @@ func configsBefore(t *testing.T, c Case) map[string]*v1alpha1.PluginConfig {
 	t.Helper()
 	configs := map[string]*v1alpha1.PluginConfig{}
 	for _, object := range c.Objects[:len(c.Objects)-1] {
+		if object.GetKind() != "PluginConfig" {
+			continue // a sample may have objects of Kubernetes, too
+		}
 		cfg := &v1alpha1.PluginConfig{}
 		convert(t, object, cfg)
 		configs[cfg.Name] = cfg

@@ -5,6 +5,7 @@
 //	workload serve             answer /ok with 200 and /never with 503, on :8080
 //	workload exit CODE         exit with that code
 //	workload require NAME=V…   exit with 0 if the environment has each of these
+//	workload print NAME…       print these variables of the environment, and wait
 //	workload write FILE TEXT   append TEXT to FILE, and wait
 package main
 
@@ -44,6 +45,12 @@ func run(args []string) error {
 		os.Exit(code)
 	case "require":
 		return require(args[1:])
+	case "print":
+		for _, name := range args[1:] {
+			fmt.Printf("%s=%s\n", name, os.Getenv(name))
+		}
+		pause()
+		return nil
 	case "write":
 		if len(args) != 3 {
 			return fmt.Errorf("write wants a file and a text, not %q", args[1:])

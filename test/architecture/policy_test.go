@@ -39,6 +39,7 @@ scheduler/queue:        scheduler/framework scheduler/decision
 scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue
 scheduler/extender:     scheduler/framework
 scheduler/volumes:      scheduler/framework
+scheduler/devices/allocation:
 scheduler/devices:      scheduler/framework
 
 # From a spec to a Generation. Only compile reads the API types.

@@ -1,0 +1,122 @@
+// Package allocation chooses devices for ResourceClaims. It decides as the allocator of
+// k8s.io/dynamic-resource-allocation does that the default feature gates of 1.37 pick: the
+// same devices, results and errors. That allocator is the reference implementation.
+//
+// An Index holds slices by node and pool, and keeps which device matches which CEL
+// expression; Allocated is what claims hold. Both change by what has changed. So the cost
+// for one pod depends on the devices that its nodes offer, not on all slices and claims.
+package allocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// Features are the features of the allocator: those that are on by default in 1.37.
+var Features = structured.Features{
+	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
+	DeviceBindingAndStatus: true, ConsumableCapacity: true,
+}
+
+// Options are what an Allocator needs.
+type Options struct {
+	Index     *Index
+	Allocated Allocated
+	Classes   structured.DeviceClassLister
+	// Reference returns the public allocator over the same objects, for claims of which
+	// NeedsReference is true. It may be nil: then such claims are an error.
+	Reference func(ctx context.Context) (structured.Allocator, error)
+}
+
+// Allocator allocates claims on nodes, with the slices that the index had when it was
+// made. It is safe for concurrent use.
+type Allocator struct {
+	options Options
+	view    *view
+	// plan is the one for the claims of the last call.
+	plan   atomic.Pointer[plan]
+	budget int
+}
+
+var _ structured.Allocator = &Allocator{}
+
+// NewAllocator returns an allocator for the current content of o.Index.
+func NewAllocator(o Options) *Allocator {
+	return &Allocator{options: o, view: o.Index.now(), budget: searchBudget}
+}
+
+// Allocate returns the allocation of each claim on a node, or nil if they cannot be
+// allocated there. An error that wraps structured.ErrFailedAllocationOnNode concerns only
+// that node. Other errors concern the pod: a CEL expression fails, an object is invalid,
+// the context ended, or the search took too many steps, which names node and claim.
+func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+	if NeedsReference(claims) {
+		if a.options.Reference == nil {
+			return nil, errors.New("claims: have a request of no known type, want one that an allocator was given for")
+		}
+		reference, err := a.options.Reference(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return reference.Allocate(ctx, node, claims)
+	}
+	choice, err := a.Choose(ctx, node, claims)
+	if choice == nil || err != nil {
+		return nil, err
+	}
+	return choice.Result()
+}
+
+// Choose is Allocate without building allocations: Result of the choice returns them. The
+// choice is nil if the claims cannot be allocated on the node. NeedsReference must be
+// false for claims, which must not change while the allocator is used.
+func (a *Allocator) Choose(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*Choice, error) {
+	pools := a.options.Index.gather(a.view, node)
+	if pools.err != nil {
+		return nil, fmt.Errorf("gather pool information: %w", pools.err)
+	}
+	s := searches.Get().(*search)
+	defer s.release()
+	s.ctx, s.node, s.allocated, s.pools, s.budget = ctx, node, &a.options.Allocated, pools, a.budget
+	s.reset(a.planOf(claims))
+	done, err := s.run()
+	if err != nil {
+		return nil, err
+	}
+	if !done {
+		if pools.anyInvalid {
+			return nil, fmt.Errorf("invalid resource pools were encountered%w", structured.ErrFailedAllocationOnNode)
+		}
+		return nil, nil
+	}
+	choice := &Choice{node: node.Name, plan: s.plan, devices: slices.Clone(s.chosen)}
+	if s.plan.alternatives > s.plan.requests {
+		choice.selected = slices.Clone(s.selected)
+	}
+	if err := choice.checkNodeSelectors(); err != nil {
+		return nil, err
+	}
+	return choice, nil
+}
+
+// planOf returns the plan for claims, which is made once for the nodes of a pod.
+func (a *Allocator) planOf(claims []*resourceapi.ResourceClaim) *plan {
+	if last := a.plan.Load(); last != nil && last.isFor(claims) {
+		return last
+	}
+	b := planner{classes: a.options.Classes, expressions: a.options.Index.expressions}
+	next := b.planOf(claims)
+	a.plan.Store(next)
+	return next
+}
+
+func (p *plan) isFor(claims []*resourceapi.ResourceClaim) bool {
+	return slices.EqualFunc(p.claims, claims, func(c claimPlan, claim *resourceapi.ResourceClaim) bool { return c.claim == claim })
+}

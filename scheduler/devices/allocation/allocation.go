@@ -74,36 +74,55 @@ func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resou
 	return choice.Result()
 }
 
-// Choose is Allocate without building allocations: Result of the choice returns them. The
-// choice is nil if the claims cannot be allocated on the node. NeedsReference must be
-// false for claims, which must not change while the allocator is used.
+// Fits reports whether Allocate would return allocations. It builds none, and allocates
+// no memory for a node that it knows already. Arguments are as for Choose.
+func (a *Allocator) Fits(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (bool, error) {
+	solved, err := a.solve(ctx, node, claims)
+	if solved == nil {
+		return false, err
+	}
+	searches.Put(solved)
+	return true, nil
+}
+
+// Choose returns the choice from which Result builds what Allocate returns; nil if the
+// claims cannot be allocated on the node. NeedsReference must be false for claims, which
+// must not change while the allocator is used.
 func (a *Allocator) Choose(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*Choice, error) {
+	solved, err := a.solve(ctx, node, claims)
+	if solved == nil {
+		return nil, err
+	}
+	defer searches.Put(solved)
+	choice := &Choice{node: node.Name, plan: solved.plan, devices: slices.Clone(solved.chosen)}
+	if solved.plan.alternatives > solved.plan.requests {
+		choice.selected = slices.Clone(solved.selected)
+	}
+	return choice, nil
+}
+
+// solve returns a search with a solution, which the caller puts back into searches, or nil
+// if there is none.
+func (a *Allocator) solve(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*search, error) {
 	pools := a.options.Index.gather(a.view, node)
 	if pools.err != nil {
 		return nil, fmt.Errorf("gather pool information: %w", pools.err)
 	}
 	s := searches.Get().(*search)
-	defer s.release()
 	s.ctx, s.node, s.allocated, s.pools, s.budget = ctx, node, &a.options.Allocated, pools, a.budget
 	s.reset(a.planOf(claims))
 	done, err := s.run()
-	if err != nil {
-		return nil, err
+	if done {
+		err = s.checkNodeSelectors()
 	}
-	if !done {
-		if pools.anyInvalid {
-			return nil, fmt.Errorf("invalid resource pools were encountered%w", structured.ErrFailedAllocationOnNode)
-		}
-		return nil, nil
+	switch {
+	case err == nil && done:
+		return s, nil
+	case err == nil && pools.anyInvalid:
+		err = fmt.Errorf("invalid resource pools were encountered%w", structured.ErrFailedAllocationOnNode)
 	}
-	choice := &Choice{node: node.Name, plan: s.plan, devices: slices.Clone(s.chosen)}
-	if s.plan.alternatives > s.plan.requests {
-		choice.selected = slices.Clone(s.selected)
-	}
-	if err := choice.checkNodeSelectors(); err != nil {
-		return nil, err
-	}
-	return choice, nil
+	searches.Put(s)
+	return nil, err
 }
 
 // planOf returns the plan for claims, which is made once for the nodes of a pod.
@@ -111,7 +130,7 @@ func (a *Allocator) planOf(claims []*resourceapi.ResourceClaim) *plan {
 	if last := a.plan.Load(); last != nil && last.isFor(claims) {
 		return last
 	}
-	b := planner{classes: a.options.Classes, expressions: a.options.Index.expressions}
+	b := planner{classes: a.options.Classes, expressions: a.options.Index.expressions, shapes: &a.options.Index.shapes}
 	next := b.planOf(claims)
 	a.plan.Store(next)
 	return next

@@ -116,6 +116,9 @@ func (c *cluster) compare(ctx context.Context, seed uint64, step int, claims []*
 		if diff := gocmp.Diff(withoutShareIDs(want), withoutShareIDs(got), sameQuantities); diff != "" {
 			c.t.Fatalf("seed %d, step %d, node %s: result (-want,+got):\n%s\nclaims: %s", seed, step, node.Name, diff, asJSON(claims))
 		}
+		if fits, fitsErr := allocator.Fits(ctx, node, claims); fits != (want != nil) || errorText(fitsErr) != errorText(wantErr) {
+			c.t.Fatalf("seed %d, step %d, node %s: Fits returns %v, %v, want those of Allocate: %v, %v", seed, step, node.Name, fits, fitsErr, want != nil, wantErr)
+		}
 		c.count(claims, want, wantErr)
 	}
 }

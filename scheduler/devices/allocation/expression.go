@@ -33,7 +33,7 @@ func (e *expressions) get(text string) *expression {
 	}
 	found := e.forgotten[text]
 	if found == nil {
-		found = &expression{compiled: e.compiler.GetOrCompile(text)}
+		found = &expression{text: text, compiled: e.compiler.GetOrCompile(text)}
 		found.tables.Store(&[]atomic.Pointer[verdicts]{})
 	}
 	if len(e.recent) >= expressionLimit {
@@ -46,6 +46,7 @@ func (e *expressions) get(text string) *expression {
 // expression is a compiled expression, and which devices match it. It is safe for
 // concurrent use.
 type expression struct {
+	text     string
 	compiled cel.CompilationResult
 
 	// tables are the verdicts by the slot of the slice.

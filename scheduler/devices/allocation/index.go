@@ -12,6 +12,7 @@ import (
 // expression. It is safe for concurrent use.
 type Index struct {
 	expressions *expressions
+	shapes      shapes
 	gathered    nodeCache
 
 	mu sync.Mutex

@@ -16,8 +16,9 @@ type options struct {
 	// count is how many devices the alternative needs.
 	count int
 	list  []option
-	// pool and device are where the search goes on.
-	pool, device int
+	// pool is where the search goes on, with the device after known ones of its usable
+	// devices; or, if device is set, with that place and without usable devices.
+	pool, known, device int
 	// exhausted says that there are no more, failing that one of list has an error.
 	exhausted, failing bool
 }
@@ -32,12 +33,10 @@ type option struct {
 	err error
 }
 
-func (o *options) reset() { *o = options{list: o.list[:0]} }
+func (o *options) reset() { *o = options{list: o.list[:0], device: unset} }
 
-func (o *options) release() {
-	clear(o.list[:cap(o.list)])
-	o.reset()
-}
+// unset is no place of a device.
+const unset = -1
 
 // cannotGive reports whether fewer devices are left from a place on than are missing. An
 // option with an error does not count as too few: the search has to get there.
@@ -47,12 +46,24 @@ func (o *options) cannotGive(missing, from int) bool {
 
 // extend looks for one more option.
 func (s *search) extend(a *alternative, o *options) {
-	for ; o.pool < len(s.pools.pools); o.pool, o.device = o.pool+1, 0 {
+	for ; o.pool < len(s.pools.pools); o.pool, o.known, o.device = o.pool+1, 0, unset {
 		p := s.pools.pools[o.pool]
 		if p.incomplete || p.invalid {
 			continue
 		}
-		for o.device < len(p.devices) {
+		if o.device == unset && !p.perDevice {
+			u := s.usableIn(a, o.pool, o.known)
+			if o.known < len(u.devices) {
+				o.list = append(o.list, option{device: u.devices[o.known], pool: o.pool})
+				o.known++
+				return
+			}
+			if u.next == len(p.devices) {
+				continue
+			}
+			o.device = u.next // where an error is
+		}
+		for o.device = max(o.device, 0); o.device < len(p.devices); {
 			d := p.devices[o.device]
 			o.device++
 			usable, err := s.isUsable(a, d, o.pool)

@@ -58,6 +58,7 @@ type alternative struct {
 	selectors   []selector
 	tolerations []resourceapi.DeviceToleration
 	capacity    *resourceapi.CapacityRequirements
+	shape       *shape
 	// constraints are the places of those that apply.
 	constraints []int
 }
@@ -124,6 +125,7 @@ func NeedsReference(claims []*resourceapi.ResourceClaim) bool {
 type planner struct {
 	classes     structured.DeviceClassLister
 	expressions *expressions
+	shapes      *shapes
 	plan        *plan
 }
 
@@ -163,6 +165,7 @@ func (b *planner) alternativeOf(c *claimPlan, s spec) alternative {
 		return a
 	}
 	a.selectors = b.selectorsOf(b.selectorsOf(nil, a.class.Spec.Selectors, true), s.selectors, false)
+	a.shape = b.shapes.of(&a)
 	for i := range c.constraints {
 		if c.constraints[i].appliesTo(&a) {
 			a.constraints = append(a.constraints, i)

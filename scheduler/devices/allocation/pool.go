@@ -40,8 +40,16 @@ type pool struct {
 	all  []*deviceSlice
 	sets []*resourceapi.CounterSet
 
+	// hash is that of id. perDevice says that devices differ in their nodes.
+	hash      uint64
+	perDevice bool
+
 	counters  func() *counterTable
 	available atomic.Pointer[availableCounters]
+	// usable are the usable devices for the last shapes of requests, which are replaced
+	// in turn.
+	usable    [shapesPerPool]atomic.Pointer[usableDevices]
+	usableSet atomic.Uint32
 }
 
 func newPoolSlices(id poolID, all []*deviceSlice) *poolSlices {
@@ -91,7 +99,7 @@ func (p *poolSlices) build(relevant []*deviceSlice) *pool {
 			return &pool{id: p.id, incomplete: true}
 		}
 	}
-	built := &pool{id: p.id}
+	built := &pool{id: p.id, hash: hashOf(p.id)}
 	for _, s := range all {
 		if !s.hasCounters() {
 			built.all = append(built.all, s)
@@ -114,6 +122,7 @@ func (p *pool) addDevices(relevant []*deviceSlice) {
 		if s.hasCounters() {
 			continue
 		}
+		p.perDevice = p.perDevice || s.perDevice
 		for i := range s.devices {
 			p.devices = append(p.devices, &s.devices[i])
 			p.binding = p.binding || s.devices[i].api.BindingConditions != nil

@@ -42,10 +42,7 @@ func (c *Choice) Result() ([]resourceapi.AllocationResult, error) {
 	results := make([]resourceapi.AllocationResult, len(c.plan.claims))
 	rest := c.devices
 	for i := range results {
-		n := 0
-		for n < len(rest) && rest[n].claim == i {
-			n++
-		}
+		n := devicesOf(rest, i)
 		devices := rest[:n]
 		rest = rest[n:]
 		result := &results[i]
@@ -145,8 +142,8 @@ func nodeSelectorOf(p *claimPlan, devices []choice, node string) (*v1.NodeSelect
 		if selector == nil || len(selector.NodeSelectorTerms) == 0 {
 			continue
 		}
-		if n := len(selector.NodeSelectorTerms); n > 1 {
-			return nil, fmt.Errorf("create NodeSelector for claim %s: unsupported ResourceSlice.NodeSelector with %d terms", p.claim.Name, n)
+		if len(selector.NodeSelectorTerms) > 1 {
+			return nil, tooManyTerms(p, selector)
 		}
 		term.MatchFields = addRequirements(term.MatchFields, selector.NodeSelectorTerms[0].MatchFields)
 		term.MatchExpressions = addRequirements(term.MatchExpressions, selector.NodeSelectorTerms[0].MatchExpressions)
@@ -179,13 +176,33 @@ func addRequirements(to, from []v1.NodeSelectorRequirement) []v1.NodeSelectorReq
 	return to
 }
 
-// checkNodeSelectors returns the error that Result would return.
-func (c *Choice) checkNodeSelectors() error {
-	for i := range c.devices {
-		if _, selector := c.devices[i].device.nodes(); selector != nil && len(selector.NodeSelectorTerms) > 1 {
-			_, err := c.Result()
-			return err
+// checkNodeSelectors returns the error that the result of a solution would have.
+func (s *search) checkNodeSelectors() error {
+	rest := s.chosen
+	for i := range s.plan.claims {
+		n := devicesOf(rest, i)
+		for j := range rest[:n] {
+			local, selector := rest[j].device.nodes()
+			if local {
+				break
+			}
+			if selector != nil && len(selector.NodeSelectorTerms) > 1 {
+				return tooManyTerms(&s.plan.claims[i], selector)
+			}
 		}
+		rest = rest[n:]
 	}
 	return nil
+}
+
+// devicesOf returns how many devices at the start of list are of a claim.
+func devicesOf(list []choice, claim int) (n int) {
+	for n < len(list) && list[n].claim == claim {
+		n++
+	}
+	return n
+}
+
+func tooManyTerms(p *claimPlan, selector *v1.NodeSelector) error {
+	return fmt.Errorf("create NodeSelector for claim %s: unsupported ResourceSlice.NodeSelector with %d terms", p.claim.Name, len(selector.NodeSelectorTerms))
 }

@@ -76,25 +76,22 @@ type choice struct {
 	consumed []consumption
 }
 
+// searches keeps the memory of searches. What the last ones refer to is freed when they are
+// used again, or by the garbage collector.
 var searches = sync.Pool{New: func() any { return &search{} }}
 
 // reset prepares s for a node. It keeps memory, not content.
 func (s *search) reset(p *plan) {
 	s.plan = p
-	s.held = slices.Grow(s.held[:0], len(s.pools.pools))[:len(s.pools.pools)]
-	clear(s.held)
+	s.held = resized(s.held, len(s.pools.pools))
 	s.options = slices.Grow(s.options[:0], p.alternatives)[:p.alternatives]
 	for i := range s.options {
 		s.options[i].reset()
 	}
 	s.chosen = s.chosen[:0]
-	s.counts = slices.Grow(s.counts[:0], len(p.claims))[:len(p.claims)]
-	clear(s.counts)
-	s.selected = slices.Grow(s.selected[:0], p.requests)[:p.requests]
-	clear(s.selected)
-	s.values = slices.Grow(s.values[:0], len(p.claims))[:len(p.claims)]
+	s.counts, s.selected = resized(s.counts, len(p.claims)), resized(s.selected, p.requests)
+	s.values = resized(s.values, len(p.claims))
 	for i := range s.values {
-		s.values[i] = nil
 		if n := len(p.claims[i].constraints); n > 0 {
 			s.values[i] = make([][]*resourceapi.DeviceAttribute, n)
 		}
@@ -102,16 +99,11 @@ func (s *search) reset(p *plan) {
 	s.consumed, s.tries, s.calls = nil, 0, 0
 }
 
-// release drops what s refers to, and keeps the memory for another search.
-func (s *search) release() {
-	for i := range s.options[:cap(s.options)] {
-		s.options[:cap(s.options)][i].release()
-	}
-	clear(s.chosen[:cap(s.chosen)])
-	clear(s.values[:cap(s.values)])
-	*s = search{held: s.held, options: s.options, chosen: s.chosen, counts: s.counts, selected: s.selected, values: s.values[:0], scratch: s.scratch}
-	clear(s.held[:cap(s.held)])
-	searches.Put(s)
+// resized returns a list of n zero values, in the memory of list if it is large enough.
+func resized[T any](list []T, n int) []T {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
 }
 
 // run returns whether there is a solution.

@@ -46,6 +46,8 @@ type device struct {
 	node *nodeMatcher
 	// shareable says that several claims can have shares of the device.
 	shareable bool
+	// plain says that the device is neither shareable nor consumes counters.
+	plain bool
 	// wholeCapacity says that each capacity is consumed as a whole where nothing is
 	// requested, so that the device needs no check.
 	wholeCapacity bool
@@ -68,6 +70,7 @@ func newDeviceSlice(api *resourceapi.ResourceSlice, slot int) *deviceSlice {
 			id:        structured.DeviceID{Driver: s.pool.driver, Pool: s.pool.pool, Device: draapi.MakeUniqueString(d.Name)},
 			shareable: ptr.Deref(d.AllowMultipleAllocations, false), wholeCapacity: consumesWhole(d.Capacity),
 		}
+		s.devices[i].plain = !s.devices[i].shareable && len(d.ConsumesCounters) == 0
 		if s.perDevice {
 			matcher := newNodeMatcher(d.NodeName, d.AllNodes, d.NodeSelector)
 			s.devices[i].node = &matcher

@@ -20,6 +20,9 @@ func (s *search) take(claim int, a *alternative, o *option) (bool, error) {
 	if o.err != nil {
 		return false, o.err
 	}
+	if d.plain && !a.wantsAll {
+		return s.takeCounted(claim, a, d, nil, false)
+	}
 	held := s.heldIn(o.pool)
 	h := held.of(d.id.Device)
 	if a.wantsAll && h.Exclusive && !a.admin {
@@ -37,7 +40,8 @@ func (s *search) take(claim int, a *alternative, o *option) (bool, error) {
 	return taken, err
 }
 
-// takeCounted is take after counters were reserved.
+// takeCounted is take after counters were reserved. h may be nil for a device that the
+// options know to be usable and that is not shareable.
 func (s *search) takeCounted(claim int, a *alternative, d *device, h *Holding, counted bool) (bool, error) {
 	if a.wantsAll && !a.toleratesTaintsOf(d) {
 		return false, nil

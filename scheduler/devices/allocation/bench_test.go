@@ -29,6 +29,7 @@ type benchCluster struct {
 	index     *Index
 	allocated Allocated
 	claims    []*resourceapi.ResourceClaim
+	pods      int
 }
 
 // newBenchCluster allocates the first devices of each node, as many as held says.
@@ -82,8 +83,12 @@ func (c *benchCluster) reference(b testing.TB, nodes []*v1.Node) (fits int) {
 	return fits
 }
 
-// indexed does the same with the index, and builds the allocation for one node.
+// indexed does the same with the index, after a change of what is allocated on one node,
+// and builds the allocation for one node.
 func (c *benchCluster) indexed(b testing.TB, nodes []*v1.Node) (fits int) {
+	c.pods++
+	changed := structured.MakeDeviceID("gpu.example.com", nodes[c.pods%len(nodes)].Name, "gone")
+	c.allocated = c.allocated.With(changed, Holding{Exclusive: !c.allocated.Of(changed).Exclusive})
 	allocator := NewAllocator(Options{Index: c.index, Allocated: c.allocated, Classes: c.classes})
 	claims := c.claim()
 	var winner *v1.Node

@@ -103,6 +103,31 @@ func (p *pool) availableWith(held *poolHoldings) []resource.Quantity {
 	return values
 }
 
+// hasCountersFor reports whether the counters of a pool are enough for a device if no other
+// device is chosen. Where shares may be charged already it says yes.
+func (s *search) hasCountersFor(d *device, pool int) bool {
+	if len(d.api.ConsumesCounters) == 0 || d.shareable {
+		return true
+	}
+	p := s.pools.pools[pool]
+	consumed := map[int]*resource.Quantity{}
+	for _, use := range p.counters().uses[d] {
+		if use.value.Sign() < 0 {
+			return true
+		}
+		if consumed[use.counter] == nil {
+			consumed[use.counter] = &resource.Quantity{}
+		}
+		consumed[use.counter].Add(use.value)
+	}
+	for i, available := range p.availableWith(s.heldIn(pool)) {
+		if value := consumed[i]; available.Sign() < 0 || value != nil && available.Cmp(*value) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // reserveCounters adds what a device consumes to what the devices chosen so far do. It
 // returns false, and adds nothing, if a counter of the pool has less than that: any
 // counter, also one that the device does not consume.

@@ -100,7 +100,11 @@ func (g generator) slice() *resourceapi.ResourceSlice {
 		return s
 	}
 	partitions := pool == "pool-2" && !g.one(4)
-	for i := range g.IntN(4) {
+	devices := g.IntN(4)
+	if g.one(40) {
+		devices = 36
+	}
+	for i := range devices {
 		d := g.device(fmt.Sprintf("dev-%d-%d", number, i))
 		if g.one(120) {
 			d.Name = "dev-0-0"

@@ -98,7 +98,7 @@ func (s *search) isUsable(a *alternative, d *device, pool int) (bool, error) {
 			return false, nil
 		}
 	}
-	return a.toleratesTaintsOf(d), nil
+	return a.toleratesTaintsOf(d) && s.hasCountersFor(d, pool), nil
 }
 
 func (s *search) heldIn(pool int) *poolHoldings {

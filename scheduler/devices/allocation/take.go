@@ -138,8 +138,9 @@ func (s *search) removeValues(claim int, a *alternative, constraints int) {
 	}
 }
 
-// isInVain reports whether the requests together want more devices than there are. It
-// says no where an error may end the search.
+// isInVain reports whether a request cannot get its devices whatever the others get, or the
+// requests together want more devices than there are. It says no where an error may end
+// the search.
 func (s *search) isInVain() bool {
 	if s.plan.mayViolateAll {
 		return false
@@ -148,6 +149,7 @@ func (s *search) isInVain() bool {
 	for i := range s.plan.claims {
 		for j := range s.plan.claims[i].requests {
 			r := &s.plan.claims[i].requests[j]
+			possible := false
 			for k := range r.alternatives {
 				a := &r.alternatives[k]
 				o := &s.options[a.number]
@@ -157,13 +159,29 @@ func (s *search) isInVain() bool {
 				if o.failing {
 					return false
 				}
+				possible = possible || s.isPossible(a, o)
 				if !r.firstAvailable && !a.admin {
 					m.add(a, o)
 				}
 			}
+			m.impossible = m.impossible || !possible
 		}
 	}
-	return !m.exists()
+	return m.impossible || !m.exists()
+}
+
+// isPossible reports whether an alternative may get what it needs if it is the only one.
+func (s *search) isPossible(a *alternative, o *options) bool {
+	if !a.wantsAll {
+		return o.count <= len(o.list)
+	}
+	for i := range o.list {
+		// Errors were found before, and would not be there.
+		if usable, err := s.isUsable(a, o.list[i].device, o.list[i].pool); !usable && err == nil {
+			return false
+		}
+	}
+	return o.count > 0
 }
 
 // matching gives devices to the requests that need a certain number of them exclusively.
@@ -172,6 +190,8 @@ type matching struct {
 	wanted [][]*device
 	// takers are the places in wanted by the device that they get.
 	takers map[*device]int
+	// impossible says that a request cannot get what it needs.
+	impossible bool
 }
 
 // add adds the devices that an alternative needs. Those that can be shared are there for

@@ -57,11 +57,13 @@ func (s *search) usableIn(a *alternative, pool, known int) *usableDevices {
 		}
 		p.usable[place].Store(u)
 	}
-	if known < len(u.devices) || u.failing || u.next == len(p.devices) {
-		return u
+	// Those of a shape that was replaced meanwhile start anew.
+	for known >= len(u.devices) && !u.failing && u.next < len(p.devices) {
+		u = s.extended(a, pool, u)
+		if s.ctx.Err() == nil {
+			p.usable[place].Store(u)
+		}
 	}
-	u = s.extended(a, pool, u)
-	p.usable[place].Store(u)
 	return u
 }
 

@@ -41,7 +41,9 @@ type Allocator struct {
 	options Options
 	view    *view
 	// plan is the one for the claims of the last call.
-	plan   atomic.Pointer[plan]
+	plan atomic.Pointer[plan]
+	// last is the node of the last call.
+	last   atomic.Pointer[nodeSlot]
 	budget int
 }
 
@@ -104,7 +106,7 @@ func (a *Allocator) Choose(ctx context.Context, node *v1.Node, claims []*resourc
 // solve returns a search with a solution, which the caller puts back into searches, or nil
 // if there is none.
 func (a *Allocator) solve(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*search, error) {
-	pools := a.options.Index.gather(a.view, node)
+	pools := a.options.Index.gather(a.view, node, &a.last)
 	if pools.err != nil {
 		return nil, fmt.Errorf("gather pool information: %w", pools.err)
 	}

@@ -1,10 +1,10 @@
 package allocation
 
 import (
-	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -31,20 +31,35 @@ type gathered struct {
 	result *nodePools
 }
 
-// gather returns the pools for a node.
-func (x *Index) gather(current *view, node *v1.Node) *nodePools {
-	last := x.gathered.get(node.Name)
-	if last != nil && last.node == node && last.view == current {
-		return last.result
+// gather returns the pools for a node. last is the node of the caller's call before, which
+// predicts this one: mostly nodes come in the same order for each pod.
+func (x *Index) gather(current *view, node *v1.Node, last *atomic.Pointer[nodeSlot]) *nodePools {
+	before := last.Load()
+	if before != nil {
+		if slot := before.next.Load(); slot != nil {
+			if g := slot.gathered.Load(); g != nil && g.node == node && g.view == current {
+				last.Store(slot)
+				return g.result
+			}
+		}
+	}
+	slot := x.nodes.slotOf(node.Name)
+	if before != nil && before != slot {
+		before.next.Store(slot)
+	}
+	last.Store(slot)
+	known := slot.gathered.Load()
+	if known != nil && known.node == node && known.view == current {
+		return known.result
 	}
 	next := &gathered{view: current, node: node}
 	next.local, _ = current.local.get(node.Name)
-	if last != nil && last.isValidFor(next) {
-		next.known, next.result = last.known, last.result
+	if known != nil && known.isValidFor(next) {
+		next.known, next.result = known.known, known.result
 	} else {
 		next.find()
 	}
-	x.gathered.set(node.Name, next)
+	slot.gathered.Store(next)
 	return next.result
 }
 
@@ -127,38 +142,36 @@ func appendNewest(list []*deviceSlice, s *deviceSlice) []*deviceSlice {
 	return append(list, s)
 }
 
-const (
-	nodeCacheShards = 64
-	// nodeCacheLimit is the number of nodes in a shard after which those that are not
-	// looked up any more are forgotten.
-	nodeCacheLimit = 1024
-)
+// nodeLimit is the number of nodes after which those that are not looked up any more are
+// forgotten.
+const nodeLimit = 1 << 16
 
-// nodeCache holds what was gathered by the name of the node. It is safe for concurrent
-// use.
-type nodeCache struct {
-	shards [nodeCacheShards]struct {
-		mu                sync.Mutex
-		recent, forgotten map[string]*gathered
-	}
+// nodeSlots hold what was gathered by the name of the node. It is safe for concurrent use.
+type nodeSlots struct {
+	mu                sync.Mutex
+	recent, forgotten map[string]*nodeSlot
 }
 
-func (c *nodeCache) get(name string) *gathered {
-	shard := &c.shards[maphash.String(seed, name)%nodeCacheShards]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if g := shard.recent[name]; g != nil {
-		return g
-	}
-	return shard.forgotten[name]
+// nodeSlot is for one node.
+type nodeSlot struct {
+	gathered atomic.Pointer[gathered]
+	// next is the node that came after this one last time.
+	next atomic.Pointer[nodeSlot]
 }
 
-func (c *nodeCache) set(name string, g *gathered) {
-	shard := &c.shards[maphash.String(seed, name)%nodeCacheShards]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if shard.recent == nil || len(shard.recent) >= nodeCacheLimit {
-		shard.recent, shard.forgotten = map[string]*gathered{}, shard.recent
+func (n *nodeSlots) slotOf(name string) *nodeSlot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slot := n.recent[name]; slot != nil {
+		return slot
 	}
-	shard.recent[name] = g
+	slot := n.forgotten[name]
+	if slot == nil {
+		slot = &nodeSlot{}
+	}
+	if n.recent == nil || len(n.recent) >= nodeLimit {
+		n.recent, n.forgotten = map[string]*nodeSlot{}, n.recent
+	}
+	n.recent[name] = slot
+	return slot
 }

@@ -13,7 +13,7 @@ import (
 type Index struct {
 	expressions *expressions
 	shapes      shapes
-	gathered    nodeCache
+	nodes       nodeSlots
 
 	mu sync.Mutex
 	// listed is the last list that Sync got.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,12 +25,13 @@ func TestAChangedSliceConcernsOnlyItsNodeAndPool(t *testing.T) {
 			t.Fatalf("Fits returns %v, %v, want true", fits, err)
 		}
 	}
-	beforeA, beforeB := index.gather(index.now(), nodeA), index.gather(index.now(), nodeB)
+	gather := func(node *v1.Node) *nodePools { return index.gather(index.now(), node, &atomic.Pointer[nodeSlot]{}) }
+	beforeA, beforeB := gather(nodeA), gather(nodeB)
 	index.Update([]*resourceapi.ResourceSlice{gpus("node-a", 3).Obj()}, nil)
-	if index.gather(index.now(), nodeA) == beforeA {
+	if gather(nodeA) == beforeA {
 		t.Error("the pools of the changed slice's node are as before, want them built anew")
 	}
-	if index.gather(index.now(), nodeB) != beforeB {
+	if gather(nodeB) != beforeB {
 		t.Error("the pools of another node were built anew")
 	}
 	expression := a.plan.Load().claims[0].requests[0].alternatives[0].selectors[0].expression

@@ -27,7 +27,6 @@ const (
 
 // serverInfo is what the API server serves, which is queried before anything is built.
 type serverInfo struct {
-	devices *eventhandlers.DeviceClasses
 	// deviceKinds are the kinds of resource.k8s.io/v1 that it serves.
 	deviceKinds devices.Served
 	storage     eventhandlers.Storage
@@ -69,9 +68,6 @@ func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	defer cancel()
 	if err = checkLeaseNamespace(ctx, m.clients.watches, m.options); err != nil {
 		return err
-	}
-	if m.serverInfo.devices, err = eventhandlers.NewDeviceClasses(m.clients.watches.Discovery()); err != nil {
-		return fmt.Errorf("looking for DeviceClasses: %w", err)
 	}
 	if m.serverInfo.deviceKinds, err = devices.Discover(m.clients.watches.Discovery()); err != nil {
 		return fmt.Errorf("looking for the kinds of devices: %w", err)

@@ -82,6 +82,7 @@ func queueAt(where string) *v1alpha1.DecisionQueue { return &v1alpha1.DecisionQu
 var (
 	fitEvents = v1alpha1.RequeueEvents{Plugin: "NodeResourcesFit", Events: []string{
 		"AssignedPod/Delete", "AssignedPod/UpdateScaleDown", "Node/Add", "Node/UpdateAllocatable", "TargetPod/UpdateScaleDown",
+		"resource.k8s.io/DeviceClass/Add", "resource.k8s.io/DeviceClass/Update",
 	}}
 	taintEvents    = v1alpha1.RequeueEvents{Plugin: "TaintToleration", Events: []string{"Node/Add", "Node/UpdateTaint", "TargetPod/UpdateToleration"}}
 	resourceEvents = v1alpha1.RequeueEvents{Plugin: "DefaultPreemption", Events: []string{"AssignedPod/Delete"}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -59,7 +60,7 @@ var (
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
 		[]prometheus.Collector{scheduleAttempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
-		s.queue.Metrics(), s.cache.Metrics(), eventhandlers.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.cacheBudget.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(),
+		s.queue.Metrics(), s.cache.Metrics(), eventhandlers.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.cacheBudget.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(), devices.Metrics(),
 	)
 }
 

@@ -136,6 +136,7 @@ func (s *Scheduler) newDecision(t *schedulingCycle, err error) decision.Decision
 		d.Node, d.Evaluated, d.Feasible, d.Top = p.Node, p.Evaluated, p.Feasible, t.topNodes
 	}
 	if err == nil {
+		d.Devices = t.generation.Framework.GivenDevices(t.state, t.Pod)
 		return d
 	}
 	d.Result, d.Message = resultOf(err), err.Error()

@@ -61,9 +61,6 @@ type Options struct {
 	Storage eventhandlers.Storage
 	// Devices are the kinds of objects about devices that the API server serves.
 	Devices devices.Served
-	// DeviceClasses counts the DeviceClasses; Unsupported reads the counts. nil means
-	// that none are watched.
-	DeviceClasses *eventhandlers.DeviceClasses
 	// Unsupported returns the first field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	// Extender makes the client of an extender; nil means that no profile has one.
@@ -160,6 +157,7 @@ func New(o Options) *Scheduler {
 	})
 	s.devices = devices.New(devices.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Go: o.Go, Queue: s.queue, Log: o.Log,
+		NoExtendedResources: !o.Devices.ExtendedResources,
 	})
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: o.Go, Wait: o.Wait,
@@ -179,7 +177,7 @@ func New(o Options) *Scheduler {
 	})
 	handled := eventhandlers.Options{
 		PendingPods: s.pendingPods, Binding: s.binding, Profiles: s.profiles, Synced: cachesSynced,
-		Storage: o.Storage, WatchDevices: h.watchDevices, DeviceClasses: o.DeviceClasses, Clock: o.Clock, Wait: o.Wait,
+		Storage: o.Storage, WatchDevices: h.watchDevices, Clock: o.Clock, Wait: o.Wait,
 	}
 	if o.Explanations != nil {
 		handled.Explanations = o.Explanations

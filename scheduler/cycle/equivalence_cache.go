@@ -138,6 +138,11 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 		m.labelsRead = m.snapshot.ListerChanges()
 		podclass.AddSelectedLabels(m.framework, m.snapshot.SelectorLabelKeys())
 	}
+	// Its results depend on all devices, and on DeviceClasses, which come and go
+	// between two attempts.
+	if m.framework.RequestsDevices(pod) {
+		return nil
+	}
 	// The key depends on the pod, which never changes, and on the label keys of
 	// selectors, which are only ever added.
 	if labels := len(m.snapshot.SelectorLabelKeys().List()); m.lastPod != pod || m.lastLabels != labels {

@@ -27,16 +27,17 @@ type annotationRecord struct {
 	Attempts   int         `json:"attempts"`
 	Walk       Walk        `json:"walk,omitzero"`
 	Top        []NodeScore `json:"top,omitempty"`
+	Devices    []string    `json:"devices,omitempty"`
 }
 
 // Annotation returns the value of v1alpha1.AnnotationDecision for d, at most 1 KiB. To make a longer value
 // fit it removes first the worst of the best nodes, then the scores by plugin, then the
-// last node.
+// last node, and then the last of the devices.
 func Annotation(d Decision) string {
 	r := annotationRecord{
 		Version: 1, Profile: d.Profile, Generation: d.Generation, Hash: d.Hash, Epoch: d.Epoch,
 		Node:      d.Node,
-		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Walk: d.Walk, Top: d.Top,
+		Evaluated: d.Evaluated, Feasible: d.Feasible, Attempts: d.Attempts, Walk: d.Walk, Top: d.Top, Devices: d.Devices,
 	}
 	for {
 		text, err := json.Marshal(r)
@@ -50,6 +51,8 @@ func Annotation(d Decision) string {
 			r.Top = []NodeScore{{Node: r.Top[0].Node, Score: r.Top[0].Score}}
 		case len(r.Top) == 1:
 			r.Top = nil
+		case len(r.Devices) > 0:
+			r.Devices = r.Devices[:len(r.Devices)-1]
 		default:
 			// The API server bounds the length of names, so that the rest fits.
 			return string(text)
@@ -95,6 +98,6 @@ func ParseAnnotation(annotation string) (Decision, error) {
 	}
 	return Decision{
 		Result: v1alpha1.ResultBound, Profile: r.Profile, Generation: r.Generation, Hash: r.Hash, Epoch: r.Epoch,
-		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Walk: r.Walk, Top: r.Top,
+		Node: r.Node, Evaluated: r.Evaluated, Feasible: r.Feasible, Attempts: r.Attempts, Walk: r.Walk, Top: r.Top, Devices: r.Devices,
 	}, nil
 }

@@ -105,12 +105,28 @@ func TestAnnotationDetail(t *testing.T) {
 		d    Decision
 		want string
 	}{
-		"Nodes":   {d, begin + `"evaluated":500,"feasible":412,` + walk + `,"top":[{"node":"n4","score":12}]}`},
-		"Reasons": {d.WithoutNodes(), begin + walk + `}`},
+		"Nodes":                 {d, begin + `"evaluated":500,"feasible":412,` + walk + `,"top":[{"node":"n4","score":12}]}`},
+		"Reasons":               {d.WithoutNodes(), begin + walk + `}`},
+		"Reasons, with devices": {withDevices(d.WithoutNodes(), "gpu=gpu.example.com/n17/d0"), begin + walk + `,"devices":["gpu=gpu.example.com/n17/d0"]}`},
 	} {
 		if diff := gocmp.Diff(c.want, Annotation(c.d)); diff != "" {
 			t.Errorf("detail: %s (-want +got):\n%s", detail, diff)
 		}
+	}
+}
+
+func withDevices(d Decision, devices ...string) Decision {
+	d.Devices = devices
+	return d
+}
+
+// A claim can have 32 devices, and a pod many claims.
+func TestAnAnnotationHasAsManyDevicesAsFit(t *testing.T) {
+	devices := slices.Repeat([]string{"gpu=gpu.example.com/n17/a-device-with-a-long-name"}, 64)
+	text := Annotation(withDevices(Decision{Profile: "batch", Node: "n17", Top: []NodeScore{{Node: "n17"}, {Node: "n4"}}}, devices...))
+	d, err := ParseAnnotation(text)
+	if err != nil || len(text) > maxAnnotation || len(d.Devices) < 10 || len(d.Devices) == 64 || d.Top != nil {
+		t.Errorf("%d bytes with %d devices and %v, %v", len(text), len(d.Devices), d.Top, err)
 	}
 }
 

@@ -34,6 +34,9 @@ type Decision struct {
 	Walk Walk `json:"walk,omitzero"`
 	// Top are the best nodes, best first, at most the profile's topScores.
 	Top []NodeScore `json:"top,omitempty"`
+	// Devices are the devices that the pod got, each as name=driver/pool/device: name is
+	// that of the claim in the pod's spec, or of the extended resource.
+	Devices []string `json:"devices,omitempty"`
 }
 
 // WithoutNodes returns d without what it says of other nodes than the chosen one: the best

@@ -15,6 +15,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// The API server checks a write of allocation or reservations as one of the subresource
+// binding too, on which it is allowed since Kubernetes 1.36.
+//
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaims,verbs=get;create;update;delete,roleName=device-allocator-role
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaims/status;resourceclaims/binding,verbs=update;patch,roleName=device-allocator-role
+
 func (d *Devices) clientFor(claim *resourceapi.ResourceClaim) resourceclient.ResourceClaimInterface {
 	return d.options.Client.ResourceV1().ResourceClaims(claim.Namespace)
 }

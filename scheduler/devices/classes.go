@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
@@ -52,3 +53,8 @@ func (l *classLister) Get(name string) (*resourceapi.DeviceClass, error) {
 func (l *classLister) List() ([]*resourceapi.DeviceClass, error) {
 	return (*l.lister.Load()).List(labels.Everything())
 }
+
+// noExtendedResources maps no extended resource to a class.
+type noExtendedResources struct{}
+
+func (noExtendedResources) GetDeviceClass(v1.ResourceName) *resourceapi.DeviceClass { return nil }

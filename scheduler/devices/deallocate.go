@@ -14,10 +14,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// eventDeallocationFailed requeues the pods of a claim that could not be deallocated, so
-// that their next attempt sees the claim as it is. CustomLabel is the event's name in
-// metrics.
-var eventDeallocationFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ClaimDeallocationFailed"}
+// The events that requeue the pods of a claim. CustomLabel is the event's name in metrics.
+var (
+	// eventDeallocationFailed says that a claim could not be deallocated, so that the next
+	// attempts of its pods see the claim as it is.
+	eventDeallocationFailed = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "ClaimDeallocationFailed"}
+	// eventStaleClaim says that the claim of an earlier attempt was deleted, or could not
+	// be. The hints of the deletion pass a claim by that was not allocated.
+	eventStaleClaim = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "StaleClaimDeletion"}
+)
 
 // DeallocateClaim removes allocation, reservations and device status of a claim, in the
 // background: kube-scheduler waits for the API server in the scheduling cycle. claim is
@@ -80,13 +85,16 @@ func checkUnused(claim, fresh *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// uses reports whether a pod names a claim in its spec or its status.
+// uses reports whether a pod owns a claim, or names it in its spec or its status.
 func uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if pod.Namespace != claim.Namespace {
 		return false
 	}
 	isIt := func(name *string) bool { return name != nil && *name == claim.Name }
 	extended := pod.Status.ExtendedResourceClaimStatus
+	if metav1.IsControlledBy(claim, pod) {
+		return true
+	}
 	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(r v1.PodResourceClaim) bool { return isIt(r.ResourceClaimName) }) ||
 		slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(s v1.PodResourceClaimStatus) bool { return isIt(s.ResourceClaimName) }) ||
 		extended != nil && extended.ResourceClaimName == claim.Name

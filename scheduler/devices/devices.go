@@ -31,6 +31,8 @@ type Options struct {
 	// Queue gets the events of claims, slices and classes. May be nil. No lock is held
 	// during the call.
 	Queue EventQueue
+	// NoExtendedResources says that no DeviceClass backs an extended resource.
+	NoExtendedResources bool
 	// Changed is called after each change of what Devices returns, and before the event
 	// of that change, so that nothing computed before the change is used after it. May be
 	// nil. No lock is held during the call.
@@ -122,7 +124,12 @@ func (d *Devices) ResourceSlices() fwk.ResourceSliceLister { return d.slices }
 func (d *Devices) DeviceClasses() fwk.DeviceClassLister { return d.classes }
 
 // DeviceClassResolver returns the mapping of extended resources to classes.
-func (d *Devices) DeviceClassResolver() fwk.DeviceClassResolver { return d.classes.resolver }
+func (d *Devices) DeviceClassResolver() fwk.DeviceClassResolver {
+	if d.options.NoExtendedResources {
+		return noExtendedResources{}
+	}
+	return d.classes.resolver
+}
 
 // claimsCreated counts what CreateClaim does, with the labels of kube-scheduler: the
 // claims have no admin access and belong to pods.

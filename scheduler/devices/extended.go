@@ -2,10 +2,12 @@ package devices
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +124,35 @@ func (d *Devices) DeleteClaim(ctx context.Context, claim *resourceapi.ResourceCl
 		return err
 	}
 	d.claims.update(func() { d.claims.dropUnseen(keyOf(claim), claim.UID) })
+	return nil
+}
+
+// DeleteStaleClaim deletes the claim for extended resources of an earlier attempt, in the
+// background: kube-scheduler waits for the API server in the scheduling cycle. Then the
+// pod of the claim is requeued.
+func (d *Devices) DeleteStaleClaim(claim *resourceapi.ResourceClaim) {
+	d.options.Go(func() {
+		if err := d.DeleteClaim(klog.NewContext(context.Background(), d.options.Log), claim); err != nil {
+			d.options.Log.Error(err, "Deleting the ResourceClaim of an earlier attempt failed", "resourceclaim", klog.KObj(claim))
+		}
+		d.requeue(eventStaleClaim, nil, nil, func(pod *v1.Pod) bool { return uses(pod, claim) })
+	})
+}
+
+// SetExtendedResourceClaimStatus writes status.extendedResourceClaimStatus of a pod, by
+// which the kubelet finds the devices of its containers. A pod of the same name that has
+// another UID is left alone, with an error.
+func (d *Devices) SetExtendedResourceClaimStatus(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"extendedResourceClaimStatus": status},
+	})
+	if err == nil {
+		_, err = d.options.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err != nil {
+		return fmt.Errorf("update pod %s/%s ExtendedResourceClaimStatus: %w", pod.Namespace, pod.Name, err)
+	}
 	return nil
 }
 

@@ -8,13 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 var _ fwk.ResourceClaimTracker = &claimCache{}
-
-// inMemoryClaimName is the name of the claim for a pod's extended resources before it is
-// created. No claim in the API server can have it.
-const inMemoryClaimName = "<extended-resources>"
 
 // pendingAllocation is an allocation that was decided and has not been written.
 type pendingAllocation struct {
@@ -94,7 +92,7 @@ func (c *claimCache) addPending(uid types.UID, claim *resourceapi.ResourceClaim)
 		pending.sharers++
 		return false, nil
 	}
-	if claim.Name != inMemoryClaimName {
+	if claim.Name != framework.ExtendedClaimName {
 		key := keyOf(claim)
 		cached := c.claims[key]
 		switch {

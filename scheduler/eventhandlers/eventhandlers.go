@@ -34,8 +34,6 @@ type Options struct {
 	// WatchDevices registers the handlers of claims and devices, which pass their events
 	// to the queue themselves, and returns what has to be synced; nil for none.
 	WatchDevices func(informers.SharedInformerFactory) ([]toolscache.InformerSynced, error)
-	// DeviceClasses counts the DeviceClasses; nil means that none are watched.
-	DeviceClasses *DeviceClasses
 	// Synced is closed when the objects of the initial lists are handled; nil makes one.
 	Synced chan struct{}
 	// Wait is how handlers wait for another goroutine; nil means framework.Block.
@@ -114,16 +112,15 @@ func (h *EventHandlers) Register(factory informers.SharedInformerFactory) (func(
 	})
 	synced, othersErr := h.addOtherHandlers(factory)
 	storage, storageErr := h.addStorageHandlers(factory)
-	classes, classesErr := h.addDeviceClassHandler(factory)
 	var devices []toolscache.InformerSynced
 	var devicesErr error
 	if h.options.WatchDevices != nil {
 		devices, devicesErr = h.options.WatchDevices(factory)
 	}
-	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, classesErr, devicesErr); err != nil {
+	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, devicesErr); err != nil {
 		return nil, err
 	}
-	synced = slices.Concat(synced, storage, classes, devices)
+	synced = slices.Concat(synced, storage, devices)
 	// PodDisruptionBudgets have no handler, since they wake no pod. But preemption
 	// must not run before they are known: it would violate them.
 	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()

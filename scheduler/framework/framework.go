@@ -97,6 +97,7 @@ type Framework struct {
 	opaquePlugins      [1 + perAttemptFacets/PodVolumes]*opaquePluginSet
 	extenders          []fwk.Extender
 	resourceReporters  []resourceReporter
+	deviceReporters    []DeviceReporter
 	permanentRejecters []permanentRejecter
 	fingerprints       map[string]string
 	outOfTree          sets.Set[string] // names of plugins that are not in-tree
@@ -179,6 +180,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		})
 	}
 	f.resourceReporters = f.findResourceReporters()
+	f.deviceReporters = f.findDeviceReporters()
 	f.permanentRejecters = f.findPermanentRejecters()
 	return f, nil
 }

@@ -144,6 +144,12 @@ func (f *Framework) SharedDRAManager() fwk.SharedDRAManager {
 	return f.Host.Devices
 }
 
+// RequestsDevices reports whether a pod requests an extended resource that a DeviceClass
+// backs.
+func (f *Framework) RequestsDevices(pod *v1.Pod) bool {
+	return f.Host.Devices != nil && RequestsDevices(pod, f.Host.Devices.DeviceClassResolver())
+}
+
 // SharedCSIManager lists the CSINodes.
 func (f *Framework) SharedCSIManager() fwk.CSIManager {
 	return csiNodeLister{f.Informers.Storage().V1().CSINodes().Lister()}

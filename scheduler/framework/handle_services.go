@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -146,54 +145,6 @@ func VolumesOf(handle fwk.Handle) (Volumes, error) {
 		return lending.Volumes(), nil
 	}
 	return nil, fmt.Errorf("handle: is a %T without Volumes, want one that has them", handle)
-}
-
-// Devices holds ResourceClaims, ResourceSlices and DeviceClasses including what
-// the scheduler has allocated and not written yet, and makes every write to
-// claims. All Generations share one, so that allocations survive a profile swap.
-//
-// Returned objects are shared: callers copy before they change one.
-type Devices interface {
-	fwk.SharedDRAManager
-
-	// BindClaim writes a claim for a pod that is being bound: the finalizer and
-	// allocation, unless allocation is nil, and the pod's reservation. A conflict
-	// is retried with the newest claim. It is an error if the claim is being
-	// deleted, or was allocated by another writer meanwhile. The written claim
-	// stays assumed until the informer delivers it; it is returned also with an
-	// error, as far as it was written.
-	BindClaim(ctx context.Context, claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult, pod *v1.Pod) (*resourceapi.ResourceClaim, error)
-	// UnreserveClaim removes a pod's reservation from a claim.
-	UnreserveClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) error
-	// DeallocateClaim removes allocation, reservations and device status of a
-	// claim. It returns at once; a failed write is logged, and pods of the claim
-	// are requeued.
-	DeallocateClaim(claim *resourceapi.ResourceClaim)
-	// CreateClaim creates the claim for a pod's extended resources, and returns
-	// it as the API server stored it. It is assumed at once.
-	CreateClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error)
-	// DeleteClaim removes the scheduler's finalizer from a claim and deletes it.
-	DeleteClaim(ctx context.Context, claim *resourceapi.ResourceClaim) error
-	// AwaitClaims calls done until it returns true or an error: every 5 seconds,
-	// and when one of claims changes. It returns done's error, the cause of ctx's
-	// end, or context.DeadlineExceeded after limit.
-	AwaitClaims(ctx context.Context, limit time.Duration, claims []*resourceapi.ResourceClaim, done func() (bool, error)) error
-}
-
-// DevicesHandle is a Handle with Devices. Every Framework is one.
-type DevicesHandle interface {
-	fwk.Handle
-	// Devices may return nil.
-	Devices() Devices
-}
-
-// DevicesOf returns the Devices of handle, or an error if handle has none
-// because it is not a Framework.
-func DevicesOf(handle fwk.Handle) (Devices, error) {
-	if lending, ok := handle.(DevicesHandle); ok && lending.Devices() != nil {
-		return lending.Devices(), nil
-	}
-	return nil, fmt.Errorf("handle: is a %T without Devices, want one that has them", handle)
 }
 
 // ClockHandle is a Handle with the clock of the scheduler. Every Framework is one.

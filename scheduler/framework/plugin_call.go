@@ -21,7 +21,7 @@ var pointDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 
 // Metrics returns the package's collectors.
 func Metrics() []prometheus.Collector {
-	return []prometheus.Collector{pointDuration, pluginDuration, evaluations, permitWait, pluginFaults}
+	return []prometheus.Collector{pointDuration, pluginDuration, evaluations, permitWait, pluginFaults, deviceConditionWait, deviceConditionAllocations}
 }
 
 // ForgetProfile deletes the metric series of a deleted profile.
@@ -29,6 +29,8 @@ func ForgetProfile(profile string) {
 	pointDuration.DeletePartialMatch(prometheus.Labels{"profile": profile})
 	evaluations.DeletePartialMatch(prometheus.Labels{"profile": profile})
 	pluginFaults.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	deviceConditionWait.DeletePartialMatch(prometheus.Labels{"profile": profile})
+	deviceConditionAllocations.DeletePartialMatch(prometheus.Labels{"profile": profile})
 }
 
 // pointsOfEveryAttempt are the extension points that every attempt runs, so

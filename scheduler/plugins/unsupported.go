@@ -2,11 +2,8 @@ package plugins
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
@@ -42,12 +39,10 @@ var requirements = []requirement{
 // Unsupported returns a function that returns a field of a pod that no plugin in
 // registry honors, and why the pod is held; empty for a pod that can be scheduled
 // correctly. A profile that does not enable a registered plugin is the user's choice
-// and no reason to hold a pod. devices reports whether a DeviceClass names an extended
-// resource.
-func Unsupported(registry framework.Registry, devices func(resource string) bool) func(pod *v1.Pod) (field, reason string) {
+// and no reason to hold a pod.
+func Unsupported(registry framework.Registry) func(pod *v1.Pod) (field, reason string) {
 	var missing []requirement
-	deviceRequirement := requirement{"spec.containers.resources.requests", "", func(s *v1.PodSpec) bool { return needsDevices(s, devices) }}
-	for _, d := range append(slices.Clip(requirements), deviceRequirement) {
+	for _, d := range requirements {
 		if _, ok := registry[d.plugin]; !ok {
 			missing = append(missing, d)
 		}
@@ -76,25 +71,6 @@ func needsVolume(spec *v1.PodSpec) bool {
 		}
 	}
 	return false
-}
-
-func needsDevices(spec *v1.PodSpec, devices func(resource string) bool) bool {
-	for _, containers := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for name := range containers[i].Resources.Requests {
-				if isBackedByDevices(string(name), devices) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// isBackedByDevices reports whether devices back an extended resource: its name
-// contains the name of a DeviceClass, or a DeviceClass names it.
-func isBackedByDevices(resource string, devices func(resource string) bool) bool {
-	return strings.HasPrefix(resource, resourcev1.ResourceDeviceClassPrefix) || strings.Contains(resource, "/") && devices(resource)
 }
 
 func needsHostPort(spec *v1.PodSpec) bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -97,15 +96,10 @@ func (s *Scheduler) Reserve(ctx context.Context, pod *v1.Pod, node string) error
 	return s.framework.RunReservePluginsReserve(ctx, s.request.State, pod, node).AsError()
 }
 
-// backedByDeviceClass reports whether a DeviceClass provides the extended resource.
-func (s *Scheduler) backedByDeviceClass(resource string) bool {
-	classes, _ := s.Factory.Resource().V1().DeviceClasses().Lister().List(labels.Everything())
-	for _, class := range classes {
-		if name := class.Spec.ExtendedResourceName; name != nil && *name == resource {
-			return true
-		}
-	}
-	return false
+// GivenDevices returns the devices that Reserve has allocated for the pod of the last
+// Attempt, as framework.DeviceReporter does.
+func (s *Scheduler) GivenDevices(pod *v1.Pod) []string {
+	return s.framework.GivenDevices(s.request.State, pod)
 }
 
 // EvaluateAllNodes runs every plugin for every node, where an attempt may run some for some

@@ -45,6 +45,30 @@ func (d *deviceObjects) informerOf(object runtime.Object) *handledInformer {
 	return nil
 }
 
+// set adds or replaces an object. A claim that is allocated ends the allocation in flight
+// that a Reserve has made for it.
+func (d *deviceObjects) set(informer *handledInformer, object runtime.Object) error {
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if !ok {
+		return informer.set(object)
+	}
+	claim = claim.DeepCopy()
+	claim.ResourceVersion = "" // the caller's order counts, and not that of the versions
+	err := informer.set(claim)
+	if claim.Status.Allocation != nil {
+		d.EndAllocation(claim)
+	}
+	return err
+}
+
+// remove removes an object, if it exists.
+func (d *deviceObjects) remove(informer *handledInformer, object runtime.Object) error {
+	if claim, ok := object.(*resourceapi.ResourceClaim); ok {
+		d.EndAllocation(claim)
+	}
+	return informer.remove(object)
+}
+
 // handledInformer is an informer that is never started. set and remove change its store and
 // call its handlers.
 type handledInformer struct {

@@ -55,7 +55,7 @@ func (s *Scheduler) RemovePod(last *v1.Pod) {
 // kind.
 func (s *Scheduler) SetObject(object runtime.Object) error {
 	if informer := s.devices.informerOf(object); informer != nil {
-		return informer.set(object)
+		return s.devices.set(informer, object)
 	}
 	s.notifyCache(object)
 	return s.Objects.SetObject(object)
@@ -64,7 +64,7 @@ func (s *Scheduler) SetObject(object runtime.Object) error {
 // RemoveObject removes such an object, if it exists.
 func (s *Scheduler) RemoveObject(object runtime.Object) error {
 	if informer := s.devices.informerOf(object); informer != nil {
-		return informer.remove(object)
+		return s.devices.remove(informer, object)
 	}
 	s.notifyCache(object)
 	return s.Objects.RemoveObject(object)

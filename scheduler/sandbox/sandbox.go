@@ -32,9 +32,8 @@ type Options struct {
 	// Registry is the registry with which the Blueprint was compiled.
 	Registry framework.Registry
 	// Unsupported returns a function that returns the field of a pod that no plugin of a
-	// registry supports, and why; devices reports whether a DeviceClass provides an
-	// extended resource. Such pods are not tried. If nil, all pods are.
-	Unsupported func(registry framework.Registry, devices func(resource string) bool) func(*v1.Pod) (field, why string)
+	// registry supports, and why. Such pods are not tried. If nil, all pods are.
+	Unsupported func(registry framework.Registry) func(*v1.Pod) (field, why string)
 	// Preempt runs the PostFilter plugins for pods that fit on no node.
 	Preempt bool
 	// Reference selects the reference implementation: every plugin runs for every node
@@ -79,7 +78,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	}
 	s.preemptor = s.newDryRunPreemptor()
 	if options.Unsupported != nil {
-		s.unsupported = options.Unsupported(options.Registry, s.backedByDeviceClass)
+		s.unsupported = options.Unsupported(options.Registry)
 	}
 	vols := volumes.New(volumes.Options{Client: client, Clock: clock.RealClock{}})
 	err := vols.UseInformers(s.Factory.Core().V1().PersistentVolumes().Informer(), s.Factory.Core().V1().PersistentVolumeClaims().Informer())
@@ -90,7 +89,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 		return nil, err
 	}
 	s.cluster.host = framework.Host{
-		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Devices: s.devices.ReadOnly(), Clock: clock.RealClock{},
+		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Devices: s.devices.Offline(), Clock: clock.RealClock{},
 	}
 	s.framework, err = framework.New(ctx, framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args},
 		options.Registry, s.cluster.Host())

@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientset "k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
@@ -123,21 +124,69 @@ func TestOnTrialNothingIsWritten(t *testing.T) {
 }
 
 // The queue holds such pods too: they would be bound without their devices.
-func TestAPodThatRequestsDevicesIsNotTried(t *testing.T) {
-	for name, resource := range map[string]string{
-		"by the implicit resource of a DeviceClass": "deviceclass.resource.kubernetes.io/gpus",
-		"by an extended resource of a DeviceClass":  "example.com/gpu",
+func TestAPodWithAnUnsupportedFieldIsNotTried(t *testing.T) {
+	s := newDefaultScheduler(t)
+	s.SetNode(nil, fixture.Node("n1").Obj())
+	pod := fixture.Pod("member").Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} }).Obj()
+	if found, want := s.Attempt(t.Context(), pod), "unsupported: spec.schedulingGroup"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
+		t.Errorf("%v, want %s", found.Err, want)
+	}
+}
+
+// Devices that an attempt has reserved are not free for later pods, until the claim that the
+// cluster has for them is deleted.
+func TestDevicesAreTakenOnceTheyAreReserved(t *testing.T) {
+	class := fixture.DeviceClass("gpus").ExtendedResource("example.com/gpu").Obj()
+	claim := func(name string) *resourceapi.ResourceClaim {
+		return fixture.ResourceClaim(name).Request("r", "gpus").Obj()
+	}
+	for name, c := range map[string]struct {
+		pod *v1.Pod
+		// written is the claim as the API server has it after the pod is bound.
+		written *resourceapi.ResourceClaim
+	}{
+		"by a claim": {fixture.Pod("first").ResourceClaim("c").Obj(), fixture.ResourceClaim("c").Request("r", "gpus").Allocated("n1", "gpu.example.com/n1/d0").Obj()},
+		"as an extended resource": {
+			fixture.Pod("first").Requests("example.com/gpu", "1").Obj(),
+			fixture.ResourceClaim("first-extended").OwnedBy(fixture.Pod("first").Obj()).Annotation(resourceapi.ExtendedResourceClaimAnnotation, "true").
+				Request("r", "gpus").Allocated("n1", "gpu.example.com/n1/d0").Obj(),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newDefaultScheduler(t)
-			s.SetNode(nil, fixture.Node("n1").Capacity(resource, "3").Obj())
-			class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
-			if err := s.SetObject(class); err != nil {
+			s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "9", "memory", "9Gi", "pods", "9").Obj())
+			set := func(objects ...runtime.Object) {
+				for _, object := range objects {
+					if err := s.SetObject(object); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			set(class, fixture.ResourceSlice("n1", "gpu.example.com").Device("d0", nil).Obj(), claim("c"), claim("d"))
+			other := fixture.Pod("other").ResourceClaim("d").Obj()
+			fits := func() bool { return s.Attempt(t.Context(), other).Err == nil }
+			if found := s.Attempt(t.Context(), c.pod); found.Err != nil {
+				t.Fatal(found.Err)
+			}
+			if !fits() {
+				t.Fatal("the attempt alone has taken the device")
+			}
+			s.Attempt(t.Context(), c.pod)
+			if err := errors.Join(s.Assume(c.pod, "n1"), s.Reserve(t.Context(), c.pod, "n1")); err != nil {
 				t.Fatal(err)
 			}
-			found := s.Attempt(t.Context(), fixture.Pod("wants").Requests(resource, "1").Obj())
-			if want := "unsupported: spec.containers.resources.requests"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
-				t.Errorf("%v, want %s", found.Err, want)
+			if fits() {
+				t.Error("the reserved device is free")
+			}
+			set(c.written)
+			if fits() {
+				t.Error("the device of the written claim is free")
+			}
+			if err := s.RemoveObject(c.written); err != nil {
+				t.Fatal(err)
+			}
+			if !fits() {
+				t.Error("the device is taken after the claim is deleted")
 			}
 		})
 	}

@@ -13,69 +13,17 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
 	"github.com/berthdev/berth/scheduler/decision"
-	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// podFeature is a field of a pod that a plugin has to implement.
-type podFeature struct {
-	name, plugin, field string
-	request             func(*fixture.PodBuilder) *fixture.PodBuilder
-}
-
-var podFeatures = []podFeature{
-	{"a resource claim", "DynamicResources", "spec.resourceClaims", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Mutate(func(pod *v1.Pod) {
-			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
-		})
-	}},
-	{"a resource that DeviceClasses back", "", "spec.containers.resources.requests", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Mutate(func(pod *v1.Pod) {
-			one := fixture.Resources("deviceclass.resource.kubernetes.io/gpu", "1")
-			pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
-		})
-	}},
-	{"a volume by a claim", "VolumeBinding", "spec.volumes", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Claim("data")
-	}},
-	{"an ephemeral volume", "VolumeBinding", "spec.volumes", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Mutate(func(pod *v1.Pod) {
-			spec := v1.PersistentVolumeClaimSpec{
-				AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
-				Resources:   v1.VolumeResourceRequirements{Requests: fixture.Resources("storage", "1Gi")},
-			}
-			pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{
-				Ephemeral: &v1.EphemeralVolumeSource{VolumeClaimTemplate: &v1.PersistentVolumeClaimTemplate{Spec: spec}},
-			}}}
-		})
-	}},
-	{"a hard spread", "PodTopologySpread", "spec.topologySpreadConstraints", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.Spread(v1.TopologySpreadConstraint{
-			MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
-		})
-	}},
-	{"required affinity to pods", "InterPodAffinity", "spec.affinity.podAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.RequirePodAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "db"))
-	}},
-	{"required anti-affinity to pods", "InterPodAffinity", "spec.affinity.podAntiAffinity", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-		return b.RequirePodAntiAffinity(fixture.PodAffinityTerm(v1.LabelHostname, "app", "web"))
-	}},
-	schedulingGroup,
-}
-
-// schedulingGroup is not supported by any plugin. In Kubernetes 1.35 the field has another
-// name, which today's clients do not know.
-var schedulingGroup = podFeature{"a scheduling group", "", "spec.schedulingGroup", func(b *fixture.PodBuilder) *fixture.PodBuilder {
-	return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
-}}
-
+// schedulingGroupSince is the minor version of Kubernetes from which the field has the name
+// that today's clients know.
 const schedulingGroupSince = 36
 
 // schedulingGroupFlags are API server flags that keep the field: Berth cannot see a field
@@ -90,46 +38,33 @@ func schedulingGroupFlags() []string {
 	return []string{"--feature-gates=GenericWorkload=true"}
 }
 
-// requestUnsupported sets a field that no plugin supports and the API server has.
+// requestUnsupported sets the field that no plugin supports.
 func requestUnsupported(b *fixture.PodBuilder) *fixture.PodBuilder {
 	GinkgoHelper()
-	if serverMinor >= schedulingGroupSince {
-		return schedulingGroup.request(b)
-	}
-	claim := podFeatures[0]
-	if _, here := plugins.InTree()[claim.plugin]; here {
+	if serverMinor < schedulingGroupSince {
 		Skip(fmt.Sprintf("this build supports all fields of a pod on Kubernetes before 1.%d", schedulingGroupSince))
 	}
-	return claim.request(b)
+	return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
 }
 
 var _ = Describe("A pod with an unsupported field", func() {
-	registry := plugins.InTree()
-	for _, a := range podFeatures {
-		if _, here := registry[a.plugin]; here {
-			continue
-		}
-		It("is held with Unsupported and the field's name: "+a.name, minute, func(ctx SpecContext) {
-			if is := serverMinor; a.field == schedulingGroup.field && is < schedulingGroupSince {
-				Skip(fmt.Sprintf("Kubernetes 1.%d has no %s: it came with 1.%d", is, schedulingGroup.field, schedulingGroupSince))
-			}
-			env, p := newTestEnv(ctx), createProfile(ctx)
-			watch := watchPods(ctx, env)
-			createNode(ctx, env.node("n"))
-			// A new leader writes the status of pods that it has not tried. It has finished
-			// when it binds a pod.
-			admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "first")))
-			pod := createPod(ctx, a.request(env.pod(p, "web")))
-			expectReason(ctx, "Unsupported: "+a.field, pod)
-			Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Held: 1}))
+	It("is held with Unsupported and the field's name", minute, func(ctx SpecContext) {
+		env, p := newTestEnv(ctx), createProfile(ctx)
+		watch := watchPods(ctx, env)
+		createNode(ctx, env.node("n"))
+		// A new leader writes the status of pods that it has not tried. It has finished
+		// when it binds a pod.
+		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "first")))
+		pod := createPod(ctx, requestUnsupported(env.pod(p, "web")))
+		expectReason(ctx, "Unsupported: spec.schedulingGroup", pod)
+		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Held: 1}))
 
-			By("another pod is bound")
-			admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "other")))
-			expectReason(ctx, "Unsupported: "+a.field, pod)
-			Expect(watch.conditionChanges(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
-			Expect(podEvents(ctx, pod)(Default)).To(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": " + a.field)))
-		})
-	}
+		By("another pod is bound")
+		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "other")))
+		expectReason(ctx, "Unsupported: spec.schedulingGroup", pod)
+		Expect(watch.conditionChanges(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
+		Expect(podEvents(ctx, pod)(Default)).To(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": spec.schedulingGroup")))
+	})
 
 	It("is not held for a preference", minute, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
@@ -152,40 +87,6 @@ var _ = Describe("A pod with an unsupported field", func() {
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		createProfileNamed(ctx, env.namespace)
 		expectReason(ctx, "Unsupported", pod)
-	})
-})
-
-// deviceClassesSince is the minor version of Kubernetes from which the API server keeps
-// spec.extendedResourceName of a DeviceClass by default.
-const deviceClassesSince = 36
-
-var _ = Describe("A pod that requests an extended resource", func() {
-	It("is held while a DeviceClass backs the resource, whichever is created first", minute, func(ctx SpecContext) {
-		if serverMinor < deviceClassesSince {
-			Skip(fmt.Sprintf("DeviceClasses back extended resources by default from Kubernetes 1.%d on", deviceClassesSince))
-		}
-		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
-		resource := "example.com/" + env.namespace
-		wanting := func(name string) *v1.Pod {
-			one := fixture.Resources(resource, "1")
-			return createPod(ctx, env.pod(p, name).Mutate(func(pod *v1.Pod) {
-				pod.Spec.Containers = []v1.Container{{Name: "c0", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
-			}))
-		}
-		before := wanting("before")
-		expectReason(ctx, v1.PodReasonUnschedulable, before)
-		class := &resourcev1.DeviceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: env.namespace}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: &resource},
-		}
-		Expect(admin.Create(ctx, class)).To(Succeed())
-		const held = "Unsupported: spec.containers.resources.requests"
-		expectReason(ctx, held, before, wanting("after"))
-		createNode(ctx, env.node("n").Capacity(resource, "9"))
-
-		By("the class is deleted")
-		Expect(admin.Delete(ctx, class)).To(Succeed())
-		admin.ExpectBound(ctx, before)
-		admin.ExpectBound(ctx, wanting("late"))
 	})
 })
 

@@ -96,7 +96,7 @@ func createPod(sim *simulation, random *rand.Rand) bool {
 		pod.Label(label, []string{"wait", "wait", "wait", "refuse"}[random.IntN(4)])
 	}
 	if random.IntN(25) == 0 {
-		pod.Mutate(func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}} })
+		pod.Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
 	}
 	sim.addPod(pod.Mutate(func(p *v1.Pod) { fixture.AddWorkloadFields(&p.Spec) }).Obj())
 	return true

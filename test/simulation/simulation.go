@@ -140,7 +140,7 @@ func (sim *simulation) startProcess() {
 		Transform:   transform,
 		RecorderFor: func(string) events.EventRecorderLogger { return recorder{sim: sim} },
 		Registry:    registry,
-		Unsupported: plugins.Unsupported(registry, func(string) bool { return false }),
+		Unsupported: plugins.Unsupported(registry),
 		Ledger:      decision.NewLedger(sim.clock.Now),
 		Clock:       sim.clock,
 		Log:         logr.Discard(),

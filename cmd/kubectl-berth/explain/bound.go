@@ -45,6 +45,7 @@ func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 		"Profile", fmt.Sprintf("%s, generation %d, hash %s%s", d.Profile, d.Generation, d.Hash, generationNote(d, w)),
 		"Decided", fmt.Sprintf("%s%s, leader epoch %d", when, attempt, d.Epoch),
 		"Nodes", nodes,
+		"Devices", strings.Join(d.Devices, ", "),
 	) + "\n" + scoreText(d), nil
 }
 

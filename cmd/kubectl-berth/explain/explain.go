@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,8 +65,7 @@ are listed below the tables; -o wide has a column for each. If there are more no
 		{Verbs: []string{"list"}, Resource: "replicationcontrollers", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --matrix: default spreading"},
-		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for --matrix: resources that are backed by devices"},
-	}, state.StoragePermissions("for --matrix: pods with volumes", "list")...),
+	}, slices.Concat(state.StoragePermissions("for --matrix: pods with volumes", "list"), state.DevicePermissions("for --matrix: pods with devices", "list"))...),
 	Examples: []verb.Example{
 		{Description: "Why is a pod on its node?", Command: "kubectl berth explain pod/web-1"},
 		{Description: "Why is a pod in another namespace pending?", Command: "kubectl berth explain web-1 -n shop"},

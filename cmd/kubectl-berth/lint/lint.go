@@ -32,6 +32,9 @@ KubeSchedulerConfiguration in the files, also in a ConfigMap. With a cluster, li
 reads the flags of Berth's Deployment, kube-scheduler's Lease, and which scheduler bound
 pods with the name. --offline does not contact a cluster.
 
+The CEL expressions in ResourceClaims, ResourceClaimTemplates and DeviceClasses are compiled
+as the API server does.
+
 lint does not run the trial that Berth runs on pods of the cluster, and knows only the
 built-in plugins.`,
 	Permissions: []verb.Permission{
@@ -95,11 +98,21 @@ func (o *options) run(ctx context.Context, names []string) error {
 		unresolved = unresolved || result.rejection.For(v1alpha1.ConditionResolvedRefs) != nil
 		fmt.Fprint(o.Out, result)
 	}
+	devices := 0
+	for _, d := range files.Others {
+		if object := deviceObjectOf(d); object != nil {
+			devices++
+			if len(object.errors) > 0 {
+				invalid++
+			}
+			fmt.Fprint(o.Out, object)
+		}
+	}
 	warned, err := o.printWarnings(ctx, files)
 	if err != nil {
 		return err
 	}
-	err = o.summarize(files, invalid, unresolved)
+	err = o.summarize(summary{files: files, devices: devices, invalid: invalid, unresolved: unresolved})
 	if err == nil && warned > 0 && o.warningsAsErrors {
 		fmt.Fprintf(o.ErrOut, "%s treated as errors (--warnings-as-errors).\n", show.Count(warned, "warning"))
 		return verb.ErrFindings
@@ -107,19 +120,29 @@ func (o *options) run(ctx context.Context, names []string) error {
 	return err
 }
 
+// summary counts what was validated.
+type summary struct {
+	files *manifest.Files
+	// devices and invalid are numbers of documents about devices, and of invalid objects.
+	devices, invalid int
+	// unresolved: a profile references a PluginConfig that is in no file.
+	unresolved bool
+}
+
 // summarize prints a summary and returns the error that the command ends with.
-func (o *options) summarize(files *manifest.Files, invalid int, unresolved bool) error {
-	if len(files.Objects) == 0 {
-		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s (%d of other kinds)", v1alpha1.GroupVersion, len(files.Others))
+func (o *options) summarize(s summary) error {
+	all, others := len(s.files.Objects)+s.devices, len(s.files.Others)-s.devices
+	if all == 0 {
+		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s (%d of other kinds)", v1alpha1.GroupVersion, others)
 	}
-	if unresolved {
+	if s.unresolved {
 		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked up in the files only: add them with -f.")
 	}
-	if others := len(files.Others) - len(configurationsOf(files)); others > 0 {
+	if others -= len(configurationsOf(s.files)); others > 0 {
 		fmt.Fprintf(o.ErrOut, "%s of other kinds ignored.\n", show.Count(others, "document"))
 	}
-	if invalid > 0 {
-		fmt.Fprintf(o.ErrOut, "%d of %s invalid.\n", invalid, show.Count(len(files.Objects), "object"))
+	if s.invalid > 0 {
+		fmt.Fprintf(o.ErrOut, "%d of %s invalid.\n", s.invalid, show.Count(all, "object"))
 		return verb.ErrFindings
 	}
 	return nil

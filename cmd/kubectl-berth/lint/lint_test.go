@@ -56,6 +56,46 @@ func joinedFaults(printed string) string {
 	return strings.Join(faults, "; ")
 }
 
+const devicesYAML = `apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpus}
+spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: large}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpus
+          selectors: [{cel: {expression: 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'}}]
+`
+
+const brokenDevicesYAML = `apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: broken}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      firstAvailable:
+      - {name: best, deviceClassName: gpus, selectors: [{cel: {expression: 'device.attribute["gpu.example.com"].model == "a"'}}]}
+      - {name: good, deviceClassName: gpus, selectors: [{cel: {expression: '1 + 1'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpus}
+spec: {selectors: [{cel: {expression: 'device.driver == '}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: misspelled}
+spec: {devices: {request: []}}
+`
+
 func TestLint(t *testing.T) {
 	const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
 	for name, c := range map[string]struct {
@@ -74,6 +114,8 @@ func TestLint(t *testing.T) {
 		"a kind that is misspelled":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
 		"an unsupported version":                     {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
 		"a document without a name":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\n", args: []string{"-f", "-"}},
+		"CEL of devices":                             {in: devicesYAML, args: []string{"-f", "-"}},
+		"CEL that does not compile":                  {in: brokenDevicesYAML, args: []string{"-f", "-"}},
 		"only other kinds":                           {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
 		"no file":                                    {},
 		"a file that does not exist":                 {args: []string{"-f", "nowhere.yaml"}},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -269,8 +270,7 @@ log ends with the last decision of the previous one.`,
 		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "replicasets", Purpose: "for default spreading"},
 		{Verbs: []string{"list", "watch"}, Group: "apps", Resource: "statefulsets", Purpose: "for default spreading"},
 		{Verbs: []string{"list", "watch"}, Group: "policy", Resource: "poddisruptionbudgets", Purpose: "for preemption"},
-		{Verbs: []string{"list", "watch"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for resources that are backed by devices"},
-	}, state.StoragePermissions("for pods with volumes", "list", "watch")...),
+	}, slices.Concat(state.StoragePermissions("for pods with volumes", "list", "watch"), state.DevicePermissions("for pods with devices", "list", "watch"))...),
 	Examples: []verb.Example{
 		{Description: "Record ten minutes", Command: "kubectl berth record day.jsonl --for 10m"},
 		{Description: "Record 500 decisions of one profile", Command: "kubectl berth record batch.jsonl --profile batch --pods 500"},

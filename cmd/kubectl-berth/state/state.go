@@ -6,6 +6,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -67,8 +68,7 @@ var Readable = append([]ReadableKind{
 	{&appsv1.ReplicaSetList{}, "replicasets.apps", "default spreading does not count a ReplicaSet's pods"},
 	{&appsv1.StatefulSetList{}, "statefulsets.apps", "default spreading does not count a StatefulSet's pods"},
 	{&policyv1.PodDisruptionBudgetList{}, "poddisruptionbudgets.policy", "preemption ignores PodDisruptionBudgets"},
-	{&resourcev1.DeviceClassList{}, "deviceclasses.resource.k8s.io", "every extended resource is taken from the node's allocatable"},
-}, storageKinds...)
+}, slices.Concat(storageKinds, deviceKinds)...)
 
 // NotEnded selects the pods that use resources of their node, as Berth does.
 var NotEnded = client.MatchingFieldsSelector{Selector: fields.AndSelectors(
@@ -178,6 +178,25 @@ var storageKinds = []ReadableKind{
 	{&storagev1.CSIDriverList{}, "csidrivers.storage.k8s.io", storageUnreadable},
 	{&storagev1.CSIStorageCapacityList{}, "csistoragecapacities.storage.k8s.io", storageUnreadable},
 	{&storagev1.VolumeAttachmentList{}, "volumeattachments.storage.k8s.io", storageUnreadable},
+}
+
+// devicesUnreadable is what a result lacks without one of the kinds for devices.
+const devicesUnreadable = "results for pods with devices may be wrong"
+
+// deviceKinds are the kinds that tell which devices there are, and which are allocated.
+var deviceKinds = []ReadableKind{
+	{&resourcev1.DeviceClassList{}, "deviceclasses.resource.k8s.io", "every extended resource is taken from the node's allocatable"},
+	{&resourcev1.ResourceSliceList{}, "resourceslices.resource.k8s.io", devicesUnreadable},
+	{&resourcev1.DeviceTaintRuleList{}, "devicetaintrules.resource.k8s.io", devicesUnreadable},
+	{&resourcev1.ResourceClaimList{}, "resourceclaims.resource.k8s.io", devicesUnreadable},
+}
+
+// DevicePermissions returns the permissions for these kinds.
+func DevicePermissions(why string, verbs ...string) (rights []verb.Permission) {
+	for _, resource := range []string{"deviceclasses", "resourceslices", "devicetaintrules", "resourceclaims"} {
+		rights = append(rights, verb.Permission{Verbs: verbs, Group: resourcev1.GroupName, Resource: resource, Purpose: why})
+	}
+	return rights
 }
 
 // StoragePermissions returns the permissions for these kinds.

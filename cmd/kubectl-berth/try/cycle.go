@@ -86,7 +86,11 @@ func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile,
 	if err := scheduler.Assume(pod, one.Node); err != nil {
 		return one, err
 	}
-	return one, scheduler.Reserve(ctx, pod, one.Node)
+	if err := scheduler.Reserve(ctx, pod, one.Node); err != nil {
+		return one, err
+	}
+	one.Devices = scheduler.GivenDevices(pod)
+	return one, nil
 }
 
 // setPlacement sets the node, and the other nodes with the same score.

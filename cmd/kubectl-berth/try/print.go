@@ -56,6 +56,9 @@ func (o *options) printOne(a *Result) error {
 		o.printLine("%s: would be scheduled to one of %s (%s), which have the same score; the choice depends on where the scheduler starts to iterate over the nodes",
 			pod.Pod, joinNames(pod.OneOf, "nodes"), feasibleText(pod, a.Nodes))
 	}
+	if len(pod.Devices) > 0 {
+		o.printLine("Devices on node %s: %s", pod.Node, strings.Join(pod.Devices, ", "))
+	}
 	if len(pod.Top) == 0 {
 		return nil
 	}
@@ -118,6 +121,9 @@ func (o *options) printEach(a *Result) error {
 		why := pod.Message
 		if len(pod.OneOf) > 0 {
 			why = "one of " + joinNames(pod.OneOf, "nodes")
+		}
+		if len(pod.Devices) > 0 {
+			why = strings.TrimPrefix(why+"; ", "; ") + "devices " + strings.Join(pod.Devices, ", ")
 		}
 		rows = append(rows, []any{pod.Pod, show.OrNone(pod.Node), pod.Feasible, score, show.OrNone(why)})
 	}

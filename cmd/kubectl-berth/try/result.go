@@ -34,8 +34,11 @@ type Pod struct {
 	Evaluated int      `json:"evaluated,omitempty"`
 	Feasible  int      `json:"feasible,omitempty"`
 	// Top are the best nodes with the weighted scores of the plugins.
-	Top     []decision.NodeScore `json:"top,omitempty"`
-	Message string               `json:"message,omitempty"`
+	Top []decision.NodeScore `json:"top,omitempty"`
+	// Devices are the devices that the pod would get, each as name=driver/pool/device: name
+	// is that of the claim in the pod's spec, or of the extended resource.
+	Devices []string `json:"devices,omitempty"`
+	Message string   `json:"message,omitempty"`
 	// Rejections name no node if a PreEnqueue plugin rejects the pod, since no node is evaluated
 	// then.
 	Rejections []v1alpha1.Rejection `json:"rejections,omitempty"`

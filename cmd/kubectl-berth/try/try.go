@@ -104,6 +104,9 @@ func (o *options) evaluate(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	subject.addClaims(live)
+	if err := o.addDeviceClaims(ctx, subject, live); err != nil {
+		return nil, err
+	}
 	profile.CheckNamespace(subject.pod.Namespace, live, o.note)
 	if notCalled := interestedExtenders(profile, subject.pod); len(notCalled) > 0 {
 		o.note("extenders are not called here; those that Berth calls for this pod (%s) may reject feasible nodes and change scores",
@@ -139,8 +142,10 @@ FILE contains a Pod, or a Deployment, ReplicaSet, StatefulSet, Job, CronJob,
 ReplicationController or PodTemplate. The number of pods is that of the object (replicas,
 parallelism) or --replicas. Each pod is added to its node before the next one is tried, and
 victims of preemption are removed. Claims that a controller would create for the pods
-(volumeClaimTemplates, ephemeral volumes) are created on the copy if they do not exist, and
-the volumes that a pod uses are not available to the next one.
+(volumeClaimTemplates, ephemeral volumes, ResourceClaimTemplates) are created on the copy if
+they do not exist, and the volumes and devices that a pod uses are not available to the next
+one. FILE may also contain the ResourceClaims, ResourceClaimTemplates and DeviceClasses that
+the pods use.
 
 The profile is the running one with the name in spec.schedulerName or --profile, or the
 one in --profile-file. A dry run shows what the API server and webhooks set in the pod
@@ -169,9 +174,9 @@ kubernetes.io/hostname is the name.`,
 		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for default spreading"},
 		{Verbs: []string{"list"}, Group: "policy", Resource: "poddisruptionbudgets", Purpose: "for preemption"},
-		{Verbs: []string{"list"}, Group: "resource.k8s.io", Resource: "deviceclasses", Purpose: "for resources that are backed by devices"},
 		{Verbs: []string{"list"}, Group: "scheduling.k8s.io", Resource: "priorityclasses", Purpose: "without the dry run"},
-	}, state.StoragePermissions("for pods with volumes", "list")...),
+		{Verbs: []string{"get"}, Group: "resource.k8s.io", Resource: "resourceclaimtemplates", Scope: verb.InNamespace, Purpose: "for pods with claims from templates"},
+	}, slices.Concat(state.StoragePermissions("for pods with volumes", "list"), state.DevicePermissions("for pods with devices", "list"))...),
 	Examples: []verb.Example{
 		{Description: "Which node would this pod be scheduled to?", Command: "kubectl berth try -f pod.yaml"},
 		{Description: "Would 50 pods fit if node n7 were drained?", Command: "kubectl berth try -f deployment.yaml --replicas 50 --without-node n7"},

@@ -1,12 +1,15 @@
 package try
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/cert"
@@ -36,6 +39,32 @@ spec:
       schedulerName: batch
       containers: [{name: c, image: web, resources: {requests: {cpu: "2"}}}]
 `
+
+// gpuTemplateYAML follows another document.
+const gpuTemplateYAML = `---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: own}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpus}}]}}}
+`
+
+func gpuTemplate(namespace string) *resourceapi.ResourceClaimTemplate {
+	return &resourceapi.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gpus"},
+		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: fixture.ResourceClaim("any").Request("r", "gpus").Obj().Spec},
+	}
+}
+
+func gpuClass() *resourceapi.DeviceClass { return fixture.DeviceClass("gpus").Obj() }
+
+// gpuSlice returns the slice of a node with some devices.
+func gpuSlice(node string, devices int) *resourceapi.ResourceSlice {
+	b := fixture.ResourceSlice(node, "gpu.example.com")
+	for i := range devices {
+		b.Device(fmt.Sprint("d", i), nil)
+	}
+	return b.Obj()
+}
 
 func TestTry(t *testing.T) {
 	tests := map[string]struct {
@@ -86,6 +115,46 @@ func TestTry(t *testing.T) {
 		},
 		"with a new node": {
 			file: podYAML("20"), args: func(c *testCluster) []string { return []string{"--with-node", c.file(bigNodeYAML)} },
+		},
+		"a pod with a claim from a template of the cluster": {
+			file: podYAML("1", "resourceClaims: [{name: gpu, resourceClaimTemplateName: gpus}]"),
+			in:   func(c *testCluster) { c.add(gpuTemplate("shop"), gpuClass(), gpuSlice("n2", 1)) },
+		},
+		"pods with claims, and the template in the file": {
+			file: deploymentYAML + gpuTemplateYAML, args: fixedArgs("--replicas", "2", "-o", "wide"),
+			in: func(c *testCluster) {
+				c.admit = func(p *v1.Pod) error {
+					p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("own")}}
+					return nil
+				}
+				c.add(gpuClass(), gpuSlice("n1", 1), gpuSlice("n3", 1))
+			},
+		},
+		"a claim that another pod has allocated": {
+			file: podYAML("1", "resourceClaims: [{name: gpu, resourceClaimName: shared}]"),
+			in: func(c *testCluster) {
+				c.add(gpuClass(), gpuSlice("n3", 1), fixture.ResourceClaim("shop/shared").Request("r", "gpus").Allocated("n3", "gpu.example.com/n3/d0").Obj())
+			},
+		},
+		"an extended resource that a class in the file backs": {
+			file: podYAML("1") + "---\n{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpus}, spec: {extendedResourceName: example.com/card}}\n",
+			in: func(c *testCluster) {
+				c.admit = func(p *v1.Pod) error {
+					p.Spec.Containers[0].Resources.Requests["example.com/card"] = resource.MustParse("2")
+					return nil
+				}
+				c.add(gpuSlice("n2", 2), gpuSlice("n3", 1))
+			},
+		},
+		"more pods than devices": {
+			file: deploymentYAML, code: 1,
+			in: func(c *testCluster) {
+				c.admit = func(p *v1.Pod) error {
+					p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpus")}}
+					return nil
+				}
+				c.add(gpuTemplate("shop"), gpuClass(), gpuSlice("n1", 1), gpuSlice("n3", 1))
+			},
 		},
 		"a gated pod": {file: podYAML("1", "schedulingGates: [{name: quota}]"), code: 1},
 		"a paused profile": {
@@ -251,9 +320,17 @@ func TestInvalidInputIsRejected(t *testing.T) {
 		args func(c *testCluster) []string
 		want string
 	}{
-		"no workload":           {file: bigNodeYAML, want: "-f: no Pod and no workload in 1 documents"},
-		"two workloads":         {file: deploymentYAML + "---\n" + podYAML("1"), want: "-f: standard input, document 2: Pod/web follows Deployment/web: only one of them can be tried at a time"},
-		"an unknown field":      {file: podYAML("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
+		"no workload":      {file: bigNodeYAML, want: "-f: no Pod and no workload in 1 documents"},
+		"two workloads":    {file: deploymentYAML + "---\n" + podYAML("1"), want: "-f: standard input, document 2: Pod/web follows Deployment/web: only one of them can be tried at a time"},
+		"an unknown field": {file: podYAML("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
+		"a template that does not exist": {
+			file: podYAML("1", "resourceClaims: [{name: gpu, resourceClaimTemplateName: gpus}]"),
+			want: "Pod shop/web: spec.resourceClaims[gpu]: there is no ResourceClaimTemplate shop/gpus: add it to FILE",
+		},
+		"a misspelled field of a template": {
+			file: podYAML("1") + strings.Replace(gpuTemplateYAML, "requests", "request", 1),
+			want: `-f: standard input, document 2: ResourceClaimTemplate: strict decoding error: unknown field "spec.spec.devices.request"`,
+		},
 		"a pod that has a node": {file: podYAML("1", "nodeName: n1"), want: `-f: standard input: Pod/web: spec.nodeName: Invalid value: "n1": must be empty, since a pod with a node is not scheduled`},
 		"a DaemonSet": {
 			file: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d}\n",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
 // subject is what is tried: a number of pods like one.
@@ -29,7 +30,9 @@ type subject struct {
 	// controller is the object that creates the pods; nil for a Pod.
 	controller metav1.Object
 	kind       string
-	notes      []string
+	// devices are the objects about devices in the files.
+	devices []state.Object
+	notes   []string
 }
 
 // readSubject reads the one Pod, or workload, in the files.
@@ -40,7 +43,16 @@ func (o *options) readSubject() (*subject, error) {
 	}
 	var found *subject
 	var others []string
+	var devices []state.Object
 	for _, d := range documents {
+		device, err := deviceObjectOf(d)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %s: %w", d.Source, err)
+		}
+		if device != nil {
+			devices = append(devices, device)
+			continue
+		}
 		s, err := subjectOf(d)
 		switch {
 		case err != nil:
@@ -56,7 +68,7 @@ func (o *options) readSubject() (*subject, error) {
 	if found == nil {
 		return nil, fmt.Errorf("-f: no Pod and no workload in %d documents", len(documents))
 	}
-	found.notes = append(found.notes, others...)
+	found.notes, found.devices = append(found.notes, others...), devices
 	found.pod.Namespace = cmp.Or(found.pod.Namespace, o.cluster.Namespace)
 	if o.cluster.NamespaceGiven && found.pod.Namespace != o.cluster.Namespace {
 		return nil, fmt.Errorf("metadata.namespace: %s is in namespace %s, but -n is %s", found.title, found.pod.Namespace, o.cluster.Namespace)
@@ -165,6 +177,7 @@ func (s *subject) pods() []*v1.Pod {
 		if pod.UID == "" {
 			pod.UID = types.UID("try/" + pod.Namespace + "/" + pod.Name)
 		}
+		nameDeviceClaims(pod)
 		pods[i] = pod
 	}
 	return pods

@@ -226,7 +226,7 @@ func New(f *framework.Framework, pod *v1.Pod, columns *counts.Columns, cacheable
 	}
 	// Not the attempt's context, which the forms outlive.
 	result, status, _ := f.RunNonOpaquePreFilterPlugins(f.Context(), m.class.State, pod)
-	if !status.IsSuccess() || !result.AllNodes() {
+	if !status.IsSuccess() || !result.AllNodes() || f.RequestsDevices(pod) {
 		return nil
 	}
 	for index, plugin := range f.FilterChain() {

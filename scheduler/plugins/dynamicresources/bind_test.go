@@ -136,10 +136,12 @@ func TestBindingConditions(t *testing.T) {
 		condition string
 		want      string
 		took      time.Duration
+		// metrics are the status, the number of waits and their seconds.
+		metrics string
 	}{
-		"the device becomes ready":       {condition: "ready", want: "Success", took: time.Minute},
-		"the device fails":               {condition: "failure", want: `Error: device binding failed: claim=c, reason=Attached, message="by the driver"`, took: time.Minute},
-		"the device never becomes ready": {want: "Error: device binding timeout: context deadline exceeded", took: 10 * time.Minute},
+		"the device becomes ready":       {condition: "ready", want: "Success", took: time.Minute, metrics: "success 1 60"},
+		"the device fails":               {condition: "failure", want: `Error: device binding failed: claim=c, reason=Attached, message="by the driver"`, took: time.Minute, metrics: "failure 1 60"},
+		"the device never becomes ready": {want: "Error: device binding timeout: context deadline exceeded", took: 10 * time.Minute, metrics: "timeout 1 600"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {
@@ -152,6 +154,7 @@ func TestBindingConditions(t *testing.T) {
 				status := env.PreBind(env.ctx, a.state, a.pod, "n1")
 				env.want("PreBind", statusText(status), c.want)
 				env.want("it took", time.Since(begin).Round(time.Second), c.took)
+				env.want("metrics", env.bindingMetrics(), c.metrics)
 				env.want("event", <-env.events.Events, "Normal BindingConditionsPending waiting for binding conditions for device on node n1")
 				if status.IsSuccess() {
 					return

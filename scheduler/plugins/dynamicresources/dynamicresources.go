@@ -4,8 +4,7 @@
 //
 // Messages, formulas and defaults are those of
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources with the default
-// feature gates of 1.37. Extended resources that a DeviceClass backs are not allocated:
-// package plugins holds pods that request them.
+// feature gates of 1.37.
 package dynamicresources
 
 import (
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-	"k8s.io/dynamic-resource-allocation/structured"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -34,12 +32,6 @@ const Name = "DynamicResources"
 // celCacheSize is the number of compiled CEL expressions to keep. kube-scheduler keeps 10;
 // only speed depends on it.
 const celCacheSize = 256
-
-// features are the features of the allocator that are on by default in Kubernetes 1.37.
-var features = structured.Features{
-	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
-	DeviceBindingAndStatus: true, ConsumableCapacity: true,
-}
 
 // Plugin is the plugin DynamicResources.
 type Plugin struct {
@@ -55,16 +47,17 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin    = (*Plugin)(nil)
-	_ fwk.PreFilterPlugin     = (*Plugin)(nil)
-	_ fwk.FilterPlugin        = (*Plugin)(nil)
-	_ fwk.PostFilterPlugin    = (*Plugin)(nil)
-	_ fwk.ScorePlugin         = (*Plugin)(nil)
-	_ fwk.ReservePlugin       = (*Plugin)(nil)
-	_ fwk.PreBindPlugin       = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions   = (*Plugin)(nil)
-	_ fwk.SignPlugin          = (*Plugin)(nil)
-	_ framework.ReadsDeclarer = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin     = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin      = (*Plugin)(nil)
+	_ fwk.FilterPlugin         = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin     = (*Plugin)(nil)
+	_ fwk.ScorePlugin          = (*Plugin)(nil)
+	_ fwk.ReservePlugin        = (*Plugin)(nil)
+	_ fwk.PreBindPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions    = (*Plugin)(nil)
+	_ fwk.SignPlugin           = (*Plugin)(nil)
+	_ framework.ReadsDeclarer  = (*Plugin)(nil)
+	_ framework.DeviceReporter = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.DynamicResourcesArgs. It returns an error if they
@@ -84,23 +77,25 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	return &Plugin{
 		handle: handle, devices: devices, clock: framework.ClockOf(handle),
 		filterTimeout: typed.FilterTimeout.Duration, bindingTimeout: typed.BindingTimeout.Duration,
-		expressions: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity}),
+		expressions: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: framework.DeviceFeatures.ConsumableCapacity}),
 	}, nil
 }
 
 // Name returns the name of the plugin.
 func (*Plugin) Name() string { return Name }
 
-// Reads declares which fields of pods and nodes the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on. It does not name
+// the requests: a pod that requests devices by them belongs to no class.
 func (*Plugin) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodNamespace | framework.PodDevices,
-		Filter: framework.NodeName | framework.NodeLabels | framework.DeviceObjects,
+		Filter: framework.NodeName | framework.NodeLabels | framework.NodeAllocatable | framework.DeviceObjects,
 		Score:  framework.NodeName | framework.NodeLabels | framework.DeviceObjects,
 	}
 }
 
-// SignPod signs no pod with claims.
+// SignPod signs no pod with claims. NodeResourcesFit signs none with extended resources
+// that a class backs.
 func (*Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with dra resource claims are not signable")

@@ -13,13 +13,20 @@ import (
 
 // Filter rejects a node on which an allocated claim is not available, or a claim cannot be
 // allocated. It keeps the allocation of each other node.
-func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	data, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	if len(data.claims) == 0 {
 		return nil
+	}
+	on, status := p.extendedOn(data, pod, nodeInfo)
+	switch {
+	case status != nil:
+		return status
+	case on.claim == nil && len(data.claims) == 1 && data.extended() != nil:
+		return nil // the node itself has the resources
 	}
 	node := nodeInfo.Node()
 	var unavailable []int
@@ -30,8 +37,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, no
 	}
 	var results []resourceapi.AllocationResult
 	if data.allocator != nil {
-		var status *fwk.Status
-		if results, status = p.allocate(ctx, data, node); status != nil {
+		if results, status = p.allocate(ctx, data, node, data.toAllocate(on)); status != nil {
 			return status
 		}
 	}
@@ -40,7 +46,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, no
 		return unresolvable("resourceclaim not available on the node")
 	}
 	if data.allocator != nil {
-		data.setAllocations(node.Name, results)
+		data.setAllocation(node.Name, nodeAllocation{on, results})
 	}
 	return nil
 }
@@ -59,16 +65,14 @@ func (p *Plugin) isAvailable(c *podClaim, node *v1.Node) bool {
 	return err == nil && (ready || !p.hasTimedOut(c.claim))
 }
 
-// allocate returns an allocation for each claim that needs one. The status is nil if all
-// have one. A CEL expression that fails is an error, which ends the attempt.
-func (p *Plugin) allocate(ctx context.Context, data *stateData, node *v1.Node) ([]resourceapi.AllocationResult, *fwk.Status) {
+// allocate returns an allocation for each of claims. The status is nil if all have one. A CEL expression that fails is an error, which ends the attempt.
+func (p *Plugin) allocate(ctx context.Context, data *stateData, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, *fwk.Status) {
 	search := ctx
 	if p.filterTimeout > 0 {
 		var cancel context.CancelFunc
 		search, cancel = context.WithTimeout(ctx, p.filterTimeout)
 		defer cancel()
 	}
-	claims := data.toAllocate()
 	results, err := data.allocator.Allocate(search, node, claims)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

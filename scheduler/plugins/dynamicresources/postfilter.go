@@ -5,10 +5,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // PostFilter deallocates one claim that was not available on a node and that no other pod
-// uses, so that it can be allocated on another node. kube-scheduler takes any such claim,
+// uses, so that it can be allocated on another node. Where there is none, it deletes the
+// claim for extended resources that an earlier attempt has left behind. kube-scheduler takes any such claim,
 // in the order of a map; this takes the first. The write is made in the background, since
 // the loop does not wait for the API server.
 func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
@@ -19,10 +22,14 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	for i := range data.claims {
 		claim := data.claims[i].claim
 		reserved := claim.Status.ReservedFor
-		if data.unavailable[i] && (len(reserved) == 0 || len(reserved) == 1 && reserved[0].UID == pod.UID) {
+		if !data.claims[i].extended && data.isUnavailable(i) && (len(reserved) == 0 || len(reserved) == 1 && reserved[0].UID == pod.UID) {
 			p.devices.DeallocateClaim(claim)
 			return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation of ResourceClaim completed")
 		}
+	}
+	if extended := data.extended(); extended != nil && extended.claim.Name != framework.ExtendedClaimName {
+		p.devices.DeleteStaleClaim(extended.claim)
+		return nil, fwk.NewStatus(fwk.Unschedulable, "deletion of ResourceClaim completed")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 var (
@@ -41,12 +43,12 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	for i := range data.claims {
 		c := &data.claims[i]
-		if resourceclaim.IsReservedForPod(pod, c.claim, false) {
-			continue
-		}
-		written, err := p.devices.BindClaim(ctx, c.claim, c.allocation, pod)
-		if written != nil {
-			c.claim = written // Unreserve needs it
+		switch {
+		case resourceclaim.IsReservedForPod(pod, c.claim, false):
+		case c.extended:
+			err = p.bindExtended(ctx, data, pod, node)
+		default:
+			err = p.bindClaim(ctx, c, pod)
 		}
 		if err != nil {
 			return fwk.AsStatus(err)
@@ -57,12 +59,43 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	for i := range data.claims {
 		if c := &data.claims[i]; c.allocation != nil {
-			p.devices.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.claim.UID, true)
+			p.devices.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.pendingUID, true)
 			// Unreserve must not end an allocation of the claim for another pod.
 			c.allocation = nil
 		}
 	}
 	return nil
+}
+
+// bindClaim writes the allocation and the reservation of one claim.
+func (p *Plugin) bindClaim(ctx context.Context, c *podClaim, pod *v1.Pod) error {
+	written, err := p.devices.BindClaim(ctx, c.claim, c.allocation, pod)
+	if written != nil {
+		c.claim = written // Unreserve needs it
+	}
+	return err
+}
+
+// bindExtended creates the claim for extended resources, writes its allocation, and tells
+// the kubelet in the pod's status which containers use it. It does nothing if the pod gets
+// no devices for them on the node. kube-scheduler fails there if the pod has other claims.
+func (p *Plugin) bindExtended(ctx context.Context, data *stateData, pod *v1.Pod, node string) error {
+	c := data.extended()
+	on, _ := data.allocationOn(node)
+	if c.allocation == nil || len(on.mappings) == 0 {
+		return nil
+	}
+	created, err := p.devices.CreateClaim(ctx, on.claim)
+	if err != nil {
+		return err
+	}
+	c.claim = created
+	if err := p.bindClaim(ctx, c, pod); err != nil {
+		return err
+	}
+	return p.devices.SetExtendedResourceClaimStatus(ctx, pod, &v1.PodExtendedResourceClaimStatus{
+		ResourceClaimName: created.Name, RequestMappings: on.mappings,
+	})
 }
 
 // awaitBindingConditions waits until the devices of all claims are ready.
@@ -78,17 +111,35 @@ func (p *Plugin) awaitBindingConditions(ctx context.Context, data *stateData, po
 	}
 	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", node)
+	begin := p.clock.Now()
 	err := p.devices.AwaitClaims(ctx, p.bindingTimeout, claims, func() (bool, error) { return p.allReady(data) })
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", errBindingTimeout, err)
+		err = fmt.Errorf("%w: %w", errBindingTimeout, err)
 	}
+	framework.ObserveBindingConditions(p.handle.ProfileName(), bindingOutcome(err), data.all(), p.clock.Since(begin))
 	return err
+}
+
+// bindingOutcome returns the label of metrics for the result of a wait.
+func bindingOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "success"
+	case errors.Is(err, errBindingTimeout):
+		return "timeout"
+	case errors.Is(err, errBindingFailed):
+		return "failure"
+	}
+	return "error"
 }
 
 // allReady reports whether the devices of all claims are ready, by the newest versions.
 func (p *Plugin) allReady(data *stateData) (bool, error) {
 	for i := range data.claims {
 		claim := data.claims[i].claim
+		if claim.Name == framework.ExtendedClaimName {
+			continue // the node itself has the resources
+		}
 		latest, err := p.devices.ResourceClaims().Get(claim.Namespace, claim.Name)
 		if err != nil {
 			return false, err

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // PreEnqueue gates a pod until its claims exist and can be used.
@@ -25,49 +26,68 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 // PreFilter rejects a pod one of whose claims cannot be allocated or reserved now. It
 // returns Skip for a pod without claims.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	data := &stateData{unavailable: map[int]bool{}, allocations: map[string][]resourceapi.AllocationResult{}}
+	data := &stateData{unavailable: map[int]bool{}, allocations: map[string]nodeAllocation{}}
 	state.Write(stateKey, data)
 	claims, err := p.claimsOf(pod)
 	if err != nil {
 		return nil, unresolvable(err.Error())
 	}
-	if len(claims) == 0 {
+	checked := make([]podClaim, len(claims), len(claims)+1)
+	for i, claim := range claims {
+		checked[i].claim, checked[i].pendingUID = claim, claim.UID
+	}
+	extended, amounts, err := p.extendedClaim(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if extended != nil {
+		checked = append(checked, podClaim{claim: extended, pendingUID: extended.UID, extended: true})
+	}
+	if len(checked) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	checked := make([]podClaim, len(claims))
 	allocate := false
-	for i, claim := range claims {
-		checked[i].claim = claim
-		if claim.Status.Allocation == nil {
-			allocate = true
-			if status := p.checkUnallocated(claim); status != nil {
-				return nil, status
-			}
-			continue
+	for i := range checked {
+		if status := p.checkClaim(pod, &checked[i]); status != nil {
+			return nil, status
 		}
-		if !resourceclaim.CanBeReserved(claim) && !resourceclaim.IsReservedForPod(pod, claim, false) {
-			return nil, unresolvable("resourceclaim in use")
-		}
-		if selector := claim.Status.Allocation.NodeSelector; selector != nil {
-			if checked[i].availableOn, err = nodeaffinity.NewNodeSelector(selector); err != nil {
-				return nil, fwk.AsStatus(err)
-			}
-		}
+		allocate = allocate || checked[i].toAllocate()
 	}
 	if allocate {
 		if data.allocator, err = p.newAllocator(ctx); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	data.claims = checked
+	data.claims, data.amounts = checked, amounts
 	return nil, nil
+}
+
+// checkClaim rejects a claim that cannot be allocated or reserved for the pod now.
+func (p *Plugin) checkClaim(pod *v1.Pod, c *podClaim) *fwk.Status {
+	if c.toAllocate() {
+		return p.checkUnallocated(c)
+	}
+	if !resourceclaim.CanBeReserved(c.claim) && !resourceclaim.IsReservedForPod(pod, c.claim, false) {
+		return unresolvable("resourceclaim in use")
+	}
+	if selector := c.claim.Status.Allocation.NodeSelector; selector != nil {
+		var err error
+		if c.availableOn, err = nodeaffinity.NewNodeSelector(selector); err != nil {
+			return fwk.AsStatus(err)
+		}
+	}
+	return nil
 }
 
 // checkUnallocated rejects a claim that is being allocated for another pod, or that
 // requests devices of a class that does not exist.
-func (p *Plugin) checkUnallocated(claim *resourceapi.ResourceClaim) *fwk.Status {
+func (p *Plugin) checkUnallocated(c *podClaim) *fwk.Status {
+	claim := c.claim
 	if p.devices.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
 		return unresolvable(fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(claim)))
+	}
+	if c.extended {
+		return nil // its requests depend on the node
 	}
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
@@ -110,7 +130,7 @@ func (p *Plugin) newAllocator(ctx context.Context) (structured.Allocator, error)
 	if err != nil {
 		return nil, err
 	}
-	return structured.NewAllocator(ctx, features, *allocated, p.devices.DeviceClasses(), slices, p.expressions)
+	return structured.NewAllocator(ctx, framework.DeviceFeatures, *allocated, p.devices.DeviceClasses(), slices, p.expressions)
 }
 
 // PreFilterExtensions returns nil: pods that are preempted keep their devices until their

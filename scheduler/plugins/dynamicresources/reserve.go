@@ -11,6 +11,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Reserve records the allocations of the node as in flight, so that no later pod gets the
@@ -20,38 +22,52 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	want := len(data.toAllocate())
-	if want == 0 {
+	if data.allocator == nil {
 		return nil
 	}
-	results, found := data.allocationsOn(node)
+	on, found := data.allocationOn(node)
+	claims := data.toAllocate(on.extendedOnNode)
 	switch {
-	case !found || len(results) == 0:
+	case !found && len(claims) == 0:
+		return nil // the node itself has the extended resources
+	case !found || len(on.results) == 0:
 		return fwk.AsStatus(errors.New("claim allocation not found for node"))
-	case len(results) != want:
-		return fwk.AsStatus(fmt.Errorf("internal error, have %d allocations, %d claims to allocate", len(results), want))
+	case len(on.results) != len(claims):
+		return fwk.AsStatus(fmt.Errorf("internal error, have %d allocations, %d claims to allocate", len(on.results), len(claims)))
 	}
+	data.mappings = on.mappings
+	next := 0
 	for i := range data.claims {
 		c := &data.claims[i]
-		if !c.toAllocate() {
+		if !c.toAllocate() || c.extended && on.claim == nil {
 			continue
 		}
-		c.allocation, results = &results[0], results[1:]
-		allocated := c.claim.DeepCopy()
-		if !slices.Contains(allocated.Finalizers, resourceapi.Finalizer) {
-			allocated.Finalizers = append(allocated.Finalizers, resourceapi.Finalizer)
+		if err := p.reserveClaim(c, claims[next], &on.results[next]); err != nil {
+			return fwk.AsStatus(err)
 		}
-		allocated.Status.Allocation = c.allocation
-		if err := p.devices.ResourceClaims().SignalClaimPendingAllocation(c.claim.UID, allocated); err != nil {
-			c.allocation = nil
-			return fwk.AsStatus(fmt.Errorf("internal error, couldn't signal allocation for claim %s: %w", c.claim.Name, err))
-		}
+		next++
 	}
 	return nil
 }
 
+// reserveClaim records the allocation of one claim as in flight. claim has the requests
+// for the node.
+func (p *Plugin) reserveClaim(c *podClaim, claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) error {
+	allocated := claim.DeepCopy()
+	if !slices.Contains(allocated.Finalizers, resourceapi.Finalizer) {
+		allocated.Finalizers = append(allocated.Finalizers, resourceapi.Finalizer)
+	}
+	allocated.Status.Allocation = allocation
+	if err := p.devices.ResourceClaims().SignalClaimPendingAllocation(c.pendingUID, allocated); err != nil {
+		return fmt.Errorf("internal error, couldn't signal allocation for claim %s: %w", claim.Name, err)
+	}
+	c.allocation = allocation
+	return nil
+}
+
 // Unreserve gives back the allocations in flight, and the reservations that PreBind has
-// written. A claim that was written stays allocated, for the next attempt.
+// written. A claim that was written stays allocated, for the next attempt; the claim for
+// extended resources is deleted.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	data, err := getStateData(state)
 	if err != nil {
@@ -60,10 +76,14 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	tracker := p.devices.ResourceClaims()
 	for i := range data.claims {
 		c := &data.claims[i]
-		if c.allocation != nil && tracker.MaybeRemoveClaimPendingAllocation(c.claim.UID, false) {
+		if c.allocation != nil && tracker.MaybeRemoveClaimPendingAllocation(c.pendingUID, false) {
 			tracker.AssumedClaimRestore(c.claim.Namespace, c.claim.Name)
 		}
 		c.allocation = nil
+		if c.extended {
+			p.deleteExtended(ctx, c.claim)
+			continue
+		}
 		if c.claim.Status.Allocation == nil || !resourceclaim.IsReservedForPod(pod, c.claim, false) {
 			continue
 		}
@@ -71,5 +91,16 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			// The next attempt finds the claim reserved for the pod.
 			klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(c.claim))
 		}
+	}
+}
+
+// deleteExtended deletes the claim for extended resources that PreBind has created.
+func (p *Plugin) deleteExtended(ctx context.Context, claim *resourceapi.ResourceClaim) {
+	if claim.Name == framework.ExtendedClaimName {
+		return
+	}
+	if err := p.devices.DeleteClaim(ctx, claim); err != nil {
+		// The next attempt finds the claim, and PostFilter deletes it.
+		klog.FromContext(ctx).Error(err, "delete", "resourceclaim", klog.KObj(claim))
 	}
 }

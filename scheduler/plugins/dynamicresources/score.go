@@ -22,13 +22,17 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeI
 	if len(data.claims) == 0 {
 		return 0, nil
 	}
-	results, found := data.allocationsOn(nodeInfo.Node().Name)
+	on, found := data.allocationOn(nodeInfo.Node().Name)
 	if !found {
 		return 0, nil
 	}
 	var score int64
+	results := on.results
 	for i := range data.claims {
 		c := &data.claims[i]
+		if c.extended {
+			continue // it has no alternatives
+		}
 		allocation := c.claim.Status.Allocation
 		if c.toAllocate() {
 			if len(results) == 0 {

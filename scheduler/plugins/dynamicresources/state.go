@@ -4,7 +4,9 @@ import (
 	"errors"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -15,21 +17,38 @@ const stateKey fwk.StateKey = Name
 // stateData are the claims of the pod and the results of earlier extension points.
 type stateData struct {
 	claims []podClaim
+	// amounts are the pod's requests of scalar resources, if a class backs one of them.
+	amounts map[v1.ResourceName]int64
 	// allocator allocates the claims that are not allocated; nil if all are.
 	allocator structured.Allocator
+
+	// mappings are the container's requests for extended resources on the node of Reserve.
+	mappings []v1.ContainerExtendedResourceRequest
 
 	// mu guards what Filter writes.
 	mu sync.Mutex
 	// unavailable are the indices of allocated claims that were not available on a node.
 	unavailable map[int]bool
-	// allocations are the results by node, in the order of the claims to allocate.
-	allocations map[string][]resourceapi.AllocationResult
+	// allocations are the results by node.
+	allocations map[string]nodeAllocation
+}
+
+// nodeAllocation is what the pod gets on one node.
+type nodeAllocation struct {
+	extendedOnNode
+	// results are in the order of the claims to allocate.
+	results []resourceapi.AllocationResult
 }
 
 // podClaim is one claim of the pod.
 type podClaim struct {
 	// claim is the version that PreFilter found; in PreBind the one that was written.
 	claim *resourceapi.ResourceClaim
+	// extended says that it is the claim for extended resources, which comes last.
+	extended bool
+	// pendingUID identifies the allocation in flight: the claim's UID in PreFilter, which
+	// for extended resources differs from that of the claim that PreBind creates.
+	pendingUID types.UID
 	// availableOn selects the nodes of an allocated claim; nil selects all.
 	availableOn *nodeaffinity.NodeSelector
 	// allocation is what Reserve has chosen for a claim that was not allocated.
@@ -42,28 +61,50 @@ func (c *podClaim) toAllocate() bool { return c.claim.Status.Allocation == nil }
 // keep their devices while they are preempted.
 func (s *stateData) Clone() fwk.StateData { return s }
 
-// toAllocate returns the claims that are not allocated.
-func (s *stateData) toAllocate() []*resourceapi.ResourceClaim {
+// all returns the newest known versions of all claims.
+func (s *stateData) all() []*resourceapi.ResourceClaim {
+	claims := make([]*resourceapi.ResourceClaim, len(s.claims))
+	for i := range s.claims {
+		claims[i] = s.claims[i].claim
+	}
+	return claims
+}
+
+// extended returns the claim for extended resources; nil if the pod has none.
+func (s *stateData) extended() *podClaim {
+	if last := len(s.claims) - 1; last >= 0 && s.claims[last].extended {
+		return &s.claims[last]
+	}
+	return nil
+}
+
+// toAllocate returns the claims to allocate on a node, with the claim for extended
+// resources that the node needs.
+func (s *stateData) toAllocate(on extendedOnNode) []*resourceapi.ResourceClaim {
 	var claims []*resourceapi.ResourceClaim
 	for i := range s.claims {
-		if s.claims[i].toAllocate() {
-			claims = append(claims, s.claims[i].claim)
+		switch c := &s.claims[i]; {
+		case !c.toAllocate():
+		case !c.extended:
+			claims = append(claims, c.claim)
+		case on.claim != nil:
+			claims = append(claims, on.claim)
 		}
 	}
 	return claims
 }
 
-func (s *stateData) setAllocations(node string, results []resourceapi.AllocationResult) {
+func (s *stateData) setAllocation(node string, allocation nodeAllocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.allocations[node] = results
+	s.allocations[node] = allocation
 }
 
-func (s *stateData) allocationsOn(node string) (results []resourceapi.AllocationResult, found bool) {
+func (s *stateData) allocationOn(node string) (allocation nodeAllocation, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	results, found = s.allocations[node]
-	return results, found
+	allocation, found = s.allocations[node]
+	return allocation, found
 }
 
 func (s *stateData) setUnavailable(claims []int) {
@@ -72,6 +113,13 @@ func (s *stateData) setUnavailable(claims []int) {
 	for _, i := range claims {
 		s.unavailable[i] = true
 	}
+}
+
+// isUnavailable reports whether a claim was not available on a node.
+func (s *stateData) isUnavailable(claim int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unavailable[claim]
 }
 
 // getStateData returns what PreFilter stored. It returns an error in a profile that does

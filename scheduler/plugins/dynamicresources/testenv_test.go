@@ -3,11 +3,13 @@ package dynamicresources
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,10 +38,12 @@ type testEnv struct {
 // handle is the Handle of the plugin.
 type handle struct {
 	fwk.Handle
+	profile string
 	devices framework.Devices
 	events  events.EventRecorderLogger
 }
 
+func (h handle) ProfileName() string                       { return h.profile }
 func (h handle) Devices() framework.Devices                { return h.devices }
 func (h handle) EventRecorder() events.EventRecorderLogger { return h.events }
 
@@ -62,7 +66,7 @@ func runTest(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
 		}
 		args := &configv1.DynamicResourcesArgs{}
 		Default(args)
-		plugin, err := New(ctx, args, handle{devices: d, events: env.events})
+		plugin, err := New(ctx, args, handle{profile: t.Name(), devices: d, events: env.events})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,9 +119,9 @@ func (env *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 		if err != nil {
 			env.t.Fatal(err)
 		}
-		results, _ := data.allocationsOn(node.Name)
-		for i := range results {
-			a.given[node.Name] = append(a.given[node.Name], devicesOf(&results[i])...)
+		on, _ := data.allocationOn(node.Name)
+		for i := range on.results {
+			a.given[node.Name] = append(a.given[node.Name], devicesOf(&on.results[i])...)
 		}
 		score, status := env.Score(env.ctx, a.state, pod, info)
 		if !status.IsSuccess() {
@@ -134,6 +138,28 @@ func (env *testEnv) reserve(a attempt, node string) {
 	if status := env.Reserve(env.ctx, a.state, a.pod, node); !status.IsSuccess() {
 		env.t.Fatalf("Reserve: %v", status)
 	}
+}
+
+// bindingMetrics returns the status, number and seconds of the waits for binding conditions.
+func (env *testEnv) bindingMetrics() (found string) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(framework.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		env.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if family.GetName() == "scheduler_dra_bindingconditions_wait_duration_seconds" && labels["profile"] == env.handle.ProfileName() {
+				found += fmt.Sprint(labels["status"], " ", m.GetHistogram().GetSampleCount(), " ", math.Round(m.GetHistogram().GetSampleSum()))
+			}
+		}
+	}
+	return found
 }
 
 // claims returns the claims in the API server: "name device reserved-for".

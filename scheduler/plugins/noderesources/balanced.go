@@ -38,7 +38,7 @@ var (
 // NewBalanced builds the plugin from defaulted
 // *configv1.NodeResourcesBalancedAllocationArgs. It returns an error that lists the
 // invalid fields.
-func NewBalanced(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func NewBalanced(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.NodeResourcesBalancedAllocationArgs)
 	if !ok {
 		return nil, fmt.Errorf("args: is a %T, want a %T", args, typed)
@@ -46,7 +46,7 @@ func NewBalanced(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plug
 	if errs := ValidateBalanced(typed, nil); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	return &Balanced{resources: newScoredResources(typed.Resources, false)}, nil
+	return &Balanced{resources: newScoredResources(typed.Resources, false, deviceClassesOf(handle))}, nil
 }
 
 // DefaultBalanced sets the resources cpu and memory, and a weight of 1, where they are
@@ -81,36 +81,42 @@ func (*Balanced) Reads() framework.Reads {
 }
 
 // SignPod signs the pod with its requests.
-func (*Balanced) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return signRequests(pod), nil
+func (b *Balanced) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return b.resources.scorer.signRequests(pod)
 }
 
 // PreScore sums up the requests that the pod is scored with. It skips Score for a pod
 // that requests nothing: such a pod changes no fraction, and all pods like it would go
 // to one node.
 func (b *Balanced) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	requests := b.resources.requestsOf(pod)
-	if requests.isZero() {
+	data, err := b.resources.stateOf(pod)
+	switch {
+	case err != nil:
+		return fwk.AsStatus(err)
+	case data.requests.isZero():
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(balancedPreScoreStateKey, requests)
+	state.Write(balancedPreScoreStateKey, data)
 	return nil
 }
 
 // Score compares the balance of the node with the pod and without it: about 75 where
 // the pod makes no difference, up to 100 where it improves the balance, down to 50
 // where it reduces it.
-func (b *Balanced) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	requests := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
-	if requests.isZero() {
+func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	switch {
+	case err != nil:
+		return 0, fwk.AsStatus(err)
+	case data.requests.isZero():
 		return 0, nil
 	}
 	var withRoom, withoutRoom [maxInlineResources]float64
 	with, without := withRoom[:0], withoutRoom[:0]
 	for i := range b.resources.specs {
-		allocatable, requested, counts := b.resources.nodeAmounts(node, i, requests[i])
+		allocatable, requested, counts := b.resources.nodeAmounts(ctx, node, i, data)
 		if counts {
-			with = append(with, fraction(requested+requests[i], allocatable))
+			with = append(with, fraction(requested+data.requests[i], allocatable))
 			without = append(without, fraction(requested, allocatable))
 		}
 	}
@@ -186,11 +192,11 @@ func (b *Balanced) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts
 	if !b.resources.allInColumns() {
 		return nil, false
 	}
-	requests := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
-	if requests.isZero() {
+	data, err := getPreScoreState(state, balancedPreScoreStateKey, b.resources, pod)
+	if err != nil || data.requests.isZero() {
 		return nil, false
 	}
-	return &balancedBatchScore{columns, b.resources, requests}, true
+	return &balancedBatchScore{columns, b.resources, data.requests}, true
 }
 
 // balancedBatchScore is the batch form of Balanced.Score.

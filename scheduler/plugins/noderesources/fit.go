@@ -26,6 +26,7 @@ const (
 // Fit is the plugin NodeResourcesFit.
 type Fit struct {
 	ignored  ignoredResources
+	classes  deviceClasses
 	strategy strategy
 }
 
@@ -42,7 +43,7 @@ var (
 
 // NewFit builds the plugin from defaulted *configv1.NodeResourcesFitArgs. It returns an
 // error that lists the invalid fields.
-func NewFit(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func NewFit(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	typed, ok := args.(*configv1.NodeResourcesFitArgs)
 	if !ok {
 		return nil, fmt.Errorf("args: is a %T, want a %T", args, typed)
@@ -50,13 +51,15 @@ func NewFit(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, e
 	if errs := ValidateFit(typed, nil); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	return &Fit{ignored: newIgnoredResources(typed), strategy: newStrategy(typed.ScoringStrategy)}, nil
+	classes := deviceClassesOf(handle)
+	return &Fit{ignored: newIgnoredResources(typed), classes: classes, strategy: newStrategy(typed.ScoringStrategy, classes)}, nil
 }
 
 // Name returns FitName.
 func (*Fit) Name() string { return FitName }
 
-// Reads declares which fields of pods and nodes the verdicts depend on.
+// Reads declares which fields of pods and nodes the verdicts depend on. It names no
+// devices: a pod that requests them as extended resources belongs to no class.
 func (*Fit) Reads() framework.Reads {
 	return framework.Reads{
 		Pod:    framework.PodRequests,
@@ -66,17 +69,13 @@ func (*Fit) Reads() framework.Reads {
 }
 
 // SignPod signs the pod with its requests.
-func (*Fit) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return signRequests(pod), nil
-}
-
-func signRequests(pod *v1.Pod) []fwk.SignFragment {
-	return []fwk.SignFragment{{Key: fwk.ResourcesSignerName, Value: computePodResourceRequest(pod)}}
+func (f *Fit) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return f.classes.signRequests(pod)
 }
 
 // PreFilter sums up the requests of the pod.
 func (f *Fit) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	state.Write(fitPreFilterStateKey, newPodRequest(pod, f.ignored))
+	state.Write(fitPreFilterStateKey, f.newPodRequest(pod))
 	return nil, nil
 }
 
@@ -108,13 +107,21 @@ func (*Fit) InsufficientResources(list []framework.InsufficientResource, state f
 
 // PreScore sums up the requests that the pod is scored with.
 func (f *Fit) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	state.Write(fitPreScoreStateKey, f.strategy.requestsOf(pod))
+	data, err := f.strategy.resources.stateOf(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	state.Write(fitPreScoreStateKey, data)
 	return nil
 }
 
 // Score scores the node by the scoring strategy, from 0 to 100.
-func (f *Fit) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	return f.strategy.score(node, getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)), nil
+func (f *Fit) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	return f.strategy.score(ctx, node, data), nil
 }
 
 // ScoreExtensions returns nil: all strategies return scores from 0 to 100.

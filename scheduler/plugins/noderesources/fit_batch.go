@@ -88,8 +88,11 @@ func (f *Fit) BatchScore(state fwk.CycleState, pod *v1.Pod, columns *counts.Colu
 	if !f.strategy.resources.allInColumns() {
 		return nil, false
 	}
-	requests := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
-	return &fitBatchScore{columns, &f.strategy, requests}, true
+	data, err := getPreScoreState(state, fitPreScoreStateKey, f.strategy.resources, pod)
+	if err != nil {
+		return nil, false
+	}
+	return &fitBatchScore{columns, &f.strategy, data.requests}, true
 }
 
 // fitBatchScore is the batch form of Fit.Score.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -12,8 +13,7 @@ import (
 
 // EventsToRegister registers events that free or add resources: assigned pods that are
 // deleted or scaled down, nodes that are added or whose allocatable resources change,
-// and a scale-down of the pod itself. Upstream also registers DeviceClasses; here no
-// DeviceClass backs an extended resource.
+// a scale-down of the pod itself, and DeviceClasses that may back a resource of the pod.
 func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -31,6 +31,10 @@ func (f *Fit) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, err
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown},
 			QueueingHintFn: isSchedulableAfterTargetPodScaleDown,
+		},
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update},
+			QueueingHintFn: isSchedulableAfterDeviceClassChange,
 		},
 	}, nil
 }
@@ -88,11 +92,35 @@ func (f *Fit) isSchedulableAfterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, n
 	if err != nil {
 		return fwk.Queue, err
 	}
-	request := newPodRequest(pod, f.ignored)
+	request := f.newPodRequest(pod)
 	if after == nil || len(request.insufficientResources(emptyNode(after)).reasons) > 0 {
 		return fwk.QueueSkip, nil
 	}
 	if before == nil || request.hasIncreased(emptyNode(before).GetAllocatable(), emptyNode(after).GetAllocatable()) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// isSchedulableAfterDeviceClassChange requeues the pod when a class begins to back a
+// resource that the pod requests.
+func isSchedulableAfterDeviceClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*resourceapi.DeviceClass](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if after == nil {
+		return fwk.QueueSkip, nil
+	}
+	requests := computePodResourceRequest(pod).ScalarResources
+	if _, requested := requests[v1.ResourceName(resourceapi.ResourceDeviceClassPrefix+after.Name)]; requested && before == nil {
+		return fwk.Queue, nil
+	}
+	name := after.Spec.ExtendedResourceName
+	if name == nil || before != nil && before.Spec.ExtendedResourceName != nil && *before.Spec.ExtendedResourceName == *name {
+		return fwk.QueueSkip, nil
+	}
+	if _, requested := requests[v1.ResourceName(*name)]; requested {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -113,8 +141,9 @@ func (d *podRequest) hasIncreased(before, after fwk.Resource) bool {
 		d.ephemeralStorage > 0 && after.GetEphemeralStorage() > before.GetEphemeralStorage() {
 		return true
 	}
-	for _, scalar := range d.scalars {
-		if after.GetScalarResources()[scalar.name] > before.GetScalarResources()[scalar.name] {
+	for i := range d.scalars {
+		scalar := &d.scalars[i]
+		if after.GetScalarResources()[scalar.name] > before.GetScalarResources()[scalar.name] || scalar.areDevices(after) {
 			return true
 		}
 	}

@@ -47,19 +47,22 @@ type scalarRequest struct {
 	name   v1.ResourceName
 	amount int64
 	reason string
+	// devices says that a DeviceClass backs the resource: on a node that has none of it,
+	// DynamicResources allocates devices instead.
+	devices bool
 }
 
 // newPodRequest returns the requests of pod without the ignored resources.
-func newPodRequest(pod *v1.Pod, ignored ignoredResources) *podRequest {
+func (f *Fit) newPodRequest(pod *v1.Pod) *podRequest {
 	amounts := computePodResourceRequest(pod)
 	request := &podRequest{
 		cpu: amounts.MilliCPU, memory: amounts.Memory, ephemeralStorage: amounts.EphemeralStorage,
 	}
 	for _, name := range slices.Sorted(maps.Keys(amounts.ScalarResources)) {
 		amount := amounts.ScalarResources[name]
-		if amount > 0 && !ignored.has(name) {
+		if amount > 0 && !f.ignored.has(name) {
 			request.scalars = append(request.scalars,
-				scalarRequest{name: name, amount: amount, reason: reasonScalarPrefix + string(name)})
+				scalarRequest{name, amount, reasonScalarPrefix + string(name), f.classes.backs(name) != nil})
 		}
 	}
 	return request
@@ -81,6 +84,9 @@ func (d *podRequest) insufficientResources(node fwk.NodeInfo) insufficiency {
 	l.add(d.ephemeralStorage, requested.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), reasonEphemeralStorage)
 	for i := range d.scalars {
 		scalar := &d.scalars[i]
+		if scalar.areDevices(allocatable) {
+			continue
+		}
 		l.add(scalar.amount, requested.GetScalarResources()[scalar.name], allocatable.GetScalarResources()[scalar.name], scalar.reason)
 	}
 	return l
@@ -102,9 +108,17 @@ func (d *podRequest) appendShortages(list []framework.InsufficientResource, node
 	check(v1.ResourceEphemeralStorage, d.ephemeralStorage, allocatable.GetEphemeralStorage()-requested.GetEphemeralStorage())
 	for i := range d.scalars {
 		name := d.scalars[i].name
+		if d.scalars[i].areDevices(allocatable) {
+			continue
+		}
 		check(name, d.scalars[i].amount, allocatable.GetScalarResources()[name]-requested.GetScalarResources()[name])
 	}
 	return list
+}
+
+// areDevices reports whether the pod gets devices for the resource on a node.
+func (s *scalarRequest) areDevices(allocatable fwk.Resource) bool {
+	return s.devices && allocatable.GetScalarResources()[s.name] <= 0
 }
 
 // insufficiency says why a node has not enough free resources.

@@ -1,6 +1,8 @@
 package noderesources
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -20,6 +22,8 @@ type scoredResources struct {
 	// cpuAndMemoryOnly is true for the default resources: cpu and memory, in this
 	// order.
 	cpuAndMemoryOnly bool
+	// scorer counts the devices of resources that DeviceClasses back.
+	scorer *deviceScorer
 }
 
 // scoredResource is one of the resources that a plugin scores by.
@@ -32,8 +36,8 @@ type scoredResource struct {
 	scalar bool
 }
 
-func newScoredResources(specs []configv1.ResourceSpec, nonZeroRequests bool) scoredResources {
-	s := scoredResources{specs: make([]scoredResource, len(specs)), nonZeroRequests: nonZeroRequests}
+func newScoredResources(specs []configv1.ResourceSpec, nonZeroRequests bool, classes deviceClasses) scoredResources {
+	s := scoredResources{specs: make([]scoredResource, len(specs)), nonZeroRequests: nonZeroRequests, scorer: newDeviceScorer(classes)}
 	for i, spec := range specs {
 		name := v1.ResourceName(spec.Name)
 		s.specs[i] = scoredResource{
@@ -48,8 +52,15 @@ func newScoredResources(specs []configv1.ResourceSpec, nonZeroRequests bool) sco
 // resources; cpu is in millicores.
 type scoredRequests []int64
 
+// scoreState is what PreScore stores.
+type scoreState struct {
+	requests scoredRequests
+	// devices is nil unless the pod requests a scored resource that a DeviceClass backs.
+	devices *scoredDevices
+}
+
 // Clone returns the value itself, which never changes.
-func (a scoredRequests) Clone() fwk.StateData { return a }
+func (s *scoreState) Clone() fwk.StateData { return s }
 
 // isZero reports whether the pod requests none of the scored resources.
 func (a scoredRequests) isZero() bool {
@@ -115,26 +126,39 @@ func (s scoredResources) requestsFromSum(sum *framework.RequestSum) scoredReques
 	return list
 }
 
-// getPreScoreState returns the requests that PreScore stored under key, or sums them up
-// again where a profile enables Score without PreScore.
-func getPreScoreState(state fwk.CycleState, key fwk.StateKey, s scoredResources, pod *v1.Pod) scoredRequests {
+// stateOf returns what PreScore stores.
+func (s scoredResources) stateOf(pod *v1.Pod) (*scoreState, error) {
+	data := &scoreState{requests: s.requestsOf(pod)}
+	var err error
+	data.devices, err = s.scorer.devices(s, data.requests)
+	return data, err
+}
+
+// getPreScoreState returns what PreScore stored under key, or computes it again where a
+// profile enables Score without PreScore.
+func getPreScoreState(state fwk.CycleState, key fwk.StateKey, s scoredResources, pod *v1.Pod) (*scoreState, error) {
 	if data, err := state.Read(key); err == nil {
-		if list, ok := data.(scoredRequests); ok {
-			return list
+		if stored, ok := data.(*scoreState); ok {
+			return stored, nil
 		}
 	}
-	return s.requestsOf(pod)
+	return s.stateOf(pod)
 }
 
 // nodeAmounts returns how much of the ith resource is allocatable on node and how much
 // is requested. counts is false, and the resource is not scored, when none is
-// allocatable, or when it is scalar and the pod requests none.
-func (s scoredResources) nodeAmounts(node fwk.NodeInfo, i int, requests int64) (allocatable, requested int64, counts bool) {
+// allocatable, or when it is scalar and the pod requests none. Of a resource that the
+// node itself does not have, the devices count.
+func (s scoredResources) nodeAmounts(ctx context.Context, node fwk.NodeInfo, i int, data *scoreState) (allocatable, requested int64, counts bool) {
 	spec := &s.specs[i]
-	if spec.scalar && requests == 0 {
+	if spec.scalar && data.requests[i] == 0 {
 		return 0, 0, false
 	}
 	allocatable = resourceAmount(node.GetAllocatable(), spec.name)
+	if allocatable == 0 && spec.scalar && data.devices != nil {
+		allocatable, requested = data.devices.amounts(ctx, node.Node(), spec.name)
+		return allocatable, requested, allocatable > 0
+	}
 	if allocatable == 0 {
 		return 0, 0, false
 	}

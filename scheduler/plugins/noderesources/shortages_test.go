@@ -29,7 +29,7 @@ func TestShortagesMatchTheReasonsOfFilter(t *testing.T) {
 			info.AddPodInfo(placed)
 		}
 		info.SetNode(node)
-		request := newPodRequest(fixture.Pod("a").Requests(amounts()...).Obj(), ignoredResources{})
+		request := (&Fit{}).newPodRequest(fixture.Pod("a").Requests(amounts()...).Obj())
 		insufficient, shortages := request.insufficientResources(info), request.appendShortages(nil, info)
 		var reasons []string
 		for _, s := range shortages {

@@ -1,9 +1,9 @@
 package noderesources
 
 import (
+	"context"
 	"math"
 
-	v1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -22,8 +22,8 @@ type strategy struct {
 }
 
 // newStrategy returns a strategy that ValidateFit accepts.
-func newStrategy(spec *configv1.ScoringStrategy) strategy {
-	s := strategy{resources: newScoredResources(spec.Resources, true)}
+func newStrategy(spec *configv1.ScoringStrategy, classes deviceClasses) strategy {
+	s := strategy{resources: newScoredResources(spec.Resources, true, classes)}
 	switch spec.Type {
 	case configv1.MostAllocated:
 		s.scoreResource = mostAllocated
@@ -35,14 +35,12 @@ func newStrategy(spec *configv1.ScoringStrategy) strategy {
 	return s
 }
 
-func (s *strategy) requestsOf(pod *v1.Pod) scoredRequests { return s.resources.requestsOf(pod) }
-
 // score returns the weighted mean of the scores of the resources that count on node.
-func (s *strategy) score(node fwk.NodeInfo, requests scoredRequests) int64 {
+func (s *strategy) score(ctx context.Context, node fwk.NodeInfo, data *scoreState) int64 {
 	mean := weightedMean{requestedToCapacityRatio: s.requestedToCapacityRatio}
 	for i := range s.resources.specs {
-		if allocatable, requested, counts := s.resources.nodeAmounts(node, i, requests[i]); counts {
-			mean.add(s.scoreResource(requested+requests[i], allocatable), s.resources.specs[i].weight)
+		if allocatable, requested, counts := s.resources.nodeAmounts(ctx, node, i, data); counts {
+			mean.add(s.scoreResource(requested+data.requests[i], allocatable), s.resources.specs[i].weight)
 		}
 	}
 	return mean.value()

@@ -251,6 +251,7 @@ func allEvents() (all []fwk.ClusterEvent) {
 		fwk.AssignedPod, fwk.TargetPod, fwk.Node, framework.Namespace, framework.Service, framework.ReplicationController,
 		framework.ReplicaSet, framework.StatefulSet, framework.TerminatingPod, fwk.PersistentVolume, fwk.PersistentVolumeClaim,
 		fwk.StorageClass, fwk.CSINode, fwk.CSIDriver, fwk.CSIStorageCapacity, fwk.VolumeAttachment,
+		fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass,
 	}
 	for _, kind := range kinds {
 		happen := []fwk.ActionType{fwk.Add, fwk.Delete, fwk.Update}

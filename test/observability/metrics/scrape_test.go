@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -51,6 +54,8 @@ var _ = Describe("Metrics", Ordered, func() {
 			p.Spec.PriorityClassName = "system-cluster-critical"
 		}))
 		admin.ExpectBound(ctx, first)
+		By("a pod that waits for the binding conditions of a device")
+		bindDevice(ctx)
 		By("deleted pods, whose events call queueing hints: one hint in ten is timed")
 		for _, pod := range bound {
 			_ = cp.Client().CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
@@ -110,6 +115,34 @@ var _ = Describe("Metrics", Ordered, func() {
 		}
 	})
 })
+
+// bindDevice creates a pod with a device as an extended resource, and makes the device ready
+// once it is allocated.
+func bindDevice(ctx context.Context) {
+	GinkgoHelper()
+	class := fixture.DeviceClass("cards").ExtendedResource("example.com/card").Obj()
+	slice := fixture.ResourceSlice("", "card.example.com").Device("d0", nil).BindingConditions("ready", "failed").Obj()
+	for _, object := range []client.Object{class, slice} {
+		object.SetUID("")
+		object.SetResourceVersion("")
+		Expect(admin.Create(ctx, object)).To(Succeed())
+	}
+	pod := admin.Pod(ctx, fixture.Pod("default/device").SchedulerName("berth").Mutate(func(p *v1.Pod) {
+		one := fixture.Resources("example.com/card", "1")
+		p.Spec.Containers = []v1.Container{{Name: "c", Image: "none", Resources: v1.ResourceRequirements{Requests: one, Limits: one}}}
+	}))
+	Eventually(func(g Gomega) {
+		var claims resourceapi.ResourceClaimList
+		g.Expect(admin.List(ctx, &claims)).To(Succeed())
+		g.Expect(claims.Items).To(ConsistOf(HaveField("Status.Allocation", Not(BeNil()))))
+		ready := metav1.Condition{Type: "ready", Status: metav1.ConditionTrue, Reason: "Attached", LastTransitionTime: metav1.Now()}
+		claims.Items[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+			Driver: "card.example.com", Pool: "all", Device: "d0", Conditions: []metav1.Condition{ready},
+		}}
+		g.Expect(admin.Status().Update(ctx, &claims.Items[0])).To(Succeed())
+	}).Should(Succeed())
+	admin.ExpectBound(ctx, pod)
+}
 
 // labelsOf returns the label names of a family, which all its series must have.
 func labelsOf(f *dto.MetricFamily) (names []string) {

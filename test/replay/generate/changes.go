@@ -2,6 +2,7 @@ package generate
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -35,6 +36,9 @@ func NewChanges(seed uint64, plugin string) *Changes {
 	c := &Changes{Generator: g, focus: focusOn(plugin)}
 	g.config = g.profileOf(plugin, c.focus.args)
 	g.initial = append(g.objects(), g.storage()...)
+	if c.focus.devices > 0 {
+		g.initial = append(g.initial, g.deviceObjects()...)
+	}
 	c.maxNodes = draw(g.random, c.focus.nodes)
 	g.initialNodes = c.maxNodes
 	return c
@@ -86,6 +90,8 @@ func (c *Changes) events() []weighted[func() (log.Op, bool)] {
 		{3, c.changeNominated},
 		{c.focus.objects, c.changeObjectOfPending},
 		{c.focus.storage, c.changeStorageOfPending},
+		{c.focus.devices, c.changeDevicesOfPending},
+		{c.focus.devices / 4, c.generateClaim},
 	}
 }
 
@@ -130,7 +136,10 @@ func (c *Changes) changePendingFields(pod *v1.Pod) {
 	case c.chance(50):
 		c.addTolerations(pod)
 	case len(pod.Spec.Containers) > 0 && c.chance(80):
-		pod.Spec.Containers[c.IntN(len(pod.Spec.Containers))].Resources.Requests = c.requests()
+		container := &pod.Spec.Containers[c.IntN(len(pod.Spec.Containers))]
+		if !strings.HasPrefix(container.Name, extendedContainer) { // extended resources cannot be resized
+			container.Resources.Requests = c.requests()
+		}
 	default:
 		pod.Annotations = map[string]string{"note": pick(c.random, apps)}
 	}

@@ -28,8 +28,9 @@ type focus struct {
 	// Frequencies: of changes of pending pods, of nodes added and removed, of bound pods
 	// added, changed and deleted, and of changes of other objects.
 	own, churn, pods, objects int
-	// storage is the frequency of changes of storage; 0 is none.
-	storage int
+	// storage and devices are the frequencies of changes of storage and of devices; 0 is
+	// none.
+	storage, devices int
 }
 
 // focusOn returns the focus of a plugin, with defaults.
@@ -73,8 +74,14 @@ var focuses = map[string]focus{
 		scored: (*Generator).addPreferred,
 		node:   (*Generator).relabelNode,
 	},
-	"NodePorts":            {filteredPercent: 85, pods: 20, pod: (*Generator).addCommonPorts},
-	"NodeResourcesFit":     {pods: 10, filteredPercent: 10, pod: (*Generator).addLarge, node: (*Generator).resizeNode},
+	"NodePorts": {filteredPercent: 85, pods: 20, pod: (*Generator).addCommonPorts},
+	"NodeResourcesFit": {pods: 10, filteredPercent: 10, devices: 8, node: (*Generator).resizeNode, pod: func(g *Generator, pod *v1.Pod) {
+		if g.chance(25) {
+			g.addExtended(pod)
+		} else {
+			g.addLarge(pod)
+		}
+	}},
 	"NodeDeclaredFeatures": {filteredPercent: 95, pod: (*Generator).addFeature, node: (*Generator).declareNode},
 	"PodTopologySpread": {
 		filteredPercent: 95, own: 8, pods: 12, objects: 14, sameNode: 50, nodes: []weighted[int]{{4, 2}, {4, 3}, {2, 4}, {1, 5}},
@@ -100,13 +107,18 @@ var focuses = map[string]focus{
 		g.addVolumes(pod)
 		g.addClaimOf(pod, pick(g.random, claimNames[:3]))
 	}},
-	"VolumeZone": {filteredPercent: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
+	"VolumeZone":       {filteredPercent: 95, storage: 30, churn: 5, pod: (*Generator).addClaim, node: (*Generator).rezoneNode},
+	"DynamicResources": {filteredPercent: 95, devices: 40, churn: 5, pod: (*Generator).addDevices, node: (*Generator).resizeOrRezone},
 	"InterPodAffinity": {
 		filteredPercent: 25, scoredPercent: 85, pods: 12, objects: 6, nodes: []weighted[int]{{2, 1}, {4, 2}, {3, 3}, {1, 5}},
 		pod:    func(g *Generator, pod *v1.Pod) { g.addPodAffinity(pod, 75) },
 		scored: func(g *Generator, pod *v1.Pod) { g.addPodAffinity(pod, 10) },
 		node:   (*Generator).rezoneNode,
 	},
+}
+
+func (g *Generator) resizeOrRezone(node *v1.Node) {
+	pick(g.random, []func(*v1.Node){g.resizeNode, g.rezoneNode})(node)
 }
 
 func (g *Generator) addGates(pod *v1.Pod) {

@@ -30,6 +30,8 @@ type Generator struct {
 	defaulted bool
 	// fixed has the immutable values of storage objects.
 	fixed map[string]any
+	// devices are empty unless a focus has changes of devices.
+	devices devices
 	// preempting is nil unless the cluster is full.
 	preempting *preempting
 

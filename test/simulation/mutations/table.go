@@ -380,8 +380,6 @@ var table = []mutant{
 		[]killer{{profile, "TestPodsOfOtherNamespacesAreHeld"}}, "its profiles take the pods of every namespace"},
 	{"DeletedProfilesUnfenced", "a new leader fences no pods of profiles that were deleted before the handover",
 		[]killer{{operator, "TestProfilesThatANewLeaderFences"}}, "its leaders ask for profiles in a way of its own"},
-	{"DeviceClassChangeIgnored", "a pod is not evaluated again when a DeviceClass begins or stops to back a resource that it requests",
-		[]killer{{eventhandlers, "TestPodsThatRequestDevicesAreHeldWhileAClassBacksThem"}}, "its API server has no DeviceClasses"},
 	{"TrialLeftOpen", "plugins that were built for a trial are not closed",
 		[]killer{{profile, "TestTrialOutcomes"}, {profile, "TestAThousandTrialsLeaveNothingBehind"}}, noTrial},
 	{"AbandonedCallsUncounted", "abandoned plugin calls are not counted",

@@ -31,11 +31,18 @@ func (r Permission) serves(e *Entry) bool {
 	return !e.Forbidden() && used && r.concerns(e)
 }
 
+// checkedFor are resources of which no object is ever written: the API server checks the
+// permission for another write (KEP-4817, granular authorization of a claim's status).
+var checkedFor = map[string]string{"resourceclaims/binding": "resourceclaims/status"}
+
 // concerns says whether a request is about the object of the permission.
 func (r Permission) concerns(e *Entry) bool {
 	if r.Path != "" {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
 		return e.ObjectRef.Resource == "" && path == r.Path
+	}
+	if written, special := checkedFor[r.Resource]; special && e.ObjectRef.APIGroup == r.Group && written == e.resource() {
+		return true
 	}
 	return e.ObjectRef.APIGroup == r.Group && e.resource() == r.Resource &&
 		(r.Namespace == "" || e.ObjectRef.Namespace == r.Namespace) && (r.Name == "" || e.ObjectRef.Name == r.Name)

@@ -1,5 +1,5 @@
 // Package faultproxy is a proxy between a client and an API server that injects faults into
-// Bindings: errors, wrong responses, connections that are closed before or after a Binding is
+// Bindings, and into other writes: errors, wrong responses, connections that are closed before or after a Binding is
 // committed, delays, and Bindings that arrive after their client has given up. It passes other
 // requests unchanged, unless all traffic is stopped or watches are delayed.
 package faultproxy
@@ -34,7 +34,9 @@ type Proxy struct {
 	mu     sync.Mutex
 	decide func(Binding) *Fault
 	seen   []*Binding
-	late   sync.WaitGroup
+	// decideWrite is decide for writes that are no Bindings.
+	decideWrite func(Write) *Fault
+	late        sync.WaitGroup
 	// severed is closed by Mend; nil while traffic passes.
 	severed chan struct{}
 	lag     time.Duration
@@ -123,6 +125,32 @@ func (p *Proxy) SetFaults(decide func(Binding) *Fault) {
 	p.decide, p.seen = decide, nil
 }
 
+// SetWriteFaults sets the function that returns the fault of each write that is no Binding;
+// nil: no faults. A fault that is nil passes the write on; the function may do something
+// first.
+func (p *Proxy) SetWriteFaults(decide func(Write) *Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.decideWrite = decide
+}
+
+// Write is a write that is no Binding.
+type Write struct {
+	// Method is the HTTP method, Path the path of the URL.
+	Method, Path string
+}
+
+// faultOf returns the fault of a request that is no Binding.
+func (p *Proxy) faultOf(r *http.Request) *Fault {
+	p.mu.Lock()
+	decide := p.decideWrite
+	p.mu.Unlock()
+	if decide == nil || r.Method == http.MethodGet {
+		return nil
+	}
+	return decide(Write{r.Method, r.URL.Path})
+}
+
 // Bindings returns the Bindings since Do, in order.
 func (p *Proxy) Bindings() []Binding {
 	p.mu.Lock()
@@ -142,15 +170,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &answer{ResponseWriter: w, p: p, ctx: r.Context()}
 	w = out
 	b := bindingOf(r)
-	switch {
-	case b == nil && r.URL.Query().Get("watch") != "":
+	if b == nil && r.URL.Query().Get("watch") != "" {
 		n := newDelayed(out)
 		defer n.end()
 		p.pass.ServeHTTP(n, r)
 		return
-	case b == nil:
-		p.pass.ServeHTTP(w, r)
-		return
+	}
+	var fault *Fault
+	if b == nil {
+		if fault = p.faultOf(r); fault == nil {
+			p.pass.ServeHTTP(w, r)
+			return
+		}
 	}
 	// Read the whole body first: a request whose connection is closed by another fault does
 	// not count as received.
@@ -159,9 +190,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cut(w, r)
 		return
 	}
-	fault := p.arrived(b)
-	if fault == nil {
-		fault = &Fault{Commits: true}
+	if b != nil {
+		if fault = p.arrived(b); fault == nil {
+			fault = &Fault{Commits: true}
+		}
 	}
 	p.apply(w, r, body, b, fault)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
 )
@@ -41,6 +42,11 @@ const specTimeout = SpecTimeout(4 * time.Minute)
 var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
+	// proxy is between berth and the API server.
+	proxy *faultproxy.Proxy
+	berth *operator.Manager
+	// binary and kubeconfig are what startBerth uses.
+	binary, kubeconfig string
 )
 
 func TestDevices(t *testing.T) {
@@ -51,7 +57,8 @@ func TestDevices(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	SetDefaultEventuallyTimeout(eventuallyTimeout)
 	SetDefaultEventuallyPollingInterval(pollingInterval)
-	binary, err := operator.Build(ctx)
+	var err error
+	binary, err = operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	cp, err = controlplane.Start(ctx, controlplane.Options{
 		ControllerManager: true,
@@ -69,15 +76,29 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 
 	Expect(operator.Install(ctx, cp)).To(Succeed())
-	manager, err := operator.Start(ctx, cp, binary, "--default-profile=")
+	account, err := operator.AccountConfig(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
+	proxy, err = faultproxy.Start(account)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { proxy.Stop() })
+	kubeconfig, err = cp.WriteKubeconfig("proxied", proxy.Config(account))
+	Expect(err).NotTo(HaveOccurred())
+	startBerth(ctx)
 	// Unschedulable pods are requeued by events only.
 	var spec v1alpha1.SchedulingProfileSpec
 	spec.Queue.FlushAfterSeconds = new(int32(0))
 	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
 	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))
+
+// startBerth starts the manager, and waits until it is ready.
+func startBerth(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	berth, err = operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
+}
 
 // testEnv is the namespace of one scenario.
 type testEnv struct{ namespace string }

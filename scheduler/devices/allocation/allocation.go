@@ -9,7 +9,6 @@ package allocation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -30,9 +29,6 @@ type Options struct {
 	Index     *Index
 	Allocated Allocated
 	Classes   structured.DeviceClassLister
-	// Reference returns the public allocator over the same objects, for claims of which
-	// NeedsReference is true. It may be nil: then such claims are an error.
-	Reference func(ctx context.Context) (structured.Allocator, error)
 }
 
 // Allocator allocates claims on nodes, with the slices that the index had when it was
@@ -55,15 +51,12 @@ func NewAllocator(o Options) *Allocator {
 }
 
 // Allocate returns the allocation of each claim on a node, or nil if they cannot be
-// allocated there. An error that wraps structured.ErrFailedAllocationOnNode concerns only
+// allocated there. Claims must not change while the allocator is used. An error that wraps structured.ErrFailedAllocationOnNode concerns only
 // that node. Other errors concern the pod: a CEL expression fails, an object is invalid,
 // the context ended, or the search took too many steps, which names node and claim.
 func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	if NeedsReference(claims) {
-		if a.options.Reference == nil {
-			return nil, errors.New("claims: have a request of no known type, want one that an allocator was given for")
-		}
-		reference, err := a.options.Reference(ctx)
+	if a.planOf(claims).needsReference {
+		reference, err := a.Reference(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +70,12 @@ func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resou
 }
 
 // Fits reports whether Allocate would return allocations. It builds none, and allocates
-// no memory for a node that it knows already. Arguments are as for Choose.
+// no memory for a node that it knows already. Arguments are as for Allocate.
 func (a *Allocator) Fits(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (bool, error) {
+	if a.planOf(claims).needsReference {
+		results, err := a.Allocate(ctx, node, claims)
+		return results != nil, err
+	}
 	solved, err := a.solve(ctx, node, claims)
 	if solved == nil {
 		return false, err
@@ -88,8 +85,8 @@ func (a *Allocator) Fits(ctx context.Context, node *v1.Node, claims []*resourcea
 }
 
 // Choose returns the choice from which Result builds what Allocate returns; nil if the
-// claims cannot be allocated on the node. NeedsReference must be false for claims, which
-// must not change while the allocator is used.
+// claims cannot be allocated on the node. Arguments are as for Allocate, but
+// NeedsReference must be false for claims.
 func (a *Allocator) Choose(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*Choice, error) {
 	solved, err := a.solve(ctx, node, claims)
 	if solved == nil {
@@ -131,6 +128,14 @@ func (a *Allocator) solve(ctx context.Context, node *v1.Node, claims []*resource
 func (a *Allocator) planOf(claims []*resourceapi.ResourceClaim) *plan {
 	if last := a.plan.Load(); last != nil && last.isFor(claims) {
 		return last
+	}
+	if NeedsReference(claims) {
+		next := &plan{needsReference: true}
+		for _, claim := range claims {
+			next.claims = append(next.claims, claimPlan{claim: claim})
+		}
+		a.plan.Store(next)
+		return next
 	}
 	b := planner{classes: a.options.Classes, expressions: a.options.Index.expressions, shapes: &a.options.Index.shapes}
 	next := b.planOf(claims)

@@ -137,16 +137,27 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestClaimsOfNoKnownTypeGoToTheReference(t *testing.T) {
+// The API server accepts none of these; the public allocator panics.
+func TestClaimsThatTheAPIDoesNotAllowGoToTheReference(t *testing.T) {
 	claims := claimsOf(fixture.ResourceClaim("a").Request("r", "gpu").Mutate(func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly = nil }))
-	a := newTestAllocator()
-	if _, err := a.Allocate(t.Context(), fixture.Node("node").Obj(), claims); err == nil {
-		t.Error("without a reference Allocate returns no error, want one")
+	if !NeedsReference(claims) {
+		t.Error("NeedsReference returns false, want true")
 	}
-	want := errors.New("the reference was asked")
-	a.options.Reference = func(context.Context) (structured.Allocator, error) { return nil, want }
-	if _, err := a.Allocate(t.Context(), fixture.Node("node").Obj(), claims); !errors.Is(err, want) {
-		t.Errorf("Allocate returns %v, want %v", err, want)
+	a := newTestAllocator()
+	for name, call := range map[string]func() error{
+		"Allocate": func() error { _, err := a.Allocate(t.Context(), fixture.Node("node").Obj(), claims); return err },
+		"Fits":     func() error { _, err := a.Fits(t.Context(), fixture.Node("node").Obj(), claims); return err },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not call the reference, which panics", name)
+				}
+			}()
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}()
 	}
 }
 

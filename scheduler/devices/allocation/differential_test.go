@@ -13,10 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
-	"k8s.io/utils/ptr"
 )
 
 // cluster is what both allocators get. Each step changes a part of it; the index and what
@@ -113,7 +111,7 @@ func (c *cluster) compare(ctx context.Context, seed uint64, step int, claims []*
 		if diff := gocmp.Diff(errorText(wantErr), errorText(gotErr)); diff != "" {
 			c.t.Fatalf("seed %d, step %d, node %s: error (-want,+got):\n%s\nclaims: %s", seed, step, node.Name, diff, asJSON(claims))
 		}
-		if diff := gocmp.Diff(withoutShareIDs(want), withoutShareIDs(got), sameQuantities); diff != "" {
+		if diff := gocmp.Diff(compared(want), compared(got), sameQuantities); diff != "" || !SameResults(want, got) || (want == nil) != (got == nil) {
 			c.t.Fatalf("seed %d, step %d, node %s: result (-want,+got):\n%s\nclaims: %s", seed, step, node.Name, diff, asJSON(claims))
 		}
 		if fits, fitsErr := allocator.Fits(ctx, node, claims); fits != (want != nil) || errorText(fitsErr) != errorText(wantErr) {
@@ -161,16 +159,12 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// withoutShareIDs replaces the random IDs of shares.
-func withoutShareIDs(results []resourceapi.AllocationResult) []resourceapi.AllocationResult {
+// compared returns results without the random IDs of shares.
+func compared(results []resourceapi.AllocationResult) (list []resourceapi.AllocationResult) {
 	for i := range results {
-		for j := range results[i].Devices.Results {
-			if r := &results[i].Devices.Results[j]; r.ShareID != nil {
-				r.ShareID = ptr.To[types.UID]("share")
-			}
-		}
+		list = append(list, withoutShareIDs(results[i]))
 	}
-	return results
+	return list
 }
 
 // errorKinds are the errors that must occur.

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
@@ -328,20 +326,9 @@ func (g generator) holding(d *resourceapi.Device) Holding {
 
 // stateOf returns the same for the public allocator.
 func stateOf(held map[structured.DeviceID]Holding) structured.AllocatedState {
-	state := structured.AllocatedState{
-		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
-	}
+	var allocated Allocated
 	for id, h := range held {
-		if h.Exclusive {
-			state.AllocatedDevices.Insert(id)
-		}
-		for i := range h.Shares {
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(fmt.Sprint(i)))))
-		}
-		if h.Capacity != nil {
-			state.AggregatedCapacity[id] = h.Capacity.Clone()
-		}
+		allocated = allocated.With(id, h)
 	}
-	return state
+	return allocated.State()
 }

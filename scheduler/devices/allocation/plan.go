@@ -16,6 +16,9 @@ type plan struct {
 	claims []claimPlan
 	// alternatives and requests are how many there are in all claims.
 	alternatives, requests int
+	// needsReference says that the public allocator allocates the claims: the plan has
+	// nothing else.
+	needsReference bool
 	// mayViolateAll says that a constraint may make a request for all devices an error.
 	mayViolateAll bool
 }

@@ -49,6 +49,18 @@ func (t *table[K, V]) get(key K) (value V, found bool) {
 	return t.at(hashOf(key)).get(key)
 }
 
+// each calls do for all entries, in no order.
+func (t *table[K, V]) each(do func(K, V)) {
+	for _, p := range t.parts {
+		if p == nil {
+			continue
+		}
+		for key, value := range p.entries {
+			do(key, value)
+		}
+	}
+}
+
 // with returns the table with another value of a key.
 func (t table[K, V]) with(key K, value V) table[K, V] {
 	if t.count >= len(t.parts)*partSize {

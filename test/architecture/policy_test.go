@@ -40,7 +40,7 @@ scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/que
 scheduler/extender:     scheduler/framework
 scheduler/volumes:      scheduler/framework
 scheduler/devices/allocation:
-scheduler/devices:      scheduler/framework
+scheduler/devices:      scheduler/framework scheduler/devices/allocation
 
 # From a spec to a Generation. Only compile reads the API types.
 scheduler/compile:      api/... scheduler/framework scheduler/decision scheduler/extender

@@ -144,3 +144,22 @@ func TestAllocatedIsChangedByDeltas(t *testing.T) {
 		}
 	}
 }
+
+// Other shapes of requests may take the place of one while a search uses it.
+func TestUsableDevicesOfAReplacedShapeAreFoundAgain(t *testing.T) {
+	a := newTestAllocator(gpus("node", 4).Obj())
+	s, err := a.solve(t.Context(), fixture.Node("node").Obj(), claimsOf(fixture.ResourceClaim("a").Request("r", "gpu").Count(2)))
+	if s == nil || err != nil {
+		t.Fatalf("there is no solution: %v", err)
+	}
+	for i := range s.pools.pools[0].usable {
+		s.pools.pools[0].usable[i].Store(nil)
+	}
+	var names []string
+	for _, d := range s.usableIn(&s.plan.claims[0].requests[0].alternatives[0], 0, 2).devices {
+		names = append(names, d.api.Name)
+	}
+	if diff := cmp.Diff([]string{"gpu-00", "gpu-01", "gpu-02"}, names); diff != "" {
+		t.Errorf("usable devices after two that are known (-want,+got):\n%s", diff)
+	}
+}

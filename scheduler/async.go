@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +17,10 @@ type pluginSteps func(ctx context.Context, c *cycle.Cycle) error
 
 // errAbandoned is the cause with which the context of an abandoned attempt ends.
 var errAbandoned = fmt.Errorf("the plugin took longer than %v", framework.CallTimeout)
+
+// errNoResult is the failure of an attempt whose plugin ended its goroutine, with
+// runtime.Goexit: a panic has an error of its own.
+var errNoResult = errors.New("a plugin ended the goroutine that called it")
 
 // runAsync runs the steps in a goroutine and waits for them, but for no plugin call longer
 // than framework.CallTimeout. While the loop waits, snapshot and queue do not change, so
@@ -32,6 +37,7 @@ func (s *Scheduler) runAsync(ctx context.Context, t *schedulingCycle, steps plug
 	t.heartbeat.watch.Store(a.watch)
 	a.watch.Go(func() {
 		t.heartbeat.goroutine.Store(goroutineID())
+		a.err = errNoResult
 		a.err = steps(ownContext, &a.cycle)
 	})
 	abandoned := a.watch.Await()

@@ -230,3 +230,25 @@ func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 		env.wantLines("degradations after the call returned", running.Degradations.Messages())
 	})
 }
+
+// Without a result the pod is not bound, and what it holds is given back.
+func TestAPluginThatEndsItsGoroutineFailsTheAttempt(t *testing.T) {
+	for _, point := range []string{"PreFilter", "Filter", "Reserve", "Permit"} {
+		t.Run(point, func(t *testing.T) {
+			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+				ends := faultyPod("a", point+" ends its goroutine")
+				go env.cluster.Apply(ends)
+				synctest.Wait()
+				env.wantLines("Events", env.events.take(), "a Warning FailedScheduling: a plugin ended the goroutine that called it")
+				if env.nodeOf("a") != "" || o.claimed("a") || env.cache.IsAssigned(ends.UID) {
+					t.Errorf("bound to %q, claim %v, assumed %v", env.nodeOf("a"), o.claimed("a"), env.cache.IsAssigned(ends.UID))
+				}
+				env.cluster.UpdatePod(ends, func(p *v1.Pod) { p.Labels = nil })
+				time.Sleep(20 * time.Second)
+				if env.nodeOf("a") == "" {
+					t.Error("not bound by its next attempt")
+				}
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +86,8 @@ func (o *faultyPlugin) misbehave(point string, pod *v1.Pod) bool {
 	switch pod.Labels["odd"] {
 	case point + " panics":
 		panic("odd")
+	case point + " ends its goroutine":
+		goruntime.Goexit()
 	case point + " hangs", point + " hangs once":
 		o.mu.Lock()
 		if o.once[pod.Name] {

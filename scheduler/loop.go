@@ -250,7 +250,7 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error {
 	t.assignment = &binding.Assignment{
 		Framework: t.generation.Framework, State: t.state, Info: t.podInfo, Node: t.placement.Node,
-		StopRecordingEvents: t.StopRecordingEvents, Annotations: s.decisionAnnotation(t),
+		StopRecordingEvents: t.StopRecordingEvents,
 	}
 	nominated := s.cache.NominatedNode(t.Pod.UID)
 	err := s.binding.Begin(ctx, t.assignment)
@@ -264,6 +264,8 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 		s.pendingPods.RejectWaitingPod(t.Pod)
 	}
 	if err == nil {
+		// Reserve has chosen the pod's devices, which the annotation names.
+		t.assignment.Annotations = s.decisionAnnotation(t)
 		s.explainPermitWait(t)
 	}
 	return err

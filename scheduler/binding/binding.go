@@ -103,19 +103,24 @@ func (b *Binding) Begin(ctx context.Context, a *Assignment) error {
 	a.assigned = a.Info.WithNode(a.Node).GetPod()
 	b.options.Cache.DeleteNominatedPodIfExists(a.assigned)
 	ctx, a.cancel = context.WithCancel(ctx)
+	begun := false
+	// Deferred, for a plugin that ends its goroutine.
+	defer func() {
+		if !begun {
+			b.undo(ctx, a)
+			a.cancel()
+		}
+	}()
 	if s := a.Framework.RunReservePluginsReserve(ctx, a.State, a.assigned, a.Node); !s.IsSuccess() {
-		b.undo(ctx, a)
-		a.cancel()
 		return rejectionError(a.Node, s)
 	}
 	waits, s := a.Framework.RunPermitPlugins(ctx, a.State, a.assigned, a.Node)
 	if s.IsWait() {
 		a.Framework.WaitingPods.Add(a.assigned, waits)
 	} else if !s.IsSuccess() {
-		b.undo(ctx, a)
-		a.cancel()
 		return rejectionError(a.Node, s)
 	}
+	begun = true
 	return nil
 }
 

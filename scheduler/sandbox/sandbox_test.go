@@ -133,6 +133,29 @@ func TestAPodWithAnUnsupportedFieldIsNotTried(t *testing.T) {
 	}
 }
 
+// What a class backs can change between two attempts of one pod, and no verdict of the first
+// counts in the second.
+func TestDeviceClassesComeAndGo(t *testing.T) {
+	s := newDefaultScheduler(t)
+	s.SetNode(nil, fixture.Node("n1").Capacity("cpu", "9", "memory", "9Gi", "pods", "9").Obj())
+	if err := s.SetObject(fixture.ResourceSlice("n1", "gpu.example.com").Device("d0", nil).Obj()); err != nil {
+		t.Fatal(err)
+	}
+	pod := fixture.Pod("p").Requests("example.com/gpu", "1").Obj()
+	class, idle := fixture.DeviceClass("gpus").ExtendedResource("example.com/gpu").Obj(), fixture.DeviceClass("gpus").Obj()
+	for i, c := range []struct {
+		class *resourceapi.DeviceClass
+		fits  bool
+	}{{idle, false}, {class, true}, {idle, false}, {class, true}} {
+		if err := s.SetObject(c.class); err != nil {
+			t.Fatal(err)
+		}
+		if found := s.Attempt(t.Context(), pod); (found.Err == nil) != c.fits {
+			t.Errorf("attempt %d: %v, want that it fits: %v", i, found.Err, c.fits)
+		}
+	}
+}
+
 // Devices that an attempt has reserved are not free for later pods, until the claim that the
 // cluster has for them is deleted.
 func TestDevicesAreTakenOnceTheyAreReserved(t *testing.T) {

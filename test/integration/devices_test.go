@@ -80,7 +80,9 @@ var _ = Describe("A pod with a claim and an extended resource", Ordered, func() 
 			pod.Spec.Containers[len(pod.Spec.Containers)-1].Resources.Limits = one
 		}))
 		Eventually(admin.NodeName(ctx, pod)).Should(Equal(node))
-		Expect(boundRecord(ctx, pod).Attempts).To(Equal(2))
+		record := boundRecord(ctx, pod)
+		Expect(record.Attempts).To(Equal(2))
+		Expect(record.Devices).To(ConsistOf(HavePrefix("c="+slice.Spec.Driver+"/"+node+"/d"), HavePrefix(card+"="+slice.Spec.Driver+"/"+node+"/d")))
 		Expect(conflicts.Load()).To(BeTrue())
 		var claims resourceapi.ResourceClaimList
 		Expect(admin.List(ctx, &claims, client.InNamespace(env.namespace))).To(Succeed())

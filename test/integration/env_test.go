@@ -226,6 +226,7 @@ type decisionRecord struct {
 	Attempts   int                  `json:"attempts"`
 	Walk       decision.Walk        `json:"walk"`
 	Top        []decision.NodeScore `json:"top"`
+	Devices    []string             `json:"devices"`
 }
 
 // boundRecord waits until a pod is bound and returns its annotation.

@@ -78,6 +78,9 @@ const (
 	extender          = "scheduler/extender"
 	scopedinformers   = "scheduler/scopedinformers"
 	volumelimits      = "scheduler/plugins/nodevolumelimits"
+	devices           = "scheduler/devices"
+	dynamicresources  = "scheduler/plugins/dynamicresources"
+	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"
 	export            = "controllers/export"
@@ -219,6 +222,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, noWhy},
 	{"AbandonedCallSeesChanges", "a plugin call that was abandoned sees the nodes change",
 		[]killer{{loop, "TestALateResultIsDiscarded"}}, noPoison},
+	{"NoResultIsSuccess", "an attempt whose plugin ends its goroutine counts as a success",
+		[]killer{{loop, "TestAPluginThatEndsItsGoroutineFailsTheAttempt"}}, noPoison},
 	{"AbandonedCallReadsOn", "a plugin call that was abandoned sees changes of nodes that it reads from its Handle",
 		[]killer{{cache, "TestPinnedSnapshotDoesNotChangeForAbandonedCalls"}, {loop, "TestALatePluginMayListNodes"}}, noPoison},
 	{"HungLoopIsAlive", "the liveness check passes while the loop hangs",
@@ -574,4 +579,49 @@ var table = []mutant{
 		[]killer{{loop, "TestAHungLoopFailsTheLivenessCheck"}}, noEnd},
 	{"ProbesNameProfiles", "a failed readiness probe names the profiles that would be rejected",
 		[]killer{{controllers, "TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns"}}, noUsers},
+	// Devices.
+	{"AdminAccessHeld", "a device with admin access is taken for other claims",
+		[]killer{{devices, "TestSharesOfADevice"}}, noVolumes},
+	{"ClaimNotReserved", "a claim is allocated and not reserved for its pod",
+		[]killer{{devices, "TestBindClaimWritesAllocationAndReservation"}, {dynamicresources, "TestAPodGetsItsDevicesAndOthersDoNot"}}, noVolumes},
+	{"UnknownClaimWriteForgotten", "the devices of a write with an unknown outcome are free",
+		[]killer{{devices, "TestAWriteWithUnknownOutcomeKeepsItsDevices"}}, noVolumes},
+	{"FinalizerNotAdded", "a claim is allocated without the finalizer",
+		[]killer{{devices, "TestBindClaimWritesAllocationAndReservation"}}, noVolumes},
+	{"ClaimConflictNotRetried", "a conflict ends the write of a claim",
+		[]killer{{devices, "TestBindClaimFailures"}}, noVolumes},
+	{"OlderClaimObserved", "the informer's older version of a claim replaces the written one",
+		[]killer{{devices, "TestTheInformerReplacesAnAssumedClaimOnlyByANewerVersion"}}, noVolumes},
+	{"UsedClaimDeallocated", "a claim is deallocated that was reserved for another pod meanwhile",
+		[]killer{{devices, "TestDeallocateClaim"}}, noVolumes},
+	{"TaintRulesIgnored", "DeviceTaintRules taint no device",
+		[]killer{{devices, "TestSlicesHaveTheTaintsOfRules"}}, noVolumes},
+	{"AllocationsInFlightUncounted", "devices are free until their claim is written",
+		[]killer{{devices, "TestAllocationsInFlight"}, {dynamicresources, "TestAPodGetsItsDevicesAndOthersDoNot"}}, noVolumes},
+	{"WrittenClaimRestored", "the devices of a written claim are free after its pod has failed",
+		[]killer{{devices, "TestAWrittenAllocationIsNotRestored"}}, noVolumes},
+	{"OwnerOfClaimIgnored", "a pod uses the generated claim of another pod",
+		[]killer{{dynamicresources, "TestPreFilter"}}, noVolumes},
+	{"StaleClaimUsed", "the claim of an earlier attempt counts as a template",
+		[]killer{{dynamicresources, "TestFilterOfExtendedResources"}}, noVolumes},
+	{"InitDevicesNotShared", "init containers get devices of their own",
+		[]killer{{dynamicresources, "TestRequestsForExtendedResources"}}, noVolumes},
+	{"NodeOfClaimIgnored", "a pod is placed on a node without the devices of its claim",
+		[]killer{{dynamicresources, "TestAPodGetsItsDevicesAndOthersDoNot"}}, noVolumes},
+	{"FreedDevicesWakeNobody", "pods are not requeued when devices are given back",
+		[]killer{{dynamicresources, "TestClaimHint"}}, noVolumes},
+	{"ClaimOfOthersDeallocated", "PostFilter deallocates a claim that another pod uses",
+		[]killer{{dynamicresources, "TestPostFilter"}}, noVolumes},
+	{"BindingFailureIgnored", "a device that failed is waited for until the timeout",
+		[]killer{{dynamicresources, "TestBindingConditions"}}, noVolumes},
+	{"DevicesNotGivenBack", "devices stay allocated in flight for a pod that failed",
+		[]killer{{dynamicresources, "TestUnreserve"}}, noVolumes},
+	{"ExtendedClaimLeft", "the claim for extended resources stays when its pod fails",
+		[]killer{{dynamicresources, "TestUnreserveDeletesTheClaimForExtendedResources"}}, noVolumes},
+	{"AlternativesReversed", "a later alternative of a request scores higher",
+		[]killer{{dynamicresources, "TestScorePrefersEarlierAlternatives"}}, noVolumes},
+	{"DevicesCountedAsAmounts", "NodeResourcesFit rejects nodes for a resource that devices back",
+		[]killer{{noderesources, "TestFitLeavesResourcesOfDeviceClassesToDevices"}}, noVolumes},
+	{"DevicePodsCached", "pods that request devices as extended resources belong to a class",
+		[]killer{{sandbox, "TestDeviceClassesComeAndGo"}}, noVolumes},
 }

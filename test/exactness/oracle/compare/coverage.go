@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/plugins/dynamicresources"
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
 	"github.com/berthdev/berth/test/exactness/oracle/upstream"
@@ -162,12 +163,16 @@ func (c *Coverage) String() string {
 	return text.String()
 }
 
+// withoutClaims is the plugin that decides nothing in generated histories, which have no claims:
+// it has generated clusters of its own.
+const withoutClaims = dynamicresources.Name
+
 // MissingPlugins names the plugins that filtered or changed the chosen node in less than least
 // attempts. Plugins that kube-scheduler does not have any more are left out.
 func (c *Coverage) MissingPlugins(least int) []string {
 	var missing []string
 	for name, registration := range plugins.InTree() {
-		if !upstreamconfig.IsUpstreamPlugin(name) {
+		if !upstreamconfig.IsUpstreamPlugin(name) || name == withoutClaims {
 			continue
 		}
 		s := c.of(name)

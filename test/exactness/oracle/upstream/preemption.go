@@ -17,6 +17,7 @@ import (
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
@@ -39,7 +40,7 @@ var _ preemption.Interface = &evaluator{}
 
 // newEvaluator returns nil for a profile without the plugin.
 func newEvaluator(ctx context.Context, profile *internal.KubeSchedulerProfile, f framework.Framework) (*evaluator, error) {
-	if !f.HasPostFilterPlugins() {
+	if !runsAtPostFilter(f, defaultpreemption.Name) {
 		return nil, nil
 	}
 	// Groups are off, as in kube-scheduler by default; asynchronous preemption finds the same
@@ -134,13 +135,21 @@ func (s *Scheduler) Tied() int { return s.tied }
 // keeps the nomination.
 func (s *Scheduler) runPostFilter(state fwk.CycleState, outcome *run.Outcome) {
 	var unfit *framework.FitError
-	if s.evaluator == nil || !errors.As(outcome.Err, &unfit) {
+	if !s.preempts || !s.framework.HasPostFilterPlugins() || !errors.As(outcome.Err, &unfit) {
 		return
 	}
 	if outcome.Err = s.addToStore(outcome.Pod); outcome.Err != nil {
 		return
 	}
 	outcome.Err = unfit
+	err := s.runDevicesPostFilter(state)
+	if err != nil {
+		unfit.Diagnosis.PostFilterMsg = err.Error()
+	}
+	if err != nil || s.evaluator == nil {
+		s.scheduler.SchedulingQueue.AddNominatedPod(s.log, s.attempted, nil)
+		return
+	}
 	e := s.evaluator
 	e.candidates, e.several = map[string]*extenderv1.Victims{}, false
 	result, status := e.evaluator.Preempt(s.ctx, state, outcome.Pod, sortedStatuses{unfit.Diagnosis.NodeToStatus})
@@ -167,6 +176,21 @@ func (s *Scheduler) runPostFilter(state fwk.CycleState, outcome *run.Outcome) {
 	if nomination.Mode() == fwk.ModeOverride {
 		outcome.Nominated = nomination.NominatedNodeName
 	}
+}
+
+// runDevicesPostFilter returns the error of PostFilter of DynamicResources, which comes before
+// DefaultPreemption and ends PostFilter: the plugin has no state if PreFilter of an earlier
+// plugin rejected the pod. The histories have no claims, so that it does nothing else.
+func (s *Scheduler) runDevicesPostFilter(state fwk.CycleState) error {
+	if !runsAtPostFilter(s.framework, dynamicresources.Name) {
+		return nil
+	}
+	_, err := state.Read(dynamicresources.Name)
+	return err
+}
+
+func runsAtPostFilter(f framework.Framework, name string) bool {
+	return slices.ContainsFunc(f.ListPlugins().PostFilter.Enabled, func(plugin internal.Plugin) bool { return plugin.Name == name })
 }
 
 // addToStore adds the pod to the store and the queue: the evaluator and the nominator get it

@@ -49,8 +49,10 @@ type Scheduler struct {
 	// evaluator preempts; nil unless Config.Preempt is set and the plugin is enabled. prefer
 	// is the node to choose where the criteria leave a choice, tied the number of such nodes.
 	evaluator *evaluator
-	prefer    string
-	tied      int
+	// preempts is Config.Preempt.
+	preempts bool
+	prefer   string
+	tied     int
 	// attempted is the pod of the last attempt.
 	attempted *framework.PodInfo
 }
@@ -87,6 +89,7 @@ func NewForProfile(ctx context.Context, profile *internal.KubeSchedulerProfile, 
 	s := &Scheduler{
 		Objects:  sandbox.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
 		profile:  profile,
+		preempts: config.Preempt,
 		log:      logr.Discard(),
 		snapshot: cache.NewEmptySnapshot(),
 	}

@@ -6,6 +6,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/berthdev/berth/scheduler/devices/allocation"
 )
 
 // allocatedDevices counts the claims that hold each device. The caller's lock guards it.
@@ -22,13 +24,27 @@ type allocatedDevices struct {
 	capacity structured.ConsumedCapacityCollection
 	// state is the last result of get, nil after a change.
 	state *structured.AllocatedState
+	// byPool is the same for package allocation, and sharesOf the number of shares of each
+	// device.
+	byPool   allocation.Allocated
+	sharesOf map[structured.DeviceID]int
 }
 
 func newAllocatedDevices() allocatedDevices {
 	return allocatedDevices{
 		devices: map[structured.DeviceID]int{}, shares: map[structured.SharedDeviceID]int{},
-		capacity: structured.NewConsumedCapacityCollection(),
+		capacity: structured.NewConsumedCapacityCollection(), sharesOf: map[structured.DeviceID]int{},
 	}
+}
+
+// changed records that a device is held in another way than before.
+func (a *allocatedDevices) changed(id structured.DeviceID) {
+	a.state = nil
+	held := allocation.Holding{Exclusive: a.devices[id] > 0, Shares: a.sharesOf[id]}
+	if capacity, consumed := a.capacity[id]; consumed {
+		held.Capacity = capacity.Clone()
+	}
+	a.byPool = a.byPool.With(id, held)
 }
 
 // replace counts the devices of after instead of those of before; nil is none. Devices
@@ -49,40 +65,44 @@ func allocationOf(claim *resourceapi.ResourceClaim) *resourceapi.AllocationResul
 	return claim.Status.Allocation
 }
 
-func (a *allocatedDevices) add(allocation *resourceapi.AllocationResult) {
-	forEachDevice(allocation, func(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult) {
+func (a *allocatedDevices) add(result *resourceapi.AllocationResult) {
+	forEachDevice(result, func(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult) {
 		if result.ShareID == nil {
 			if a.devices[id]++; a.devices[id] == 1 {
-				a.state = nil
+				a.changed(id)
 			}
 			return
 		}
 		share := structured.MakeSharedDeviceID(id, result.ShareID)
 		if a.shares[share]++; a.shares[share] == 1 {
-			a.state = nil
+			a.sharesOf[id]++
 			if result.ConsumedCapacity != nil {
 				a.capacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 			}
+			a.changed(id)
 		}
 	})
 }
 
-func (a *allocatedDevices) remove(allocation *resourceapi.AllocationResult) {
-	forEachDevice(allocation, func(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult) {
+func (a *allocatedDevices) remove(result *resourceapi.AllocationResult) {
+	forEachDevice(result, func(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult) {
 		if result.ShareID == nil {
 			if a.devices[id]--; a.devices[id] <= 0 {
 				delete(a.devices, id)
-				a.state = nil
+				a.changed(id)
 			}
 			return
 		}
 		share := structured.MakeSharedDeviceID(id, result.ShareID)
 		if a.shares[share]--; a.shares[share] <= 0 {
 			delete(a.shares, share)
-			a.state = nil
+			if a.sharesOf[id]--; a.sharesOf[id] == 0 {
+				delete(a.sharesOf, id)
+			}
 			if result.ConsumedCapacity != nil {
 				a.capacity.Remove(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 			}
+			a.changed(id)
 		}
 	})
 }

@@ -7,6 +7,7 @@ package devices
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,8 @@ type Devices struct {
 	classes *classLister
 	waiters waiters
 	events  events
+	// allocatorCalls counts the allocations that were asked for.
+	allocatorCalls atomic.Uint64
 }
 
 var _ framework.Devices = &Devices{}
@@ -70,7 +73,7 @@ func New(o Options) *Devices {
 	}
 	d := &Devices{options: o}
 	d.claims = newClaimCache(d)
-	d.slices = &sliceCache{parent: d}
+	d.slices = newSliceCache(d)
 	d.classes = newClassLister(o.Log)
 	return d
 }

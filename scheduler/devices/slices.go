@@ -7,8 +7,15 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/cel"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/devices/allocation"
 )
+
+// celCacheSize is the number of compiled CEL expressions that the public allocator finds
+// again. kube-scheduler keeps 10; only speed depends on it.
+const celCacheSize = 256
 
 // sliceCache holds the slices with the taints of DeviceTaintRules. It is safe for
 // concurrent use.
@@ -27,9 +34,17 @@ type sliceCache struct {
 	tainted map[string]*resourceapi.ResourceSlice
 	// sorted are the slices by name, nil after a change.
 	sorted []*resourceapi.ResourceSlice
+	// index has the slices for allocations, but for those whose names are in notIndexed.
+	index      *allocation.Index
+	notIndexed map[string]bool
 }
 
 var _ fwk.ResourceSliceLister = &sliceCache{}
+
+func newSliceCache(parent *Devices) *sliceCache {
+	compiler := cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: allocation.Features.ConsumableCapacity})
+	return &sliceCache{parent: parent, index: allocation.NewIndex(compiler), notIndexed: map[string]bool{}}
+}
 
 // useInformers follows slices and rules. rules may be nil.
 func (c *sliceCache) useInformers(slices, rules toolscache.SharedIndexInformer) ([]toolscache.InformerSynced, error) {
@@ -87,7 +102,7 @@ func (c *sliceCache) observeSlice(name string) {
 		c.set(before, withTaints(slice, c.listRules()))
 	case before != nil:
 		delete(c.tainted, name)
-		c.sorted = nil
+		c.sorted, c.notIndexed[name] = nil, true
 		c.parent.addEvent(fwk.ResourceSlice, before, nil)
 	}
 }
@@ -114,7 +129,7 @@ func (c *sliceCache) observeRule(versions ...any) {
 
 // set replaces a slice and adds the event. before is nil if the slice is new.
 func (c *sliceCache) set(before, after *resourceapi.ResourceSlice) {
-	c.tainted[after.Name], c.sorted = after, nil
+	c.tainted[after.Name], c.sorted, c.notIndexed[after.Name] = after, nil, true
 	if before == nil {
 		c.parent.addEvent(fwk.ResourceSlice, nil, after)
 		return
@@ -132,6 +147,27 @@ func (c *sliceCache) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list(), nil
+}
+
+// indexed returns the index of all slices.
+func (c *sliceCache) indexed() *allocation.Index {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.notIndexed) == 0 {
+		return c.index
+	}
+	var changed []*resourceapi.ResourceSlice
+	var deleted []string
+	for name := range c.notIndexed {
+		if slice := c.tainted[name]; slice != nil {
+			changed = append(changed, slice)
+		} else {
+			deleted = append(deleted, name)
+		}
+	}
+	c.index.Update(changed, deleted)
+	clear(c.notIndexed)
+	return c.index
 }
 
 func (c *sliceCache) list() []*resourceapi.ResourceSlice {

@@ -22,6 +22,9 @@ import (
 type Devices interface {
 	fwk.SharedDRAManager
 
+	// Allocator returns an allocator for the devices that are free at this moment. It
+	// does not see later changes.
+	Allocator() DeviceAllocator
 	// BindClaim writes a claim for a pod that is being bound: the finalizer and
 	// allocation, unless allocation is nil, and the pod's reservation. A conflict
 	// is retried with the newest claim. It is an error if the claim is being
@@ -50,6 +53,16 @@ type Devices interface {
 	// and when one of claims changes. It returns done's error, the cause of ctx's
 	// end, or context.DeadlineExceeded after limit.
 	AwaitClaims(ctx context.Context, limit time.Duration, claims []*resourceapi.ResourceClaim, done func() (bool, error)) error
+}
+
+// DeviceAllocator chooses devices for claims. It is safe for concurrent use. Claims must not
+// change while it is used.
+type DeviceAllocator interface {
+	// Allocate is as in structured.Allocator: it is an error if a CEL expression fails,
+	// an object is invalid, or the search takes too many steps.
+	structured.Allocator
+	// Fits reports whether Allocate would return allocations, and returns its error.
+	Fits(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (bool, error)
 }
 
 // ExtendedClaimName is the name of the claim for a pod's extended resources before PreBind

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -29,10 +28,6 @@ import (
 // Name is the name of the plugin in profiles.
 const Name = "DynamicResources"
 
-// celCacheSize is the number of compiled CEL expressions to keep. kube-scheduler keeps 10;
-// only speed depends on it.
-const celCacheSize = 256
-
 // Plugin is the plugin DynamicResources.
 type Plugin struct {
 	handle  fwk.Handle
@@ -42,8 +37,6 @@ type Plugin struct {
 	filterTimeout time.Duration
 	// bindingTimeout is how long PreBind waits for binding conditions.
 	bindingTimeout time.Duration
-	// expressions are the compiled CEL expressions.
-	expressions *cel.Cache
 }
 
 var (
@@ -77,7 +70,6 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	return &Plugin{
 		handle: handle, devices: devices, clock: framework.ClockOf(handle),
 		filterTimeout: typed.FilterTimeout.Duration, bindingTimeout: typed.BindingTimeout.Duration,
-		expressions: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: framework.DeviceFeatures.ConsumableCapacity}),
 	}, nil
 }
 

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // Filter rejects a node on which an allocated claim is not available, or a claim cannot be
-// allocated. It keeps the allocation of each other node.
+// allocated.
 func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	data, err := getStateData(state)
 	if err != nil {
@@ -35,9 +37,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 			unavailable = append(unavailable, i)
 		}
 	}
-	var results []resourceapi.AllocationResult
 	if data.allocator != nil {
-		if results, status = p.allocate(ctx, data, node, data.toAllocate(on)); status != nil {
+		if status = p.checkAllocatable(ctx, data, node, data.toAllocate(on)); status != nil {
 			return status
 		}
 	}
@@ -46,7 +47,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return unresolvable("resourceclaim not available on the node")
 	}
 	if data.allocator != nil {
-		data.setAllocation(node.Name, nodeAllocation{on, results})
+		data.setAllocation(node.Name, nodeAllocation{extendedOnNode: on, node: node})
 	}
 	return nil
 }
@@ -65,27 +66,51 @@ func (p *Plugin) isAvailable(c *podClaim, node *v1.Node) bool {
 	return err == nil && (ready || !p.hasTimedOut(c.claim))
 }
 
-// allocate returns an allocation for each of claims. The status is nil if all have one. A CEL expression that fails is an error, which ends the attempt.
-func (p *Plugin) allocate(ctx context.Context, data *stateData, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, *fwk.Status) {
+// checkAllocatable returns nil if claims can be allocated on a node. A CEL expression that
+// fails, and a search that takes too many steps, is an error, which ends the attempt.
+func (p *Plugin) checkAllocatable(ctx context.Context, data *stateData, node *v1.Node, claims []*resourceapi.ResourceClaim) *fwk.Status {
 	search := ctx
 	if p.filterTimeout > 0 {
-		var cancel context.CancelFunc
-		search, cancel = context.WithTimeout(ctx, p.filterTimeout)
-		defer cancel()
+		search = &timeLimit{Context: ctx, clock: p.clock, limit: p.filterTimeout}
 	}
-	results, err := data.allocator.Allocate(search, node, claims)
+	fits, err := data.allocator.Fits(search, node, claims)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		// An error, since the pod is tried again without an event.
-		return nil, fwk.AsStatus(fmt.Errorf("node %s: timed out trying to allocate devices", node.Name))
+		return fwk.AsStatus(fmt.Errorf("node %s: timed out trying to allocate devices", node.Name))
 	case errors.Is(err, structured.ErrFailedAllocationOnNode):
-		return nil, unresolvable(err.Error())
+		return unresolvable(err.Error())
 	case ctx.Err() != nil:
-		return nil, unresolvable(fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
+		return unresolvable(fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
 	case err != nil:
-		return nil, fwk.AsStatus(err)
-	case len(results) != len(claims):
-		return nil, unresolvable("cannot allocate all claims")
+		return fwk.AsStatus(err)
+	case !fits:
+		return unresolvable("cannot allocate all claims")
 	}
-	return results, nil
+	return nil
+}
+
+// timeLimit is a context that has an error from a time after the first call of Err on. It
+// is for a search that asks for the error from time to time: a timer for each node costs
+// more than most searches. One goroutine may use it at a time.
+type timeLimit struct {
+	context.Context
+	clock clock.PassiveClock
+	limit time.Duration
+	since time.Time
+}
+
+// Err returns the error of the parent, or context.DeadlineExceeded.
+func (l *timeLimit) Err() error {
+	if err := l.Context.Err(); err != nil {
+		return err
+	}
+	now := l.clock.Now()
+	if l.since.IsZero() {
+		l.since = now
+	}
+	if now.Sub(l.since) >= l.limit {
+		return context.DeadlineExceeded
+	}
+	return nil
 }

@@ -8,11 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // PreEnqueue gates a pod until its claims exist and can be used.
@@ -25,7 +22,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 
 // PreFilter rejects a pod one of whose claims cannot be allocated or reserved now. It
 // returns Skip for a pod without claims.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	data := &stateData{unavailable: map[int]bool{}, allocations: map[string]nodeAllocation{}}
 	state.Write(stateKey, data)
 	claims, err := p.claimsOf(pod)
@@ -54,9 +51,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		allocate = allocate || checked[i].toAllocate()
 	}
 	if allocate {
-		if data.allocator, err = p.newAllocator(ctx); err != nil {
-			return nil, fwk.AsStatus(err)
-		}
+		data.allocator = p.devices.Allocator()
 	}
 	data.claims, data.amounts = checked, amounts
 	return nil, nil
@@ -118,19 +113,6 @@ func (p *Plugin) checkClass(class, request string) *fwk.Status {
 		return unresolvable(fmt.Sprintf("request %s: device class %s does not exist", request, class))
 	}
 	return nil
-}
-
-// newAllocator returns an allocator for what is allocated and published now.
-func (p *Plugin) newAllocator(ctx context.Context) (structured.Allocator, error) {
-	allocated, err := p.devices.ResourceClaims().GatherAllocatedState()
-	if err != nil {
-		return nil, fmt.Errorf("gather allocation state: %w", err)
-	}
-	slices, err := p.devices.ResourceSlices().ListWithDeviceTaintRules()
-	if err != nil {
-		return nil, err
-	}
-	return structured.NewAllocator(ctx, framework.DeviceFeatures, *allocated, p.devices.DeviceClasses(), slices, p.expressions)
 }
 
 // PreFilterExtensions returns nil: pods that are preempted keep their devices until their

@@ -17,7 +17,7 @@ import (
 
 // Reserve records the allocations of the node as in flight, so that no later pod gets the
 // same devices.
-func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	data, err := getStateData(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -25,7 +25,10 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, nod
 	if data.allocator == nil {
 		return nil
 	}
-	on, found := data.allocationOn(node)
+	on, found, err := data.resultsOn(ctx, node)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
 	claims := data.toAllocate(on.extendedOnNode)
 	switch {
 	case !found && len(claims) == 0:

@@ -3,6 +3,7 @@ package dynamicresources
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -14,7 +15,7 @@ import (
 
 // Score sums up, over all requests with alternatives, 8 minus the index of the alternative
 // that was allocated on the node.
-func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, _ *v1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	data, err := getStateData(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
@@ -22,7 +23,13 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeI
 	if len(data.claims) == 0 {
 		return 0, nil
 	}
-	on, found := data.allocationOn(nodeInfo.Node().Name)
+	if !data.hasAlternatives() {
+		return 0, nil
+	}
+	on, found, err := data.resultsOn(ctx, nodeInfo.Node().Name)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
 	if !found {
 		return 0, nil
 	}
@@ -43,6 +50,16 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeI
 		score += scoreAlternatives(c.claim, allocation)
 	}
 	return score, nil
+}
+
+// hasAlternatives reports whether a request has alternatives.
+func (s *stateData) hasAlternatives() bool {
+	for i := range s.claims {
+		if slices.ContainsFunc(s.claims[i].claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool { return len(r.FirstAvailable) > 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 func scoreAlternatives(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) (score int64) {

@@ -1,6 +1,7 @@
 package dynamicresources
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -8,8 +9,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 const stateKey fwk.StateKey = Name
@@ -20,7 +22,7 @@ type stateData struct {
 	// amounts are the pod's requests of scalar resources, if a class backs one of them.
 	amounts map[v1.ResourceName]int64
 	// allocator allocates the claims that are not allocated; nil if all are.
-	allocator structured.Allocator
+	allocator framework.DeviceAllocator
 
 	// mappings are the container's requests for extended resources on the node of Reserve.
 	mappings []v1.ContainerExtendedResourceRequest
@@ -29,14 +31,15 @@ type stateData struct {
 	mu sync.Mutex
 	// unavailable are the indices of allocated claims that were not available on a node.
 	unavailable map[int]bool
-	// allocations are the results by node.
+	// allocations are by node.
 	allocations map[string]nodeAllocation
 }
 
-// nodeAllocation is what the pod gets on one node.
+// nodeAllocation is what the pod gets on one node, where all its claims can be allocated.
 type nodeAllocation struct {
 	extendedOnNode
-	// results are in the order of the claims to allocate.
+	node *v1.Node
+	// results are in the order of the claims to allocate; nil until they are needed.
 	results []resourceapi.AllocationResult
 }
 
@@ -100,11 +103,28 @@ func (s *stateData) setAllocation(node string, allocation nodeAllocation) {
 	s.allocations[node] = allocation
 }
 
+// allocationOn returns what Filter found for a node, without results.
 func (s *stateData) allocationOn(node string) (allocation nodeAllocation, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	allocation, found = s.allocations[node]
 	return allocation, found
+}
+
+// resultsOn returns what Filter found for a node, with results: those of the first call,
+// since the IDs of shares are random. Filter makes none, because one node of all is
+// chosen.
+func (s *stateData) resultsOn(ctx context.Context, node string) (allocation nodeAllocation, found bool, err error) {
+	allocation, found = s.allocationOn(node)
+	if !found || allocation.results != nil || s.allocator == nil {
+		return allocation, found, nil
+	}
+	allocation.results, err = s.allocator.Allocate(ctx, allocation.node, s.toAllocate(allocation.extendedOnNode))
+	if err != nil {
+		return nodeAllocation{}, false, err
+	}
+	s.setAllocation(node, allocation)
+	return allocation, true, nil
 }
 
 func (s *stateData) setUnavailable(claims []int) {

@@ -119,7 +119,10 @@ func (env *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 		if err != nil {
 			env.t.Fatal(err)
 		}
-		on, _ := data.allocationOn(node.Name)
+		on, _, err := data.resultsOn(env.ctx, node.Name)
+		if err != nil {
+			env.t.Fatal(err)
+		}
 		for i := range on.results {
 			a.given[node.Name] = append(a.given[node.Name], devicesOf(&on.results[i])...)
 		}

@@ -79,6 +79,7 @@ const (
 	scopedinformers   = "scheduler/scopedinformers"
 	volumelimits      = "scheduler/plugins/nodevolumelimits"
 	devices           = "scheduler/devices"
+	allocation        = "scheduler/devices/allocation"
 	dynamicresources  = "scheduler/plugins/dynamicresources"
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
@@ -624,4 +625,28 @@ var table = []mutant{
 		[]killer{{noderesources, "TestFitLeavesResourcesOfDeviceClassesToDevices"}}, noVolumes},
 	{"DevicePodsCached", "pods that request devices as extended resources belong to a class",
 		[]killer{{sandbox, "TestDeviceClassesComeAndGo"}}, noVolumes},
+	{"HeldDevicesUsable", "a device that a claim holds is given to another one",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"ClassSelectsAll", "the selectors of a DeviceClass select every device",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"DeviceTaintsTolerated", "a request gets a tainted device that it does not tolerate",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"SharesExceedCapacity", "shares of a device consume more than it has",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"CountersExceeded", "devices consume more of the pool's counters than there is",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"ConstraintsIgnored", "the devices of a claim need not have the same attribute",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"ObsoleteGenerationUsed", "devices of an older generation of a pool are given",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"DuplicateDevicesOffered", "a pool with two devices of one name is valid",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"UsableDevicesKept", "the devices of a pool stay usable after a claim has got them",
+		[]killer{{allocation, "TestResultsAndErrorsAreThoseOfThePublicAllocator"}}, noVolumes},
+	{"NodeLabelsKept", "a node keeps the devices of its former labels",
+		[]killer{{allocation, "TestANodeWhoseLabelsChangeGetsOtherDevices"}}, noVolumes},
+	{"NoBoundOfSearch", "a search for more devices than there are tries all combinations",
+		[]killer{{allocation, "TestAClaimThatWantsMoreThanThereIsFailsAfterFewSteps"}}, noVolumes},
+	{"SearchUnbounded", "a search goes on for ever",
+		[]killer{{allocation, "TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim"}}, noVolumes},
 }

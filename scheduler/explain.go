@@ -62,6 +62,7 @@ func (s *Scheduler) explainInCycle(ctx context.Context, t *schedulingCycle, requ
 	if s.options.Explanations.WouldWrite(*t.explanation) {
 		if t.explanation.Status.Result != v1alpha1.ResultPreempting {
 			t.explanation.Status.ClosestNodes = cycle.ClosestNodes(ctx, request, fitErr, s.explainer.Redactor(a))
+			t.explanation.Status.DeviceRequests = cycle.DeviceRequests(ctx, request, fitErr)
 		}
 		if framework.CheckAbandoned(t.state) != nil {
 			return

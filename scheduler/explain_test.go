@@ -198,7 +198,7 @@ func TestAPodThatNamesItsNodeIsExplainedByIt(t *testing.T) {
 		}
 		env.want("rejections", why.BlockedBy, "NodeAffinity 2, NodeResourcesFit 1")
 		env.want("fits", fmt.Sprint(*why.Nodes), fmt.Sprint(v1alpha1.DecisionNodes{Total: 3, Evaluated: 1, Summary: "0/3"}))
-		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[{n1 [{cpu 8 4  }]}]")
+		env.want("closest nodes", fmt.Sprint(why.ClosestNodes), "[{n1 [{cpu  8 4  }]}]")
 	}, nodeWithCPUs("n1", 4), nodeWithCPUs("n2", 9), nodeWithCPUs("n3", 9))
 }
 
@@ -219,21 +219,21 @@ func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
 	}{
 		"a pod that selects zone-1 gets nodes of zone-1, though those of zone-2 have free resources": {
 			inZone1(), []*fixture.NodeBuilder{node("a", "zone-2", "64"), node("b", "zone-1", "2"), node("c", "zone-2", "9"), node("d", "zone-1", "4")},
-			"[{d [{cpu 8 4  }]} {b [{cpu 8 2  }]}]",
+			"[{d [{cpu  8 4  }]} {b [{cpu  8 2  }]}]",
 		},
 		"the same where another plugin rejected the nodes of zone-2 before": {
 			inZone1(), []*fixture.NodeBuilder{
 				node("a", "zone-2", "64").Unschedulable(), node("b", "zone-2", "64").Unschedulable(), node("c", "zone-2", "64").Unschedulable(),
 				node("d", "zone-1", "4").Unschedulable(),
 			},
-			"[{d [{   NodeUnschedulable node(s) were unschedulable} {cpu 8 4  }]}]",
+			"[{d [{    NodeUnschedulable node(s) were unschedulable} {cpu  8 4  }]}]",
 		},
 		"a node that is not ready is listed, one with a taint that the pod does not tolerate is not": {
 			podWithCPUs("shop/a", 8, 0), []*fixture.NodeBuilder{
 				node("a", "zone-1", "2"), node("b", "zone-1", "64").Taint(notReady, "", v1.TaintEffectNoSchedule),
 				node("c", "zone-1", "64").Taint(dedicated, "", v1.TaintEffectNoSchedule),
 			},
-			"[{b [{   TaintToleration node(s) had untolerated taint(s)}]} {a [{cpu 8 2  }]}]",
+			"[{b [{    TaintToleration node(s) had untolerated taint(s)}]} {a [{cpu  8 2  }]}]",
 		},
 		"a node without the label of a topology spread constraint is not listed": {
 			podWithCPUs("shop/a", 8, 0).Spread(v1.TopologySpreadConstraint{
@@ -241,13 +241,13 @@ func TestTheClosestNodesAreThoseThatWaitingMayOpen(t *testing.T) {
 			}), []*fixture.NodeBuilder{
 				node("a", "zone-1", "64"), node("b", "zone-1", "2").Label("example.com/rack", "r1"),
 			},
-			"[{b [{cpu 8 2  }]}]",
+			"[{b [{cpu  8 2  }]}]",
 		},
 		"where every node is excluded, those with the fewest excluding plugins are listed": {
 			inZone1(), []*fixture.NodeBuilder{
 				node("a", "zone-2", "64").Taint(dedicated, "", v1.TaintEffectNoSchedule), node("b", "zone-2", "2"),
 			},
-			"[{b [{   NodeAffinity node(s) didn't match Pod's node affinity/selector} {cpu 8 2  }]}]",
+			"[{b [{    NodeAffinity node(s) didn't match Pod's node affinity/selector} {cpu  8 2  }]}]",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

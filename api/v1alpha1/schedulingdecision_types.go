@@ -47,6 +47,7 @@ const (
 	MaxName         = 253  // the name of a plugin, profile, node or event
 	MaxResource     = 317  // the name of a resource
 	MaxToken        = 64   // a hash, a code, an amount
+	MaxDeviceClaim  = 571  // claim/request, the first as long as the name of a resource
 	MaxReasons      = 64   // rejections, requeueEvents, and the lists in them
 	MaxClosestNodes = 10   // closestNodes
 )
@@ -121,6 +122,13 @@ type SchedulingDecisionStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	ClosestNodes []ClosestNode `json:"closestNodes,omitempty"`
+
+	// deviceRequests are the pod's requests for devices that are not allocated yet, where
+	// the plugin DynamicResources rejects the pod: how many devices each of them finds.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	DeviceRequests []DeviceRequestCounts `json:"deviceRequests,omitempty"`
 
 	// queue is where the pod waits.
 	// +optional
@@ -210,13 +218,18 @@ type ClosestNode struct {
 }
 
 // Missing is one reason why a node is not feasible for a pod: an amount of a resource
-// that is not free, or a plugin's reason.
+// that is not free, devices that are not free, or a plugin's reason.
 type Missing struct {
 	// resource is the name of the resource; empty when the reason is not about an
 	// amount.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	Resource string `json:"resource,omitempty"`
+	// deviceRequest is the request that finds too few devices on the node, as
+	// claim/request: requested and free are numbers of devices then.
+	// +optional
+	// +kubebuilder:validation:MaxLength=571
+	DeviceRequest string `json:"deviceRequest,omitempty"`
 	// requested is the amount of the resource that the pod requests.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -234,6 +247,63 @@ type Missing struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
+}
+
+// DeviceRequestCounts says how many devices a request of a ResourceClaim, or one
+// alternative of a request, finds in the ResourceSlices of the cluster.
+type DeviceRequestCounts struct {
+	// claim is the name of the claim in the pod's spec, or of the extended resource that a
+	// DeviceClass backs.
+	// +kubebuilder:validation:MaxLength=317
+	Claim string `json:"claim"`
+	// request is the name of the request; with an alternative, request/alternative.
+	// +kubebuilder:validation:MaxLength=253
+	Request string `json:"request"`
+	// deviceClassName is the DeviceClass of the request.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	DeviceClassName string `json:"deviceClassName,omitempty"`
+	// count is how many devices are requested; absent for all.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Count int32 `json:"count,omitempty"`
+	// published is how many devices there are.
+	// +kubebuilder:validation:Minimum=0
+	Published int32 `json:"published"`
+	// selectors are those of the class, then those of the request.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Selectors []DeviceSelectorCount `json:"selectors,omitempty"`
+	// free is how many of the devices that match all selectors can be allocated: no claim
+	// holds them, their taints are tolerated, and they have enough capacity.
+	// +kubebuilder:validation:Minimum=0
+	Free int32 `json:"free"`
+}
+
+// DeviceSelectorSource is what has a selector of devices.
+//
+// +kubebuilder:validation:Enum=Class;Request
+type DeviceSelectorSource string
+
+// The sources of selectors.
+const (
+	// DeviceSelectorOfClass: the DeviceClass has the selector.
+	DeviceSelectorOfClass DeviceSelectorSource = "Class"
+	// DeviceSelectorOfRequest: the request of the claim has the selector.
+	DeviceSelectorOfRequest DeviceSelectorSource = "Request"
+)
+
+// DeviceSelectorCount says how many devices match a selector.
+type DeviceSelectorCount struct {
+	// source is what has the selector.
+	Source DeviceSelectorSource `json:"source"`
+	// expression is the CEL expression.
+	// +kubebuilder:validation:MaxLength=1024
+	Expression string `json:"expression"`
+	// matching is how many devices match this selector and those before it.
+	// +kubebuilder:validation:Minimum=0
+	Matching int32 `json:"matching"`
 }
 
 // DecisionQueue is where a pod waits.

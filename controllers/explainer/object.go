@@ -108,6 +108,9 @@ func (c *truncator) status(e *decision.Explanation, now time.Time) v1alpha1.Sche
 	for i := range s.ClosestNodes {
 		c.closestNode(&s.ClosestNodes[i])
 	}
+	for i := range s.DeviceRequests {
+		c.deviceRequest(&s.DeviceRequests[i])
+	}
 	for i := range s.RequeueEvents {
 		c.requeueEvents(&s.RequeueEvents[i])
 	}
@@ -127,10 +130,20 @@ func (c *truncator) closestNode(n *v1alpha1.ClosestNode) {
 	for i := range n.Missing {
 		m := &n.Missing[i]
 		c.text(&m.Resource, v1alpha1.MaxResource)
+		c.text(&m.DeviceRequest, v1alpha1.MaxDeviceClaim)
 		c.text(&m.Requested, v1alpha1.MaxToken)
 		c.text(&m.Free, v1alpha1.MaxToken)
 		c.text(&m.Plugin, v1alpha1.MaxName)
 		c.text(&m.Reason, v1alpha1.MaxReason)
+	}
+}
+
+func (c *truncator) deviceRequest(r *v1alpha1.DeviceRequestCounts) {
+	c.text(&r.Claim, v1alpha1.MaxResource)
+	c.text(&r.Request, v1alpha1.MaxName)
+	c.text(&r.DeviceClassName, v1alpha1.MaxName)
+	for i := range r.Selectors {
+		c.text(&r.Selectors[i].Expression, v1alpha1.MaxReason)
 	}
 }
 

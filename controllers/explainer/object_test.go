@@ -85,16 +85,21 @@ func TestAnExplanationFitsTheSchema(t *testing.T) {
 	for i := range v1alpha1.MaxReasons {
 		e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
 		e.Status.RequeueEvents = append(e.Status.RequeueEvents, v1alpha1.RequeueEvents{Plugin: long})
+		e.Status.DeviceRequests = append(e.Status.DeviceRequests, v1alpha1.DeviceRequestCounts{
+			Claim: long, Request: long, DeviceClassName: long, Selectors: []v1alpha1.DeviceSelectorCount{{Expression: long}},
+		})
 	}
 	e.Status.ClosestNodes = []v1alpha1.ClosestNode{{Node: long}, {Node: long}}
-	e.Status.ClosestNodes[0].Missing = []v1alpha1.Missing{{Resource: long, Requested: long, Free: long, Plugin: long, Reason: long}}
+	e.Status.ClosestNodes[0].Missing = []v1alpha1.Missing{{Resource: long, DeviceRequest: long, Requested: long, Free: long, Plugin: long, Reason: long}}
 	s := statusOf(&e, startTime)
 	characters := utf8.RuneCountInString
 	got := map[string]int{
 		"rejections": len(s.Rejections), "closestNodes": len(s.ClosestNodes), "requeueEvents": len(s.RequeueEvents),
 		"message": characters(s.Message), "since": int(s.Queue.Since.Sub(startTime)), "resource": characters(s.ClosestNodes[0].Missing[0].Resource),
+		"deviceRequest": characters(s.ClosestNodes[0].Missing[0].DeviceRequest), "claim": characters(s.DeviceRequests[0].Claim),
+		"request": characters(s.DeviceRequests[0].Request), "expression": characters(s.DeviceRequests[0].Selectors[0].Expression),
 	}
-	want := map[string]int{"rejections": 64, "closestNodes": 2, "requeueEvents": 64, "message": 4096, "since": 0, "resource": 317}
+	want := map[string]int{"rejections": 64, "closestNodes": 2, "requeueEvents": 64, "message": 4096, "since": 0, "resource": 317, "deviceRequest": 571, "claim": 317, "request": 253, "expression": 1024}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -146,7 +146,7 @@ func missingFraction(list []framework.InsufficientResource) (sum float64) {
 func missingFrom(m framework.NodeRejection, redact func(plugin, reason string) string) (all []v1alpha1.Missing) {
 	for _, s := range m.InsufficientResources {
 		all = append(all, v1alpha1.Missing{
-			Resource: string(s.Resource), Requested: formatQuantity(s.Resource, s.Requested), Free: formatQuantity(s.Resource, s.Free),
+			Resource: string(s.Resource), DeviceRequest: s.DeviceRequest, Requested: formatQuantity(s.Resource, s.Requested), Free: formatQuantity(s.Resource, s.Free),
 		})
 	}
 	if len(m.InsufficientResources) == 0 {

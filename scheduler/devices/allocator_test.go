@@ -15,16 +15,9 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 
-	"github.com/berthdev/berth/scheduler/devices/allocation"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 )
-
-func TestFeaturesAreThoseOfTheFramework(t *testing.T) {
-	if diff := cmp.Diff(framework.DeviceFeatures, allocation.Features); diff != "" {
-		t.Errorf("features (-want,+got):\n%s", diff)
-	}
-}
 
 // randomAllocation has devices, shares of devices, and devices with admin access.
 func randomAllocation(random *rand.Rand) *resourceapi.AllocationResult {

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/devices/allocation"
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // celCacheSize is the number of compiled CEL expressions that the public allocator finds
@@ -42,7 +43,7 @@ type sliceCache struct {
 var _ fwk.ResourceSliceLister = &sliceCache{}
 
 func newSliceCache(parent *Devices) *sliceCache {
-	compiler := cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: allocation.Features.ConsumableCapacity})
+	compiler := cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: framework.DeviceFeatures.ConsumableCapacity})
 	return &sliceCache{parent: parent, index: allocation.NewIndex(compiler), notIndexed: map[string]bool{}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -63,6 +64,38 @@ type DeviceAllocator interface {
 	structured.Allocator
 	// Fits reports whether Allocate would return allocations, and returns its error.
 	Fits(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (bool, error)
+	// CountDevices returns, for each request of claims and each alternative of a request,
+	// how many devices it finds among those that node may get, or among all if node is nil.
+	// Pools that are incomplete or invalid have none. It returns nil if there are more than
+	// 200,000 devices, and for claims that the API server does not accept.
+	CountDevices(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) []DeviceCounts
+}
+
+// DeviceCounts are the devices that one request of a claim finds.
+type DeviceCounts struct {
+	// Claim is the name of the claim in the pod's spec, or of the extended resource.
+	Claim string
+	// Request is the name of the request. Alternative is that of one of its
+	// alternatives, "" if it has none.
+	Request, Alternative string
+	Class                string
+	// Wanted is how many devices are requested; 0 for all that match the selectors.
+	Wanted int
+	// Published is how many devices there are, Free how many match all selectors and can
+	// be allocated: no claim holds them, their taints are tolerated, and their capacity
+	// and counters are enough.
+	Published, Free int
+	Selectors       []DeviceSelectorCount
+}
+
+// DeviceSelectorCount is one selector of a class or a request.
+type DeviceSelectorCount struct {
+	// OfClass says that the DeviceClass has the selector; otherwise the request has it.
+	OfClass bool
+	// Expression is the CEL expression.
+	Expression string
+	// Devices is how many devices match this selector and those before it.
+	Devices int
 }
 
 // ExtendedClaimName is the name of the claim for a pod's extended resources before PreBind
@@ -94,10 +127,14 @@ func DevicesOf(handle fwk.Handle) (Devices, error) {
 
 // DeviceReporter is a plugin that allocates devices for pods.
 type DeviceReporter interface {
+	fwk.Plugin
 	// GivenDevices returns the devices that the pod of state gets on the node for which
 	// Reserve ran, each as name=driver/pool/device. name is that of the claim in the
 	// pod's spec, or of the extended resource.
 	GivenDevices(state fwk.CycleState, pod *v1.Pod) []string
+	// CountDevices returns what the requests of the pod of state find that are not
+	// allocated yet, in the whole cluster.
+	CountDevices(ctx context.Context, state fwk.CycleState, pod *v1.Pod) []DeviceCounts
 }
 
 func (f *Framework) findDeviceReporters() (all []DeviceReporter) {
@@ -115,6 +152,16 @@ func (f *Framework) GivenDevices(state fwk.CycleState, pod *v1.Pod) (devices []s
 		devices = append(devices, reporter.GivenDevices(state, pod)...)
 	}
 	return devices
+}
+
+// CountDevices returns what those DeviceReporters return that are in plugins.
+func (f *Framework) CountDevices(ctx context.Context, state fwk.CycleState, pod *v1.Pod, plugins sets.Set[string]) (counts []DeviceCounts) {
+	for _, reporter := range f.deviceReporters {
+		if plugins.Has(reporter.Name()) {
+			counts = append(counts, reporter.CountDevices(ctx, state, pod)...)
+		}
+	}
+	return counts
 }
 
 // IsDeviceResourceName reports whether a DeviceClass can back a resource: an extended

@@ -11,7 +11,10 @@ import (
 // InsufficientResource is a resource of which a node has less free than a pod
 // requests. CPU is in millicores, memory and storage in bytes.
 type InsufficientResource struct {
-	Resource v1.ResourceName
+	// Resource is empty where DeviceRequest is set: that is claim/request, and the
+	// amounts are numbers of devices.
+	Resource      v1.ResourceName
+	DeviceRequest string
 	// Requested is the pod's request. Free is what is left on the node; it is
 	// negative if pods request more than the node has.
 	Requested, Free int64

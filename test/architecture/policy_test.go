@@ -39,7 +39,7 @@ scheduler/queue:        scheduler/framework scheduler/decision
 scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue
 scheduler/extender:     scheduler/framework
 scheduler/volumes:      scheduler/framework
-scheduler/devices/allocation:
+scheduler/devices/allocation: scheduler/framework
 scheduler/devices:      scheduler/framework scheduler/devices/allocation
 
 # From a spec to a Generation. Only compile reads the API types.

@@ -32,6 +32,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DecisionQueueApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionTotals"):
 		return &apiv1alpha1.DecisionTotalsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DeviceRequestCounts"):
+		return &apiv1alpha1.DeviceRequestCountsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DeviceSelectorCount"):
+		return &apiv1alpha1.DeviceSelectorCountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisabledPlugin"):
 		return &apiv1alpha1.DisabledPluginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledPlugin"):

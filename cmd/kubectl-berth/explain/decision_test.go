@@ -65,6 +65,19 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 				s.ClosestNodes[i].Node = ""
 			}
 		})},
+		"requests for devices that are not free": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+			s.Message, s.BlockedBy = "0/500 nodes are available: 500 cannot allocate all claims.", "DynamicResources 500"
+			s.Rejections = []v1alpha1.Rejection{{Plugin: "DynamicResources", Code: "UnschedulableAndUnresolvable", Reason: "cannot allocate all claims", Nodes: 500, ExampleNode: "n17"}}
+			s.ClosestNodes = []v1alpha1.ClosestNode{{Node: "n17", Missing: []v1alpha1.Missing{{DeviceRequest: "gpus/large", Requested: "2", Free: "1"}}}}
+			s.DeviceRequests = []v1alpha1.DeviceRequestCounts{
+				{Claim: "gpus", Request: "large", DeviceClassName: "gpu.example.com", Count: 2, Published: 4000, Free: 17, Selectors: []v1alpha1.DeviceSelectorCount{
+					{Source: v1alpha1.DeviceSelectorOfClass, Expression: `device.driver == "gpu.example.com"`, Matching: 4000},
+					{Source: v1alpha1.DeviceSelectorOfRequest, Expression: `device.attributes["gpu.example.com"].model == "a"`, Matching: 1000},
+				}},
+				{Claim: "example.com/nic", Request: "container-0-request-1", DeviceClassName: "nic", Published: 4000},
+			}
+			s.RequeueEvents = s.RequeueEvents[:1]
+		})},
 		"a gated pod": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
 			*s = v1alpha1.SchedulingDecisionStatus{
 				Result: v1alpha1.ResultGated, Profile: s.Profile, BlockedBy: "SchedulingGates", LastChange: s.LastChange,

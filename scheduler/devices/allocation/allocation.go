@@ -16,13 +16,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
-)
 
-// Features are the features of the allocator: those that are on by default in 1.37.
-var Features = structured.Features{
-	AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
-	DeviceBindingAndStatus: true, ConsumableCapacity: true,
-}
+	"github.com/berthdev/berth/scheduler/framework"
+)
 
 // Options are what an Allocator needs.
 type Options struct {
@@ -43,7 +39,7 @@ type Allocator struct {
 	budget int
 }
 
-var _ structured.Allocator = &Allocator{}
+var _ framework.DeviceAllocator = &Allocator{}
 
 // NewAllocator returns an allocator for the current content of o.Index.
 func NewAllocator(o Options) *Allocator {
@@ -51,9 +47,10 @@ func NewAllocator(o Options) *Allocator {
 }
 
 // Allocate returns the allocation of each claim on a node, or nil if they cannot be
-// allocated there. Claims must not change while the allocator is used. An error that wraps structured.ErrFailedAllocationOnNode concerns only
-// that node. Other errors concern the pod: a CEL expression fails, an object is invalid,
-// the context ended, or the search took too many steps, which names node and claim.
+// allocated there. Claims must not change while the allocator is used. An error that wraps
+// structured.ErrFailedAllocationOnNode concerns only that node. Other errors concern the
+// pod: a CEL expression fails, an object is invalid, the context ended, or the search took
+// too many steps, which names node and claim.
 func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
 	if a.planOf(claims).needsReference {
 		reference, err := a.Reference(ctx)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -66,7 +67,7 @@ func (c *benchCluster) claim() []*resourceapi.ResourceClaim {
 // reference allocates one pod's claim on each of the nodes with the public allocator, and
 // builds the allocator as PreFilter does.
 func (c *benchCluster) reference(b testing.TB, nodes []*v1.Node) (fits int) {
-	allocator, err := structured.NewAllocator(b.Context(), Features, c.state, c.classes, c.slices, c.compiler)
+	allocator, err := structured.NewAllocator(b.Context(), framework.DeviceFeatures, c.state, c.classes, c.slices, c.compiler)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // cluster is what both allocators get. Each step changes a part of it; the index and what
@@ -102,7 +104,7 @@ func (c *cluster) compare(ctx context.Context, seed uint64, step int, claims []*
 	c.t.Helper()
 	allocator := NewAllocator(Options{Index: c.index, Allocated: c.allocated, Classes: c.classes})
 	for _, node := range c.nodes {
-		reference, err := structured.NewAllocator(ctx, Features, stateOf(c.held), c.classes, c.list(), c.compiler)
+		reference, err := structured.NewAllocator(ctx, framework.DeviceFeatures, stateOf(c.held), c.classes, c.list(), c.compiler)
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -88,6 +88,12 @@ func (s *search) isUsable(a *alternative, d *device, pool int) (bool, error) {
 	if selected, err := s.isSelected(a, d); !selected {
 		return false, err
 	}
+	return s.hasRoom(a, d, h, pool)
+}
+
+// hasRoom reports whether a device has the capacity and counters for an alternative, and no
+// taint that it does not tolerate.
+func (s *search) hasRoom(a *alternative, d *device, h Holding, pool int) (bool, error) {
 	if !d.wholeCapacity || a.capacity != nil || h.Capacity != nil {
 		list, complete, err := consumptionsOf(s.scratch[:0], a.capacity, d)
 		s.scratch = list

@@ -52,11 +52,13 @@ type alternative struct {
 	// parent is the name of the request if this is a subrequest.
 	parent string
 	// err says that the alternative cannot be allocated on any node.
-	err      error
-	class    *resourceapi.DeviceClass
-	wantsAll bool
-	count    int
-	admin    bool
+	err error
+	// class is nil if there is none of the name className.
+	class     *resourceapi.DeviceClass
+	className string
+	wantsAll  bool
+	count     int
+	admin     bool
 	// selectors are those of the class, then those of the request.
 	selectors   []selector
 	tolerations []resourceapi.DeviceToleration
@@ -160,7 +162,7 @@ func (b *planner) addClaim(c *claimPlan, claim *resourceapi.ResourceClaim) {
 
 func (b *planner) alternativeOf(c *claimPlan, s spec) alternative {
 	a := alternative{
-		claim: c, number: b.plan.alternatives, name: s.name, parent: s.parent, count: int(s.count), admin: ptr.Deref(s.admin, false),
+		claim: c, number: b.plan.alternatives, name: s.name, parent: s.parent, className: s.class, count: int(s.count), admin: ptr.Deref(s.admin, false),
 		wantsAll: s.mode == resourceapi.DeviceAllocationModeAll, tolerations: s.tolerations, capacity: s.capacity,
 	}
 	b.plan.alternatives++

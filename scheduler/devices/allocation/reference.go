@@ -13,12 +13,14 @@ import (
 	draapi "k8s.io/dynamic-resource-allocation/api"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Reference returns the public allocator for the same slices and allocations. Making it
 // costs as much as there are slices and held devices.
 func (a *Allocator) Reference(ctx context.Context) (structured.Allocator, error) {
-	return structured.NewAllocator(ctx, Features, a.options.Allocated.State(), a.options.Classes, a.view.list(), a.options.Index.expressions.compiler)
+	return structured.NewAllocator(ctx, framework.DeviceFeatures, a.options.Allocated.State(), a.options.Classes, a.view.list(), a.options.Index.expressions.compiler)
 }
 
 // list returns all slices by name.

@@ -86,9 +86,14 @@ func (p *Plugin) extendedOn(data *stateData, pod *v1.Pod, node fwk.NodeInfo) (on
 	if len(classes) == 0 && len(data.claims) == 1 {
 		return on, nil
 	}
+	return extendedClaimFor(extended, pod, classes), nil
+}
+
+// extendedClaimFor returns the claim with the requests for the resources that classes back.
+func extendedClaimFor(extended *podClaim, pod *v1.Pod, classes map[v1.ResourceName]string) (on extendedOnNode) {
 	on.claim = extended.claim.DeepCopy()
 	on.claim.Spec.Devices.Requests, on.mappings = deviceRequests(pod, classes)
-	return on, nil
+	return on
 }
 
 // deviceRequests returns the requests for the extended resources of all containers, sorted

@@ -3,7 +3,6 @@ package dynamicresources
 import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -40,10 +39,5 @@ func (s *stateData) nameOf(c *podClaim, pod *v1.Pod, result *resourceapi.DeviceR
 			}
 		}
 	}
-	for i := range pod.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && *name == c.claim.Name {
-			return pod.Spec.ResourceClaims[i].Name
-		}
-	}
-	return c.claim.Name
+	return nameInPod(pod, c.claim.Name)
 }

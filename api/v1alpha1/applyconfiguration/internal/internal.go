@@ -144,6 +144,47 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.berthdev.berth.api.v1alpha1.Detail
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.DeviceRequestCounts
+  map:
+    fields:
+    - name: claim
+      type:
+        scalar: string
+    - name: count
+      type:
+        scalar: numeric
+    - name: deviceClassName
+      type:
+        scalar: string
+    - name: free
+      type:
+        scalar: numeric
+    - name: published
+      type:
+        scalar: numeric
+    - name: request
+      type:
+        scalar: string
+    - name: selectors
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.DeviceSelectorCount
+          elementRelationship: atomic
+- name: com.github.berthdev.berth.api.v1alpha1.DeviceSelectorCount
+  map:
+    fields:
+    - name: expression
+      type:
+        scalar: string
+    - name: matching
+      type:
+        scalar: numeric
+    - name: source
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DeviceSelectorSource
+- name: com.github.berthdev.berth.api.v1alpha1.DeviceSelectorSource
+  scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.DisabledPlugin
   map:
     fields:
@@ -251,6 +292,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.berthdev.berth.api.v1alpha1.Missing
   map:
     fields:
+    - name: deviceRequest
+      type:
+        scalar: string
     - name: free
       type:
         scalar: string
@@ -638,6 +682,12 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.berthdev.berth.api.v1alpha1.ClosestNode
+          elementRelationship: atomic
+    - name: deviceRequests
+      type:
+        list:
+          elementType:
+            namedType: com.github.berthdev.berth.api.v1alpha1.DeviceRequestCounts
           elementRelationship: atomic
     - name: lastChange
       type:

@@ -54,6 +54,24 @@ var _ = Describe("Pods of one claim template", func() {
 		By("two wait, and their conditions say why")
 		expectUnschedulable(ctx, "0/6 nodes are available: 6 cannot allocate all claims.", waiting...)
 
+		By("their explanations count the devices of the request")
+		Eventually(func(g Gomega) v1alpha1.SchedulingDecisionStatus {
+			var why v1alpha1.SchedulingDecision
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(waiting[0]), &why)).To(Succeed())
+			return why.Status
+		}).Should(And(
+			HaveField("DeviceRequests", ConsistOf(v1alpha1.DeviceRequestCounts{
+				Claim: waiting[0].Spec.ResourceClaims[0].Name, Request: "gpu", DeviceClassName: driver, Count: 1, Published: 24,
+				Selectors: []v1alpha1.DeviceSelectorCount{
+					{Source: v1alpha1.DeviceSelectorOfClass, Expression: `device.driver == "gpu.example.com"`, Matching: 24},
+					{Source: v1alpha1.DeviceSelectorOfRequest, Expression: largeOfModelA, Matching: 6},
+				},
+			})),
+			HaveField("ClosestNodes", HaveEach(HaveField("Missing", ConsistOf(v1alpha1.Missing{
+				DeviceRequest: waiting[0].Spec.ResourceClaims[0].Name + "/gpu", Requested: "1", Free: "0",
+			})))),
+		))
+
 		By("one is deleted: its device is given back")
 		gone := bound[0]
 		Expect(admin.Delete(ctx, gone, client.GracePeriodSeconds(0))).To(Succeed())

@@ -6,11 +6,14 @@ package v1alpha1
 // with apply.
 //
 // Missing is one reason why a node is not feasible for a pod: an amount of a resource
-// that is not free, or a plugin's reason.
+// that is not free, devices that are not free, or a plugin's reason.
 type MissingApplyConfiguration struct {
 	// resource is the name of the resource; empty when the reason is not about an
 	// amount.
 	Resource *string `json:"resource,omitempty"`
+	// deviceRequest is the request that finds too few devices on the node, as
+	// claim/request: requested and free are numbers of devices then.
+	DeviceRequest *string `json:"deviceRequest,omitempty"`
 	// requested is the amount of the resource that the pod requests.
 	Requested *string `json:"requested,omitempty"`
 	// free is the amount of the resource that is free on the node.
@@ -33,6 +36,14 @@ func Missing() *MissingApplyConfiguration {
 // If called multiple times, the Resource field is set to the value of the last call.
 func (b *MissingApplyConfiguration) WithResource(value string) *MissingApplyConfiguration {
 	b.Resource = &value
+	return b
+}
+
+// WithDeviceRequest sets the DeviceRequest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeviceRequest field is set to the value of the last call.
+func (b *MissingApplyConfiguration) WithDeviceRequest(value string) *MissingApplyConfiguration {
+	b.DeviceRequest = &value
 	return b
 }
 

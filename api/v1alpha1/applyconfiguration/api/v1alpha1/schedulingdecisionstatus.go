@@ -34,6 +34,9 @@ type SchedulingDecisionStatusApplyConfiguration struct {
 	// closestNodes are the nodes on which the pod lacks least, each with all that is
 	// missing there.
 	ClosestNodes []ClosestNodeApplyConfiguration `json:"closestNodes,omitempty"`
+	// deviceRequests are the pod's requests for devices that are not allocated yet, where
+	// the plugin DynamicResources rejects the pod: how many devices each of them finds.
+	DeviceRequests []DeviceRequestCountsApplyConfiguration `json:"deviceRequests,omitempty"`
 	// queue is where the pod waits.
 	Queue *DecisionQueueApplyConfiguration `json:"queue,omitempty"`
 	// requeueEvents are the cluster events that may make the pod schedulable: the
@@ -113,6 +116,19 @@ func (b *SchedulingDecisionStatusApplyConfiguration) WithClosestNodes(values ...
 			panic("nil value passed to WithClosestNodes")
 		}
 		b.ClosestNodes = append(b.ClosestNodes, *values[i])
+	}
+	return b
+}
+
+// WithDeviceRequests adds the given value to the DeviceRequests field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the DeviceRequests field.
+func (b *SchedulingDecisionStatusApplyConfiguration) WithDeviceRequests(values ...*DeviceRequestCountsApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDeviceRequests")
+		}
+		b.DeviceRequests = append(b.DeviceRequests, *values[i])
 	}
 	return b
 }

@@ -36,7 +36,8 @@ func readDecision(pod corev1.Pod) (decidedPod, error) {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("pod %s: annotation %s: %w", pod.Name, name, err)
 	}
-	if p.Node != pod.Spec.NodeName || p.Profile != profileName || p.Hash == "" || len(p.Top) == 0 {
+	// A node is scored if there is another one.
+	if p.Node != pod.Spec.NodeName || p.Profile != profileName || p.Hash == "" || len(p.Top) == 0 && p.Feasible != 1 {
 		return p, fmt.Errorf("pod %s is on node %s; its decision does not match, or is incomplete: %s", pod.Name, pod.Spec.NodeName, text)
 	}
 	return p, nil

@@ -17,9 +17,14 @@ import (
 // podsNamespace is the namespace of the demo's Deployments.
 const podsNamespace = "default"
 
-// deploy creates a Deployment whose pods have the schedulerName of the profile and request
-// cpu and 1Gi each.
+// deploy creates a Deployment of such pods as deployment has.
 func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string) error {
+	return s.create(ctx, deployment(name, replicas, cpu))
+}
+
+// deployment returns a Deployment whose pods have the schedulerName of the profile and
+// request cpu and 1Gi each.
+func deployment(name string, replicas int, cpu string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	container := corev1.Container{
 		Name: "app", Image: "none", Command: []string{"serve"}, Args: []string{"--port=8080"},
@@ -32,7 +37,7 @@ func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string
 		corev1.ResourceCPU:    resource.MustParse(cpu),
 		corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}
-	d := &appsv1.Deployment{
+	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(replicas)),
@@ -43,9 +48,13 @@ func (s *demo) deploy(ctx context.Context, name string, replicas int, cpu string
 			},
 		},
 	}
+}
+
+func (s *demo) create(ctx context.Context, d *appsv1.Deployment) error {
 	_, err := s.cp.Client().AppsV1().Deployments(podsNamespace).Create(ctx, d, metav1.CreateOptions{})
 	if err == nil {
-		s.printf("Deployment %s: replicas: %d, each of %s CPU, schedulerName: %s", name, replicas, cpu, profileName)
+		pod := &d.Spec.Template.Spec
+		s.printf("Deployment %s: replicas: %d, each of %s CPU, schedulerName: %s", d.Name, *d.Spec.Replicas, pod.Containers[0].Resources.Requests.Cpu(), pod.SchedulerName)
 	}
 	return err
 }

@@ -45,6 +45,9 @@ var steps = []step{
 	{"the next 200 pods are packed", 3 * time.Minute, (*demo).deployPacked},
 	{"switch back while 200 pods arrive: none is lost", 3 * time.Minute, (*demo).switchInFlight},
 
+	// Devices of a driver without hardware.
+	{"each of 10 pods gets one of 10 devices, and 2 more say what they lack", 10 * time.Minute, (*demo).deployWithDevices},
+
 	// Errors and their reports.
 	{"an invalid change is rejected, and scheduling continues", 2 * time.Minute, (*demo).refuseBrokenChange},
 	{"an unschedulable pod has the reason in its condition", time.Minute, (*demo).explainRefusal},

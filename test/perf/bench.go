@@ -96,7 +96,7 @@ func (b *bench) wanted(layer string) []shape {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
-		if layer == "process" && s.algorithm != nil {
+		if layer == "process" && s.algorithm != nil || layer == "algorithm" && s.devices != nil {
 			continue
 		}
 		if missing := s.missing(b.plugins.has); len(missing) > 0 {
@@ -143,7 +143,11 @@ func (b *bench) processes(ctx context.Context) error {
 				errs = append(errs, b.rounds(ctx, s, how))
 				continue
 			}
-			for _, b.options.rate = range b.options.rates {
+			rates := b.options.rates
+			if s.devices != nil {
+				rates = []float64{deviceRate}
+			}
+			for _, b.options.rate = range rates {
 				errs = append(errs, b.rounds(ctx, s, how))
 			}
 		}

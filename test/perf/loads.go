@@ -69,9 +69,7 @@ func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	if err := t.deleteLeaderState(ctx); err != nil {
 		return err
 	}
-	err := load.Each(ctx, t.pods, t.options.workers, func(ctx context.Context, i int) error {
-		return t.createPod(ctx, t.pod(i))
-	})
+	err := t.each(ctx, t.pods, t.createNext)
 	if err == nil && t.side.background != nil {
 		err = t.side.background(ctx, t.testEnv)
 	}
@@ -151,11 +149,10 @@ func (t *runner) flow(ctx context.Context, r *run) error {
 
 // createPods creates all pods, at once or at the rate.
 func (t *runner) createPods(ctx context.Context) ([]load.Due, error) {
-	do := func(ctx context.Context, i int) error { return t.createPod(ctx, t.pod(i)) }
 	if t.load != "open" {
-		return nil, load.Each(ctx, t.pods, t.options.workers, do)
+		return nil, t.each(ctx, t.pods, t.createNext)
 	}
-	return load.AtRate(ctx, t.pods, t.options.workers*openWorkers, t.options.rate, do)
+	return load.AtRate(ctx, t.pods, t.options.workers*openWorkers, t.options.rate, t.createNext)
 }
 
 // latencies are the times from when each creation was due to the observed bind, and the delays

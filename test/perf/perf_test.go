@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 func TestTheBenchPrintsItsTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	o, err := parse([]string{
-		"--layers=process", "--shapes=basic", "--loads=open", "--sides=berth,null,null+watch+events", "--nodes=10", "--existing=5",
+		"--layers=process", "--shapes=basic,claims", "--loads=open", "--sides=berth,null,null+watch+events", "--nodes=10", "--existing=5",
 		"--rates=20", "--seconds=1", "--rounds=1", "--limit=3m", "--json=" + file,
 	})
 	if err != nil {
@@ -32,10 +33,10 @@ func TestTheBenchPrintsItsTables(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Groups) != 1 || len(r.Groups[0].Runs) != 2 || len(r.Skipped) != 1 {
-		t.Fatalf("want one group of two runs, and null skipped:\n%s", text)
+	if len(r.Groups) != 2 || len(r.Groups[0].Runs) != 2 || len(r.Groups[1].Runs) != 2 || len(r.Skipped) != 2 {
+		t.Fatalf("want two groups of two runs, and null skipped:\n%s", text)
 	}
-	for _, run := range r.Groups[0].Runs {
+	for _, run := range slices.Concat(r.Groups[0].Runs, r.Groups[1].Runs) {
 		if run.Pods != 20 || run.Latency == nil || run.Latency.P50 <= 0 || run.Peak[scheduler] <= 0 || run.EventsPerPod != 1 {
 			t.Errorf("a run is incomplete: %+v", run)
 		}

@@ -137,6 +137,19 @@ func (t *runner) newRun() run {
 	return run{Shape: t.shape.name, Load: t.load, Side: t.side.name, Round: t.round, Pods: t.pods}
 }
 
+// createNext creates the i-th pod that the side is to bind, with the claim that it needs.
+func (t *runner) createNext(ctx context.Context, i int) error {
+	pod := t.pod(i)
+	if t.shape.devices != nil {
+		if claim := t.shape.devices.prepare(pod); claim != nil {
+			if _, err := t.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, withoutServerFields(claim), metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	return t.createPod(ctx, pod)
+}
+
 // pod is the i-th pod that the side is to bind.
 func (t *runner) pod(i int) *corev1.Pod {
 	pod := t.shape.pendingPod(i)
@@ -286,9 +299,19 @@ func (s *testEnv) createObjects(ctx context.Context, sh shape) error {
 			return err
 		}
 	}
-	return load.Each(ctx, s.options.existing, s.options.workers, func(ctx context.Context, i int) error {
+	if sh.devices != nil {
+		if err := s.createDevices(ctx, sh.devices); err != nil {
+			return err
+		}
+	}
+	return s.each(ctx, s.options.existing, func(ctx context.Context, i int) error {
 		return s.createPod(ctx, sh.existingPod(i, s.options.nodes))
 	})
+}
+
+// each calls do for the numbers below n, by all workers.
+func (s *testEnv) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	return load.Each(ctx, n, s.options.workers, do)
 }
 
 func (s *testEnv) create(ctx context.Context, object runtime.Object) (err error) {

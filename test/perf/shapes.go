@@ -16,7 +16,7 @@ import (
 )
 
 // shapes can be measured, in the order of the tables.
-var shapes = slices.Concat(standardShapes, algorithmShapes)
+var shapes = slices.Concat(standardShapes, deviceShapes, algorithmShapes)
 
 // standardShapes are run by whole processes as well.
 var standardShapes = []shape{
@@ -63,6 +63,23 @@ var standardShapes = []shape{
 	{
 		name: "full", description: "basic, and four nodes of five are full", existing: 4000, goal: 50,
 		pod: plain("pod"), old: nodeSized("old"), on: scattered,
+	},
+}
+
+// deviceShapes are run by whole processes alone.
+var deviceShapes = []shape{
+	{
+		name: "claims", description: "basic, each with a claim for one of ten devices of a node, five of which are allocated", nodes: 500, count: 2000,
+		pod: plain("pod"), old: plain("old"), needs: []string{"DynamicResources"}, devices: &deviceOptions{},
+	},
+	{
+		name: "claim-selectors", description: "claims, of one of two models by a CEL expression", nodes: 500, count: 1000,
+		pod: plain("pod"), old: plain("old"), needs: []string{"DynamicResources"},
+		devices: &deviceOptions{expression: `device.attributes["gpu.example.com"].model == "model-1"`},
+	},
+	{
+		name: "extended-devices", description: "claims, by an extended resource that a DeviceClass backs", nodes: 500, count: 2000,
+		pod: plain("pod"), old: plain("old"), needs: []string{"DynamicResources"}, devices: &deviceOptions{extended: true},
 	},
 }
 
@@ -117,6 +134,8 @@ type shape struct {
 	// algorithm has the options of shapes for the algorithm layer alone; nil: whole processes
 	// run the shape, too.
 	algorithm *algorithmOptions
+	// devices has the options of shapes whose pods get devices, for whole processes alone.
+	devices *deviceOptions
 }
 
 // algorithmOptions are those of a shape that only the algorithm layer runs.

@@ -24,6 +24,8 @@ type claimCache struct {
 	mu sync.RWMutex
 	// claims are by namespace/name.
 	claims map[string]*cachedClaim
+	// owned are the namespaces/names of claims by the UID of their controller.
+	owned map[types.UID]sets.Set[string]
 	// pending are the allocations in flight by the UID of the claim.
 	pending   map[types.UID]*pendingAllocation
 	allocated allocatedDevices
@@ -52,7 +54,7 @@ type cachedClaim struct {
 
 func newClaimCache(parent *Devices) *claimCache {
 	return &claimCache{
-		parent: parent, claims: map[string]*cachedClaim{}, pending: map[types.UID]*pendingAllocation{},
+		parent: parent, claims: map[string]*cachedClaim{}, owned: map[types.UID]sets.Set[string]{}, pending: map[types.UID]*pendingAllocation{},
 		allocated: newAllocatedDevices(), deleted: sets.New[types.UID](),
 	}
 }
@@ -135,8 +137,37 @@ func (c *claimCache) setLatest(key string, cached *cachedClaim, claim *resourcea
 	}
 	c.changed = true
 	c.allocated.replace(cached.latest, claim)
+	c.setOwner(key, controllerOf(cached.latest), controllerOf(claim))
 	cached.latest = claim
 	c.parent.waiters.wake(key)
+}
+
+// setOwner moves a claim in owned; the UIDs are "" for none.
+func (c *claimCache) setOwner(key string, before, after types.UID) {
+	if before == after {
+		return
+	}
+	if keys := c.owned[before]; keys.Delete(key).Len() == 0 {
+		delete(c.owned, before)
+	}
+	if after == "" {
+		return
+	}
+	if c.owned[after] == nil {
+		c.owned[after] = sets.New[string]()
+	}
+	c.owned[after].Insert(key)
+}
+
+// controllerOf returns the UID of a claim's controller, "" for none. claim may be nil.
+func controllerOf(claim *resourceapi.ResourceClaim) types.UID {
+	if claim == nil {
+		return ""
+	}
+	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // assume makes a version that the API server has returned the latest one. written is as

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -253,4 +254,27 @@ func TestDevicesAreEmptyWithoutInformers(t *testing.T) {
 	if _, err := empty.UseInformers(devices.Informers{}); err == nil {
 		t.Error("UseInformers accepts no informers")
 	}
+}
+
+func TestClaimsAreFoundByTheirController(t *testing.T) {
+	p, q := fixture.Pod("p").Obj(), fixture.Pod("q").Obj()
+	names := func(env *testEnv, pod *v1.Pod) []string {
+		found := []string{}
+		for _, claim := range env.ControlledClaims(pod.UID) {
+			found = append(found, claim.Name)
+		}
+		return found
+	}
+	runInVirtualTime(t, func(env *testEnv) {
+		env.want("claims of p", names(env, p), []string{"first", "second"})
+		env.replaceClaim("first", func(c *resourceapi.ResourceClaim) {
+			c.OwnerReferences = fixture.ResourceClaim("x").OwnedBy(q).Obj().OwnerReferences
+		})
+		synctest.Wait()
+		env.want("claims of p after one got another controller", names(env, p), []string{"second"})
+		env.want("claims of q", names(env, q), []string{"first"})
+		env.removeClaim("second")
+		synctest.Wait()
+		env.want("claims of p after the deletion", names(env, p), []string{})
+	}, fixture.ResourceClaim("first").OwnedBy(p).Obj(), fixture.ResourceClaim("second").OwnedBy(p).Obj(), fixture.ResourceClaim("free").Obj())
 }

@@ -43,6 +43,16 @@ func (c *claimCache) List() ([]*resourceapi.ResourceClaim, error) {
 	return list, nil
 }
 
+// ControlledClaims is as in framework.Devices.
+func (d *Devices) ControlledClaims(owner types.UID) (list []*resourceapi.ResourceClaim) {
+	d.claims.mu.RLock()
+	defer d.claims.mu.RUnlock()
+	for _, key := range sets.List(d.claims.owned[owner]) {
+		list = append(list, d.claims.claims[key].latest)
+	}
+	return list
+}
+
 // ListAllAllocatedDevices returns the devices that claims hold, those in flight
 // included, wholly or in shares. The caller may change the result. The error is always
 // nil.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,6 +27,8 @@ type Devices interface {
 	// Allocator returns an allocator for the devices that are free at this moment. It
 	// does not see later changes.
 	Allocator() DeviceAllocator
+	// ControlledClaims returns the claims whose controller has that UID, by name.
+	ControlledClaims(owner types.UID) []*resourceapi.ResourceClaim
 	// BindClaim writes a claim for a pod that is being bound: the finalizer and
 	// allocation, unless allocation is nil, and the pod's reservation. A conflict
 	// is retried with the newest claim. It is an error if the claim is being

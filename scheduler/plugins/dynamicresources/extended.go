@@ -21,19 +21,15 @@ import (
 // of an earlier attempt, or else a template without requests, since which resources are
 // devices depends on the node. It returns nil if no class backs a resource of the pod.
 // Amounts are what the pod requests of all scalar resources.
-func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, amounts map[v1.ResourceName]int64, err error) {
+func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, amounts map[v1.ResourceName]int64) {
 	if !framework.RequestsDevices(pod, p.devices.DeviceClassResolver()) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	var requests framework.Resource
 	requests.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
-	all, err := p.devices.ResourceClaims().List()
-	if err != nil {
-		return nil, nil, fmt.Errorf("listing ResourceClaims: %w", err)
-	}
-	for _, existing := range all {
+	for _, existing := range p.devices.ControlledClaims(pod.UID) {
 		if isExtendedClaimOf(pod, existing) {
-			return existing, requests.ScalarResources, nil
+			return existing, requests.ScalarResources
 		}
 	}
 	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -41,7 +37,7 @@ func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, a
 		UID:             types.UID(uuid.NewUUID()), // identifies the allocation while it is in flight
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-	}}, requests.ScalarResources, nil
+	}}, requests.ScalarResources
 }
 
 // isExtendedClaimOf reports whether a claim was created for the extended resources of a pod.

@@ -33,10 +33,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	for i, claim := range claims {
 		checked[i].claim, checked[i].pendingUID = claim, claim.UID
 	}
-	extended, amounts, err := p.extendedClaim(pod)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
+	extended, amounts := p.extendedClaim(pod)
 	if extended != nil {
 		checked = append(checked, podClaim{claim: extended, pendingUID: extended.UID, extended: true})
 	}

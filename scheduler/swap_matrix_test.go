@@ -40,6 +40,8 @@ type swapCase struct {
 	pluginSet
 	// attempt is one that the test runs itself.
 	attempt *queue.Attempt
+	// newPod returns the pod.
+	newPod func() *v1.Pod
 	// unblocked is closed to let blocked plugins return.
 	unblocked chan struct{}
 	// stopLeading ends the leadership; nil before it began.
@@ -47,7 +49,7 @@ type swapCase struct {
 }
 
 func newSwapCase(env *testEnv) *swapCase {
-	c := &swapCase{testEnv: env, profileStore: newProfileStore(), unblocked: make(chan struct{})}
+	c := &swapCase{testEnv: env, profileStore: newProfileStore(), newPod: nominatedPod, unblocked: make(chan struct{})}
 	c.register(env.options.Registry)
 	return c
 }
@@ -98,7 +100,7 @@ func (c *swapCase) arrange(s testPlace) generationID {
 		c.becomeLeader()
 	}
 	if !s.ArrivesAfter() {
-		c.create(nominatedPod())
+		c.create(c.newPod())
 	}
 	// Between two ticks of Standby: the test itself schedules a pod that it popped, and
 	// nothing else may update the snapshot then.
@@ -113,7 +115,7 @@ func (c *swapCase) arrange(s testPlace) generationID {
 // proceed lets the pod go on after the change.
 func (c *swapCase) proceed(s testPlace) {
 	if s.ArrivesAfter() {
-		c.create(nominatedPod())
+		c.create(c.newPod())
 	}
 	c.unblock(s)
 	if c.attempt != nil {

@@ -616,7 +616,7 @@ var table = []mutant{
 	{"BindingFailureIgnored", "a device that failed is waited for until the timeout",
 		[]killer{{dynamicresources, "TestBindingConditions"}}, noVolumes},
 	{"DevicesNotGivenBack", "devices stay allocated in flight for a pod that failed",
-		[]killer{{dynamicresources, "TestUnreserve"}}, noVolumes},
+		[]killer{{dynamicresources, "TestUnreserve"}, {loop, "TestEveryStateOfAPodWithAClaimUnderEveryProfileChange"}}, noVolumes},
 	{"ExtendedClaimLeft", "the claim for extended resources stays when its pod fails",
 		[]killer{{dynamicresources, "TestUnreserveDeletesTheClaimForExtendedResources"}}, noVolumes},
 	{"AlternativesReversed", "a later alternative of a request scores higher",

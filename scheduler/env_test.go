@@ -24,6 +24,7 @@ import (
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/test/support/fakecluster"
@@ -42,6 +43,8 @@ type testEnv struct {
 	journal     *probe.CallLog
 	events      *eventRecorder
 	unsupported string // the field that this build cannot honour
+	// listedClaims are what a new leader's quorum list of ResourceClaims returns.
+	listedClaims []leadership.ListedObject
 	// explanations are the SchedulingDecisions that exist, by pod.
 	explanations map[string]decision.Explanation
 }

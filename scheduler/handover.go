@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,8 +29,9 @@ const (
 )
 
 var (
-	podKind  = v1.SchemeGroupVersion.WithResource("pods")
-	nodeKind = v1.SchemeGroupVersion.WithResource("nodes")
+	podKind   = v1.SchemeGroupVersion.WithResource("pods")
+	nodeKind  = v1.SchemeGroupVersion.WithResource("nodes")
+	claimKind = resourceapi.SchemeGroupVersion.WithResource("resourceclaims")
 )
 
 // Handover is how a new leader takes over from the one before. The zero value takes
@@ -50,12 +52,12 @@ type Handover struct {
 
 // handOver makes sure, before the first decision, that no earlier leader can take
 // resources that this leader counts as free: the informers hold all that the earlier
-// leader wrote, and Bindings that it still sends fail. It returns false when ctx ends
-// first.
+// leader wrote, and Bindings and allocations of devices that it still sends fail. It
+// returns false when ctx ends first.
 //
 // The order matters: first the journal, so that no late write of an earlier leader
-// changes it; then the informers; then the pods are fenced that existed when the Lease
-// changed hands; then handOver waits for the pods that were bound before their fence.
+// changes it; then the informers; then claims and pods are fenced that existed when the
+// Lease changed hands; then handOver waits for the pods that were bound before their fence.
 func (s *Scheduler) handOver(ctx context.Context) bool {
 	if s.options.Handover.List == nil {
 		return true
@@ -74,6 +76,9 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 		return false
 	}
 	synced := s.options.Clock.Now()
+	if _, ok := retry(ctx, s, func(ctx context.Context) (any, error) { return nil, s.devices.FenceClaims(ctx) }); !ok {
+		return false
+	}
 	toFence := s.podsToFence(names, fromJournal)
 	result := s.binding.FencePods(ctx, toFence.pods, s.epoch)
 	var bound []leadership.ListedObject
@@ -110,7 +115,22 @@ func (s *Scheduler) waitForInformers(ctx context.Context) bool {
 		return false
 	}
 	return s.waitForObjects(ctx, pods.Objects, s.missingPods) && s.waitForObjects(ctx, nodes.Objects, s.missingNodes) &&
-		s.waitForObjects(ctx, s.deletedNodes(nodes), s.cachedNodes)
+		s.waitForObjects(ctx, s.deletedNodes(nodes), s.cachedNodes) && s.waitForClaims(ctx)
+}
+
+// waitForClaims waits until all allocations of devices are known that the earlier leader
+// has written. Volumes need no such wait: an allocation is written to a claim of its own,
+// so that two for one device do not conflict.
+func (s *Scheduler) waitForClaims(ctx context.Context) bool {
+	if !s.options.Devices.Devices {
+		return true
+	}
+	claims, ok := s.quorumList(ctx, claimKind, "")
+	return ok && s.waitForObjects(ctx, claims.Objects, func(listed []leadership.ListedObject) []leadership.ListedObject {
+		return fromFirst(listed, func(l leadership.ListedObject) bool {
+			return !s.devices.HasSeenClaim(l.Namespace, l.Name, l.ResourceVersion)
+		})
+	})
 }
 
 func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, bool) {

@@ -33,8 +33,11 @@ const farVersion = "150"
 func (env *testEnv) setHandover(pods, nodes []leadership.ListedObject) {
 	env.options.Handover = Handover{
 		List: func(_ context.Context, kind schema.GroupVersionResource, _ string) (leadership.ObjectList, error) {
-			if kind == podKind {
+			switch kind {
+			case podKind:
 				return leadership.ObjectList{ResourceVersion: farVersion, Objects: pods}, nil
+			case claimKind:
+				return leadership.ObjectList{ResourceVersion: farVersion, Objects: env.listedClaims}, nil
 			}
 			return leadership.ObjectList{ResourceVersion: farVersion, Objects: nodes}, nil
 		},

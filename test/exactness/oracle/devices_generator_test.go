@@ -23,6 +23,11 @@ type deviceGenerator struct {
 	allClaims []*resourceapi.ResourceClaim
 	allSlices []*resourceapi.ResourceSlice
 	covered   map[string]int
+	// extended says that classes back extended resources. Then no device has binding
+	// conditions, for which PreBind would wait.
+	extended bool
+	// extendedPod says that the last pod requests extended resources.
+	extendedPod bool
 }
 
 func (g *deviceGenerator) chance(percent int) bool { return g.IntN(100) < percent }
@@ -50,17 +55,29 @@ var selectors = []string{
 
 func (g *deviceGenerator) classes() []*resourceapi.DeviceClass {
 	return []*resourceapi.DeviceClass{
-		fixture.DeviceClass("gpu").Selector(`device.driver == "gpu.example.com"`).Obj(),
+		g.gpuClass(),
 		fixture.DeviceClass("large").Selector(`device.driver == "gpu.example.com" && device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0`).Obj(),
 		fixture.DeviceClass("nic").Selector(`device.driver == "nic.example.com"`).Obj(),
 		fixture.DeviceClass("any").Obj(),
 	}
 }
 
+func (g *deviceGenerator) gpuClass() *resourceapi.DeviceClass {
+	b := fixture.DeviceClass("gpu").Selector(`device.driver == "gpu.example.com"`)
+	if g.extended {
+		b.ExtendedResource(cardResource)
+	}
+	return b.Obj()
+}
+
 func (g *deviceGenerator) nodes() (nodes []fwk.NodeInfo) {
 	for i := range 2 + g.IntN(5) {
 		info := framework.NewNodeInfo()
-		info.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("rack", fmt.Sprint("r", i%2)).Obj())
+		node := fixture.Node(fmt.Sprint("n", i)).Label("rack", fmt.Sprint("r", i%2))
+		if g.extended && g.chance(20) {
+			node.Capacity(cardResource, one(g, "0", "4"))
+		}
+		info.SetNode(node.Obj())
 		nodes = append(nodes, info)
 	}
 	return nodes
@@ -111,7 +128,7 @@ func (g *deviceGenerator) gpus(b *fixture.ResourceSliceBuilder, n int) *fixture.
 			g.covered["tainted devices"]++
 			b.Taint("maintenance", "", one(g, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute))
 		}
-		if g.chance(5) {
+		if !g.extended && g.chance(5) {
 			b.BindingConditions("ready", "failed")
 		}
 	}
@@ -145,11 +162,17 @@ func (g *deviceGenerator) partitions(node string) *fixture.ResourceSliceBuilder 
 func (g *deviceGenerator) pod(n int) (*v1.Pod, []*resourceapi.ResourceClaim) {
 	b := fixture.Pod(fmt.Sprint("p", n))
 	var created []*resourceapi.ResourceClaim
-	for i := range 1 + g.IntN(2) {
+	least := 1
+	if g.extendedPod = g.requestExtended(b); g.extendedPod {
+		least = 0
+	}
+	for i := range least + g.IntN(2) {
 		if len(g.allClaims) > 0 && g.chance(15) {
-			g.covered["shared claims"]++
-			b.ResourceClaim(one(g, g.allClaims...).Name)
-			continue
+			if shared := one(g, g.allClaims...); len(shared.OwnerReferences) == 0 {
+				g.covered["shared claims"]++
+				b.ResourceClaim(shared.Name)
+				continue
+			}
 		}
 		claim := g.claim(fmt.Sprint("c", n, "-", i))
 		created, g.allClaims = append(created, claim), append(g.allClaims, claim)
@@ -208,6 +231,12 @@ func (g *deviceGenerator) selectors() (list []string) {
 		list = append(list, guard+selectors[g.IntN(n)])
 	}
 	return list
+}
+
+// addExtended returns a newer version of a claim for extended resources.
+func (g *deviceGenerator) addExtended(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	g.allClaims = append(g.allClaims, claim)
+	return g.change(claim.Name, func(*resourceapi.ResourceClaim) {})
 }
 
 // write returns a claim as PreBind writes it.
@@ -278,6 +307,14 @@ func (g *deviceGenerator) count(v *verdict) {
 		default:
 			g.covered["nodes refused"]++
 		}
+	}
+	switch {
+	case v.Extended != nil:
+		g.covered["extended resources given"]++
+	case g.extendedPod && fits:
+		g.covered["extended resources of the node itself"]++
+	case g.extendedPod:
+		g.covered["extended resources refused"]++
 	}
 	if fits {
 		g.covered["pods that fit"]++

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -51,7 +52,7 @@ func TestGeneratedDevicesAreAllocatedTheSame(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(covered)) {
 		t.Logf("%8d %s", covered[name], name)
 	}
-	for _, name := range []string{"pods that fit", "pods that fit nowhere", "nodes refused", "with a prioritized list", "with admin access", "with a matching attribute", "all devices", "shares of a device", "partitions", "tainted devices", "shared claims", "errors"} {
+	for _, name := range []string{"pods that fit", "pods that fit nowhere", "nodes refused", "with a prioritized list", "with admin access", "with a matching attribute", "all devices", "shares of a device", "partitions", "tainted devices", "shared claims", "errors", "extended resources", "extended resources given", "extended resources refused", "extended resources of the node itself"} {
 		if covered[name] < *least {
 			t.Errorf("%s: %d times, want %d", name, covered[name], *least)
 		}
@@ -100,17 +101,21 @@ type side struct {
 	claims, slices, classes *manualInformer
 	manager                 fwk.SharedDRAManager
 	devices                 framework.Devices // Berth's only
+	client                  *fake.Clientset
+	nextVersion             func() string
 	plugin                  fwk.Plugin
 }
 
 func (s *side) SharedDRAManager() fwk.SharedDRAManager                 { return s.manager }
 func (s *side) SharedInformerFactory() informers.SharedInformerFactory { return s.factory }
-func (s *side) ClientSet() clientset.Interface                         { return nil }
+func (s *side) ClientSet() clientset.Interface                         { return s.client }
 func (s *side) ProfileName() string                                    { return "p" }
 func (s *side) Devices() framework.Devices                             { return s.devices }
 
-func newSide() *side {
-	s := &side{factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+func newSide(g *deviceGenerator) *side {
+	s := &side{client: fake.NewClientset(), nextVersion: g.nextVersion}
+	s.nameClaims()
+	s.factory = informers.NewSharedInformerFactory(s.client, 0)
 	kinds := s.factory.Resource().V1()
 	s.claims = &manualInformer{SharedIndexInformer: kinds.ResourceClaims().Informer()}
 	s.slices = &manualInformer{SharedIndexInformer: kinds.ResourceSlices().Informer()}
@@ -118,13 +123,15 @@ func newSide() *side {
 	return s
 }
 
-func newUpstreamSide(ctx context.Context, t *testing.T) *side {
-	s := newSide()
+func newUpstreamSide(ctx context.Context, t *testing.T, g *deviceGenerator) *side {
+	s := newSide(g)
 	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: s.factory.Resource().V1().ResourceSlices()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.manager = upstreamplugin.NewDRAManager(ctx, assumecache.NewAssumeCache(logr.Discard(), s.claims, "ResourceClaim", "", nil), tracker, s.factory)
+	// It listens to an informer of its own.
+	s.classes.handlers = append(s.classes.handlers, s.manager.DeviceClassResolver().(toolscache.ResourceEventHandler))
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	gates.EnableDRASchedulerFilterTimeout = false
 	if s.plugin, err = upstreamplugin.New(ctx, &internal.DynamicResourcesArgs{}, s, gates); err != nil {
@@ -133,9 +140,9 @@ func newUpstreamSide(ctx context.Context, t *testing.T) *side {
 	return s
 }
 
-func newBerthSide(ctx context.Context, t *testing.T) *side {
-	s := newSide()
-	d := devices.New(devices.Options{Client: fake.NewClientset(), Clock: clock.RealClock{}})
+func newBerthSide(ctx context.Context, t *testing.T, g *deviceGenerator) *side {
+	s := newSide(g)
+	d := devices.New(devices.Options{Client: s.client, Clock: clock.RealClock{}})
 	if _, err := d.UseInformers(devices.Informers{Claims: s.claims, Slices: s.slices, Classes: s.classes}); err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +164,9 @@ type verdict struct {
 	Scores                map[string]int64
 	// Allocations are by claim, after Reserve on the chosen node.
 	Allocations map[string]*resourceapi.AllocationResult
+	// Extended is what PreBind writes for extended resources, and PreBind its error.
+	Extended *extendedClaim
+	PreBind  string
 }
 
 // decide runs the plugin for a pod on all nodes, and Reserve on the node that choose
@@ -190,6 +200,9 @@ func (s *side) decide(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		name := *pod.Spec.ResourceClaims[i].ResourceClaimName
 		v.Allocations[name] = s.manager.ResourceClaims().GetPendingAllocation(types.UID(name)).DeepCopy()
 	}
+	if framework.RequestsDevices(pod, s.manager.DeviceClassResolver()) {
+		v.Extended, v.PreBind = s.preBind(ctx, state, pod, node)
+	}
 	return v
 }
 
@@ -203,6 +216,7 @@ func textOf(status *fwk.Status) string {
 // withoutShareIDs returns the verdict with empty share IDs, which are random.
 func (v *verdict) withoutShareIDs() *verdict {
 	c := *v
+	c.Extended = v.Extended.comparable()
 	c.Allocations = map[string]*resourceapi.AllocationResult{}
 	for claim, allocation := range v.Allocations {
 		allocation = allocation.DeepCopy()
@@ -232,7 +246,8 @@ func bestNode(v *verdict) string {
 func runDeviceCluster(t *testing.T, seed uint64, covered map[string]int) {
 	ctx := t.Context()
 	g := &deviceGenerator{Rand: rand.New(rand.NewPCG(seed, 1)), version: 1, covered: covered}
-	theirs, ours := newUpstreamSide(ctx, t), newBerthSide(ctx, t)
+	g.extended = g.chance(50)
+	theirs, ours := newUpstreamSide(ctx, t, g), newBerthSide(ctx, t, g)
 	both := func(change func(s *side)) { change(theirs); change(ours) }
 	for _, class := range g.classes() {
 		both(func(s *side) { s.classes.set(class) })
@@ -248,6 +263,11 @@ func runDeviceCluster(t *testing.T, seed uint64, covered map[string]int) {
 		}
 		want := theirs.decide(ctx, upstreamframework.NewCycleState(), pod, nodes, bestNode)
 		got := ours.decide(ctx, framework.NewCycleState(), pod, nodes, func(*verdict) string { return bestNode(want) })
+		if strings.Contains(want.PreBind, "nil or empty request mappings") && got.PreBind == "" {
+			// Berth binds a pod whose node has the extended resource itself: docs/parity.md.
+			want.PreBind = ""
+			covered["a claim, and an extended resource of the node itself"]++
+		}
 		if diff := cmp.Diff(want.withoutShareIDs(), got.withoutShareIDs()); diff != "" {
 			t.Errorf("seed %d, pod %d (-kube-scheduler,+Berth):\n%s", seed, i, diff)
 			return
@@ -256,6 +276,10 @@ func runDeviceCluster(t *testing.T, seed uint64, covered map[string]int) {
 		for name, allocation := range want.Allocations {
 			both(func(s *side) { s.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(types.UID(name), true) })
 			claim := g.write(name, pod, allocation)
+			both(func(s *side) { s.claims.set(claim) })
+		}
+		if want.Extended != nil {
+			claim := g.addExtended(want.Extended.Claim)
 			both(func(s *side) { s.claims.set(claim) })
 		}
 		if claim := g.deallocate(); claim != nil {

@@ -103,16 +103,16 @@ func (m *Matrix) verdict(n *Node, plugin string, rough bool) string {
 	}
 	var words []string
 	for _, a := range against {
-		switch {
-		case a.Resource != "" && rough:
-			words = append(words, a.Resource)
-		case a.Resource != "":
-			words = append(words, a.Resource+": "+a.Requested+" > "+a.Free+" free")
+		switch lacks := cmp.Or(a.Resource, a.DeviceRequest); {
+		case lacks != "" && rough:
+			words = append(words, lacks)
+		case lacks != "":
+			words = append(words, lacks+": "+a.Requested+" > "+a.Free+" free")
 		default:
 			words = append(words, strings.TrimPrefix(a.Reason, "node(s) "))
 		}
 	}
-	if rough && against[0].Resource != "" {
+	if rough && against[0].Reason == "" {
 		return "insufficient " + strings.Join(words, ", ")
 	}
 	return strings.Join(words, "; ")

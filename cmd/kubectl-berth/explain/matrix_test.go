@@ -59,6 +59,14 @@ func TestMatrix(t *testing.T) {
 		"a pod that fits nowhere, plugin by node": {pod: webPod().Requests("cpu", "9", "memory", "2Gi").NodeSelector("disk", "ssd").Obj()},
 		"nodes with equal results":                {pod: webPod().Obj(), more: smallNodes(), args: []string{"--limit", "4"}},
 		"rows that are left out":                  {pod: webPod().Requests("cpu", "10m").Obj(), more: smallNodes(), args: []string{"--limit", "3"}},
+		"devices": {
+			pod: webPod().ResourceClaim("gpus").Obj(),
+			more: []client.Object{
+				fixture.DeviceClass("gpu").Obj(), fixture.ResourceClaim("gpus").Request("r", "gpu").Count(2).Obj(),
+				fixture.ResourceSlice("n1", "gpu.example.com").Device("d0", fixture.Attributes{}).Device("d1", fixture.Attributes{}).Obj(),
+				fixture.ResourceSlice("n2", "gpu.example.com").Device("d0", fixture.Attributes{}).Obj(),
+			},
+		},
 		"a gated pod": {
 			pod: webPod().SchedulingGate("quota").Obj(),
 		},

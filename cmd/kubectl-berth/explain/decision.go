@@ -103,7 +103,7 @@ func rejectionText(d *v1alpha1.SchedulingDecisionStatus) string {
 		}
 		text += show.Wrap("- "+name+strings.Join(missing, "; "), "  ", "  ") + "\n"
 	}
-	text += deviceText(d.DeviceRequests)
+	text += show.DeviceRequests(d.DeviceRequests)
 	if len(d.RequeueEvents) > 0 {
 		text += "\nRequeued by:\n"
 	}
@@ -117,31 +117,6 @@ func rejectionTable(rejections []v1alpha1.Rejection) string {
 	var out bytes.Buffer
 	_ = show.Rejections(&out, rejections, false) // into memory
 	return out.String()
-}
-
-// deviceText says what each request for devices finds.
-func deviceText(requests []v1alpha1.DeviceRequestCounts) string {
-	if len(requests) == 0 {
-		return ""
-	}
-	text := "\nRequests for devices:\n"
-	for _, r := range requests {
-		if r.Claim == "" { // the summary of more requests
-			text += "- " + r.Request + "\n"
-			continue
-		}
-		wanted := "all devices"
-		if r.Count > 0 {
-			wanted = show.Count(int(r.Count), "device")
-		}
-		parts := []string{fmt.Sprintf("%d published", r.Published)}
-		for _, s := range r.Selectors {
-			parts = append(parts, fmt.Sprintf("%d match %s of the %s", s.Matching, s.Expression, strings.ToLower(string(s.Source))))
-		}
-		parts = append(parts, fmt.Sprintf("%d free", r.Free))
-		text += show.Wrap(fmt.Sprintf("- %s/%s: %s of class %s: %s", r.Claim, r.Request, wanted, r.DeviceClassName, strings.Join(parts, "; ")), "  ", "  ") + "\n"
-	}
-	return text
 }
 
 func missingText(m v1alpha1.Missing) string {

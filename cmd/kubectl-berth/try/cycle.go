@@ -74,6 +74,10 @@ func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile,
 	}
 	if outcome.Err != nil {
 		one.setRejection(outcome)
+		var unfit *framework.FitError
+		if errors.As(outcome.Err, &unfit) {
+			one.DeviceRequests = cycle.DeviceRequests(ctx, scheduler.Request(), unfit)
+		}
 		if outcome.Plan != nil {
 			for _, victim := range outcome.Plan.Victims {
 				// Its resources are for the preemptor, and not for later pods.

@@ -152,7 +152,11 @@ func (o *options) printPending(pods []Pod) error {
 		return nil
 	}
 	fmt.Fprintln(o.Out)
-	return show.Rejections(o.Out, first.Rejections, o.output == "wide")
+	if err := show.Rejections(o.Out, first.Rejections, o.output == "wide"); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(o.Out, show.DeviceRequests(first.DeviceRequests))
+	return err
 }
 
 // joinNames joins the first names, and says how many more there are.

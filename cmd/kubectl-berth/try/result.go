@@ -42,6 +42,9 @@ type Pod struct {
 	// Rejections name no node if a PreEnqueue plugin rejects the pod, since no node is evaluated
 	// then.
 	Rejections []v1alpha1.Rejection `json:"rejections,omitempty"`
+	// DeviceRequests says what the requests for devices find, if the pod would stay pending for
+	// lack of them.
+	DeviceRequests []v1alpha1.DeviceRequestCounts `json:"deviceRequests,omitempty"`
 	// Preemption is set if preemption would make a node feasible.
 	Preemption *Preemption `json:"preemption,omitempty"`
 }

@@ -21,7 +21,13 @@ func (p *Plugin) CountDevices(ctx context.Context, state fwk.CycleState, pod *v1
 	}
 	var on extendedOnNode
 	if extended := data.extended(); extended != nil && extended.claim.Name == framework.ExtendedClaimName {
-		on = extendedClaimFor(extended, pod, p.classesOf(data))
+		which := make([]byte, len(data.resources))
+		for i, r := range data.resources {
+			if r.class != "" {
+				which[i] = 1
+			}
+		}
+		on = data.extendedFor(pod, which)
 	}
 	return data.countDevices(ctx, nil, on, pod)
 }
@@ -81,20 +87,6 @@ func appendMissing(list []framework.InsufficientResource, counts []framework.Dev
 		}
 	}
 	return list
-}
-
-// classesOf returns the classes by the extended resource that the pod requests.
-func (p *Plugin) classesOf(data *stateData) map[v1.ResourceName]string {
-	classes := map[v1.ResourceName]string{}
-	for name, amount := range data.amounts {
-		if amount == 0 || !framework.IsDeviceResourceName(name) {
-			continue
-		}
-		if class := p.devices.DeviceClassResolver().GetDeviceClass(name); class != nil {
-			classes[name] = class.Name
-		}
-	}
-	return classes
 }
 
 // nameInPod returns the name of a claim in the pod's spec.

@@ -20,16 +20,14 @@ import (
 // extendedClaim returns the claim for the extended resources that DeviceClasses back: that
 // of an earlier attempt, or else a template without requests, since which resources are
 // devices depends on the node. It returns nil if no class backs a resource of the pod.
-// Amounts are what the pod requests of all scalar resources.
-func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, amounts map[v1.ResourceName]int64) {
+func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, resources []extendedResource) {
 	if !framework.RequestsDevices(pod, p.devices.DeviceClassResolver()) {
 		return nil, nil
 	}
-	var requests framework.Resource
-	requests.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	resources = p.extendedResourcesOf(pod)
 	for _, existing := range p.devices.ControlledClaims(pod.UID) {
 		if isExtendedClaimOf(pod, existing) {
-			return existing, requests.ScalarResources
+			return existing, resources
 		}
 	}
 	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -37,7 +35,31 @@ func (p *Plugin) extendedClaim(pod *v1.Pod) (claim *resourceapi.ResourceClaim, a
 		UID:             types.UID(uuid.NewUUID()), // identifies the allocation while it is in flight
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-	}}, requests.ScalarResources
+	}}, resources
+}
+
+// extendedResource is a resource that a pod requests and a class can back.
+type extendedResource struct {
+	name v1.ResourceName
+	// class is the name of the class that backs it, "" if none does.
+	class string
+}
+
+// extendedResourcesOf returns those that the pod requests, by name.
+func (p *Plugin) extendedResourcesOf(pod *v1.Pod) (resources []extendedResource) {
+	var requests framework.Resource
+	requests.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	for _, name := range slices.Sorted(maps.Keys(requests.ScalarResources)) {
+		if requests.ScalarResources[name] == 0 || !framework.IsDeviceResourceName(name) {
+			continue
+		}
+		r := extendedResource{name: name}
+		if class := p.devices.DeviceClassResolver().GetDeviceClass(name); class != nil {
+			r.class = class.Name
+		}
+		resources = append(resources, r)
+	}
+	return resources
 }
 
 // isExtendedClaimOf reports whether a claim was created for the extended resources of a pod.
@@ -66,29 +88,44 @@ func (p *Plugin) extendedOn(data *stateData, pod *v1.Pod, node fwk.NodeInfo) (on
 	if extended.claim.Name != framework.ExtendedClaimName {
 		return on, unresolvable("cannot schedule extended resource claim")
 	}
-	classes := map[v1.ResourceName]string{}
+	// which has a byte for each resource, 1 if the pod gets devices for it.
+	which, backed := make([]byte, len(data.resources)), 0
 	allocatable := node.GetAllocatable().GetScalarResources()
-	for name, amount := range data.amounts {
-		if amount == 0 || !framework.IsDeviceResourceName(name) {
-			continue
-		}
-		onNode, known := allocatable[name]
-		if class := p.devices.DeviceClassResolver().GetDeviceClass(name); class != nil && onNode == 0 {
-			classes[name] = class.Name
+	for i, r := range data.resources {
+		onNode, known := allocatable[r.name]
+		if r.class != "" && onNode == 0 {
+			which[i] = 1
+			backed++
 		} else if !known {
 			return on, unresolvable("cannot fit resource")
 		}
 	}
-	if len(classes) == 0 && len(data.claims) == 1 {
+	if backed == 0 && len(data.claims) == 1 {
 		return on, nil
 	}
-	return extendedClaimFor(extended, pod, classes), nil
+	return data.extendedFor(pod, which), nil
 }
 
-// extendedClaimFor returns the claim with the requests for the resources that classes back.
-func extendedClaimFor(extended *podClaim, pod *v1.Pod, classes map[v1.ResourceName]string) (on extendedOnNode) {
-	on.claim = extended.claim.DeepCopy()
+// extendedFor returns the claim with the requests for some of the resources, and makes it
+// once: the allocator keeps what it knows of a claim by its pointer.
+func (s *stateData) extendedFor(pod *v1.Pod, which []byte) extendedOnNode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, found := s.extendedClaims[string(which)]; found {
+		return known
+	}
+	classes := map[v1.ResourceName]string{}
+	for i, r := range s.resources {
+		if which[i] == 1 {
+			classes[r.name] = r.class
+		}
+	}
+	on := extendedOnNode{claim: s.extended().claim.DeepCopy()}
 	on.claim.Spec.Devices.Requests, on.mappings = deviceRequests(pod, classes)
+	if s.extendedClaims == nil {
+		s.extendedClaims = map[string]extendedOnNode{}
+	}
+	s.extendedClaims[string(which)] = on
 	return on
 }
 

@@ -33,7 +33,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	for i, claim := range claims {
 		checked[i].claim, checked[i].pendingUID = claim, claim.UID
 	}
-	extended, amounts := p.extendedClaim(pod)
+	extended, resources := p.extendedClaim(pod)
 	if extended != nil {
 		checked = append(checked, podClaim{claim: extended, pendingUID: extended.UID, extended: true})
 	}
@@ -50,7 +50,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if allocate {
 		data.allocator = p.devices.Allocator()
 	}
-	data.claims, data.amounts = checked, amounts
+	data.claims, data.resources = checked, resources
 	return nil, nil
 }
 

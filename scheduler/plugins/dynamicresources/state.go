@@ -19,8 +19,8 @@ const stateKey fwk.StateKey = Name
 // stateData are the claims of the pod and the results of earlier extension points.
 type stateData struct {
 	claims []podClaim
-	// amounts are the pod's requests of scalar resources, if a class backs one of them.
-	amounts map[v1.ResourceName]int64
+	// resources are those that the pod requests and classes can back, if one backs any.
+	resources []extendedResource
 	// allocator allocates the claims that are not allocated; nil if all are.
 	allocator framework.DeviceAllocator
 
@@ -31,6 +31,8 @@ type stateData struct {
 	mu sync.Mutex
 	// unavailable are the indices of allocated claims that were not available on a node.
 	unavailable map[int]bool
+	// extendedClaims are the claims for extended resources, by which resources are devices.
+	extendedClaims map[string]extendedOnNode
 	// allocations are by node.
 	allocations map[string]nodeAllocation
 }

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +37,8 @@ var _ = Describe("A pod with a claim, as in Kubernetes' e2e specs", func() {
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
 		admin.ExpectBound(ctx, waiting)
 		Eventually(func() error {
-			return client.IgnoreNotFound(admin.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: claim}, &resourceapi.ResourceClaim{}))
-		}).Should(Succeed())
+			return admin.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: claim}, &resourceapi.ResourceClaim{})
+		}).Should(Satisfy(apierrors.IsNotFound))
 
 		By("a pod of the same name is created again after the first")
 		Expect(admin.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())

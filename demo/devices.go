@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -31,10 +30,8 @@ var deviceManifest []byte
 // publishDevices publishes devices for some of the nodes, as a driver does on its nodes.
 func (s *demo) publishDevices(ctx context.Context) error {
 	driver := filepath.Join(s.root, "bin", "devicedriver")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", driver, ".")
-	build.Dir, build.Stdout, build.Stderr = filepath.Join(s.root, "test", "support", "devicedriver"), os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("go build: %w", err)
+	if err := goBuild(ctx, filepath.Join(s.root, "test", "support", "devicedriver"), driver); err != nil {
+		return err
 	}
 	names, err := s.emptiestNodes(ctx, deviceNodes)
 	if err != nil {

@@ -17,12 +17,20 @@ func (s *demo) buildManager(ctx context.Context) error {
 		return err
 	}
 	s.root = root
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", s.managerPath(), ".")
-	build.Dir, build.Stdout, build.Stderr = root, os.Stderr, os.Stderr
+	if err := goBuild(ctx, root, s.managerPath()); err != nil {
+		return err
+	}
+	s.printf("bin/manager is built")
+	return nil
+}
+
+// goBuild builds the program in the folder dir, and shows what the compiler says.
+func goBuild(ctx context.Context, dir, to string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", to, ".")
+	build.Dir, build.Stdout, build.Stderr = dir, os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
 	}
-	s.printf("bin/manager is built")
 	return nil
 }
 

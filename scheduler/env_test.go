@@ -25,6 +25,7 @@ import (
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
+	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/test/support/fakecluster"
@@ -111,6 +112,21 @@ func (env *testEnv) blueprint(hash string) *compile.Blueprint {
 		// With explanations plugins would get more calls than an attempt makes.
 		Decisions: compile.DecisionSettings{Annotate: true, TopScores: 2, Explain: v1alpha1.ExplainNone},
 	}
+}
+
+// blueprintWith returns profile p with an in-tree plugin and its default arguments, in front
+// of A and the default binder.
+func (env *testEnv) blueprintWith(hash, plugin string) *compile.Blueprint {
+	registration := plugins.InTree()[plugin]
+	env.options.Registry[plugin] = registration
+	b := env.blueprint(hash)
+	for _, point := range registration.Points {
+		b.Chains[point] = append([]framework.Entry{{Name: plugin, Weight: 1}}, b.Chains[point]...)
+	}
+	args := registration.NewArgs()
+	registration.Default(args)
+	b.Args = map[string]runtime.Object{plugin: args}
+	return b
 }
 
 func (env *testEnv) must(err error) {

@@ -9,30 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
-	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/plugins/dynamicresources"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
 )
-
-// deviceBlueprint returns a profile with DynamicResources, A and the default binder.
-func (env *testEnv) deviceBlueprint() *compile.Blueprint {
-	name := dynamicresources.Name
-	env.options.Registry[name] = plugins.InTree()[name]
-	b := env.blueprint("devices")
-	for _, point := range framework.PointsOf((*dynamicresources.Plugin)(nil)) {
-		b.Chains[point] = append([]framework.Entry{{Name: name, Weight: 1}}, b.Chains[point]...)
-	}
-	args := &configv1.DynamicResourcesArgs{}
-	dynamicresources.Default(args)
-	b.Args = map[string]runtime.Object{name: args}
-	return b
-}
 
 // oneDevice are a node with one device, the claim late between the two writes of its
 // allocation, and a pod with another claim.
@@ -61,7 +43,7 @@ func (env *testEnv) claim(name string) *resourceapi.ResourceClaim {
 
 func TestALateAllocationOfAnEarlierLeaderFails(t *testing.T) {
 	runTest(t, func(env *testEnv) {
-		env.run(env.deviceBlueprint())
+		env.run(env.blueprintWith("devices", dynamicresources.Name))
 		env.setHandover(nil, []leadership.ListedObject{{Name: "n", UID: node("n").UID, ResourceVersion: "1"}})
 		known := env.claim("late")
 		var late error
@@ -79,7 +61,7 @@ func TestALateAllocationOfAnEarlierLeaderFails(t *testing.T) {
 
 func TestANewLeaderWaitsForAllocationsThatItHasNotSeen(t *testing.T) {
 	runTest(t, func(env *testEnv) {
-		env.run(env.deviceBlueprint())
+		env.run(env.blueprintWith("devices", dynamicresources.Name))
 		env.setHandover(nil, []leadership.ListedObject{{Name: "n", UID: node("n").UID, ResourceVersion: "1"}})
 		late := env.claim("late")
 		env.listedClaims = []leadership.ListedObject{{Namespace: late.Namespace, Name: late.Name, UID: late.UID, ResourceVersion: farVersion}}

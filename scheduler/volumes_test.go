@@ -12,11 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fakediscovery "k8s.io/client-go/discovery/fake"
-	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins/volumebinding"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -48,16 +46,8 @@ func storageKinds(t *testing.T, cluster *fakecluster.Cluster, objects []runtime.
 
 // volumeBlueprint returns a profile with VolumeBinding, A and the default binder.
 func (env *testEnv) volumeBlueprint(hash string) *compile.Blueprint {
-	name := volumebinding.Name
-	env.options.Registry[name] = framework.Registration{Name: name, New: volumebinding.New, InTree: true}
-	b := env.blueprint(hash)
+	b := env.blueprintWith(hash, volumebinding.Name)
 	b.Queue.FlushAfter = 0
-	for _, point := range framework.PointsOf((*volumebinding.Plugin)(nil)) {
-		b.Chains[point] = append([]framework.Entry{{Name: name, Weight: 1}}, b.Chains[point]...)
-	}
-	args := &configv1.VolumeBindingArgs{}
-	volumebinding.Default(args)
-	b.Args = map[string]runtime.Object{name: args}
 	return b
 }
 

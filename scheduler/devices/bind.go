@@ -124,6 +124,11 @@ func (b *binding) addFinalizer(ctx context.Context) error {
 	return nil
 }
 
+// removeFinalizer removes what addFinalizer adds from a claim in memory.
+func removeFinalizer(claim *resourceapi.ResourceClaim) {
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
+}
+
 // UnreserveClaim removes a pod's reservation from a claim, whatever the claim's version
 // is. The patched claim is assumed.
 func (d *Devices) UnreserveClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) error {

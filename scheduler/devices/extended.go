@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -111,7 +110,7 @@ func (d *Devices) DeleteClaim(ctx context.Context, claim *resourceapi.ResourceCl
 			}
 			current = fresh
 		}
-		current.Finalizers = slices.DeleteFunc(current.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
+		removeFinalizer(current)
 		if _, err := client.Update(ctx, current, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("update resourceclaim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}

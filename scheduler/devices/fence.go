@@ -36,7 +36,7 @@ func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceCla
 	client := d.clientFor(claim)
 	for mayBeAllocated(claim) {
 		fenced := claim.DeepCopy()
-		fenced.Finalizers = slices.DeleteFunc(fenced.Finalizers, func(f string) bool { return f == resourceapi.Finalizer })
+		removeFinalizer(fenced)
 		updated, err := client.Update(ctx, fenced, metav1.UpdateOptions{})
 		if err == nil {
 			d.assumeWritten(updated)

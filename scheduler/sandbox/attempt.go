@@ -102,9 +102,6 @@ func (s *Scheduler) GivenDevices(pod *v1.Pod) []string {
 	return s.framework.GivenDevices(s.request.State, pod)
 }
 
-// Request returns the request of the last Attempt.
-func (s *Scheduler) Request() cycle.Request { return s.request }
-
 // EvaluateAllNodes runs every plugin for every node, where an attempt may run some for some
 // nodes. It changes nothing. The error names a field of the pod that this build does not
 // support, or a plugin that failed.

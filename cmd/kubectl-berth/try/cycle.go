@@ -76,7 +76,7 @@ func tryPod(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile,
 		one.setRejection(outcome)
 		var unfit *framework.FitError
 		if errors.As(outcome.Err, &unfit) {
-			one.DeviceRequests = cycle.DeviceRequests(ctx, scheduler.Request(), unfit)
+			one.DeviceRequests = cycle.DeviceRequests(ctx, scheduler.LastRequest(), unfit)
 		}
 		if outcome.Plan != nil {
 			for _, victim := range outcome.Plan.Victims {

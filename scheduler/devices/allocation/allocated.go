@@ -31,31 +31,6 @@ type poolHoldings struct {
 	devices table[draapi.UniqueString, Holding]
 }
 
-// NewAllocated returns what state says. It reads state only before it returns.
-func NewAllocated(state *structured.AllocatedState) Allocated {
-	holdings := map[structured.DeviceID]Holding{}
-	for id := range state.AllocatedDevices {
-		h := holdings[id]
-		h.Exclusive = true
-		holdings[id] = h
-	}
-	for share := range state.AllocatedSharedDeviceIDs {
-		h := holdings[share.GetDeviceID()]
-		h.Shares++
-		holdings[share.GetDeviceID()] = h
-	}
-	for id, capacity := range state.AggregatedCapacity {
-		h := holdings[id]
-		h.Capacity = capacity.Clone()
-		holdings[id] = h
-	}
-	var allocated Allocated
-	for id, h := range holdings {
-		allocated = allocated.With(id, h)
-	}
-	return allocated
-}
-
 // With returns a with another Holding of one device.
 func (a Allocated) With(id structured.DeviceID, h Holding) Allocated {
 	key := poolID{id.Driver, id.Pool}
@@ -72,11 +47,6 @@ func (a Allocated) With(id structured.DeviceID, h Holding) Allocated {
 		return Allocated{a.pools.without(key)}
 	}
 	return Allocated{a.pools.with(key, &after)}
-}
-
-// Of returns what is held of a device.
-func (a Allocated) Of(id structured.DeviceID) Holding {
-	return a.in(poolID{id.Driver, id.Pool}).of(id.Device)
 }
 
 // in returns the held devices of a pool, nil if there are none.

@@ -59,11 +59,12 @@ func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resou
 		}
 		return reference.Allocate(ctx, node, claims)
 	}
-	choice, err := a.Choose(ctx, node, claims)
-	if choice == nil || err != nil {
+	solved, err := a.solve(ctx, node, claims)
+	if solved == nil {
 		return nil, err
 	}
-	return choice.Result()
+	defer searches.Put(solved)
+	return solved.result()
 }
 
 // Fits reports whether Allocate would return allocations. It builds none, and allocates
@@ -79,22 +80,6 @@ func (a *Allocator) Fits(ctx context.Context, node *v1.Node, claims []*resourcea
 	}
 	searches.Put(solved)
 	return true, nil
-}
-
-// Choose returns the choice from which Result builds what Allocate returns; nil if the
-// claims cannot be allocated on the node. Arguments are as for Allocate, but
-// NeedsReference must be false for claims.
-func (a *Allocator) Choose(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) (*Choice, error) {
-	solved, err := a.solve(ctx, node, claims)
-	if solved == nil {
-		return nil, err
-	}
-	defer searches.Put(solved)
-	choice := &Choice{node: node.Name, plan: solved.plan, devices: slices.Clone(solved.chosen)}
-	if solved.plan.alternatives > solved.plan.requests {
-		choice.selected = slices.Clone(solved.selected)
-	}
-	return choice, nil
 }
 
 // solve returns a search with a solution, which the caller puts back into searches, or nil
@@ -126,7 +111,7 @@ func (a *Allocator) planOf(claims []*resourceapi.ResourceClaim) *plan {
 	if last := a.plan.Load(); last != nil && last.isFor(claims) {
 		return last
 	}
-	if NeedsReference(claims) {
+	if needsReference(claims) {
 		next := &plan{needsReference: true}
 		for _, claim := range claims {
 			next.claims = append(next.claims, claimPlan{claim: claim})

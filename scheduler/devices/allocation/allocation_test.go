@@ -140,7 +140,7 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 // The API server accepts none of these; the public allocator panics.
 func TestClaimsThatTheAPIDoesNotAllowGoToTheReference(t *testing.T) {
 	claims := claimsOf(fixture.ResourceClaim("a").Request("r", "gpu").Mutate(func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly = nil }))
-	if !NeedsReference(claims) {
+	if !needsReference(claims) {
 		t.Error("NeedsReference returns false, want true")
 	}
 	a := newTestAllocator()

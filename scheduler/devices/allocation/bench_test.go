@@ -51,10 +51,10 @@ func newBenchCluster(held int) *benchCluster {
 		c.slices = append(c.slices, slice.Obj())
 	}
 	c.state = stateOf(holdings)
-	c.allocated = NewAllocated(&c.state)
+	c.allocated = allocatedOf(&c.state)
 	c.classes = classes{"gpu": fixture.DeviceClass("gpu").Selector(`device.driver == "gpu.example.com"`).Obj()}
 	c.index = NewIndex(c.compiler)
-	c.index.Sync(c.slices)
+	c.index.Update(c.slices, nil)
 	c.claims = []*resourceapi.ResourceClaim{fixture.ResourceClaim("claim").Request("gpu", "gpu", `device.attributes["gpu.example.com"].model == "a"`).Obj()}
 	return c
 }
@@ -89,7 +89,7 @@ func (c *benchCluster) reference(b testing.TB, nodes []*v1.Node) (fits int) {
 func (c *benchCluster) indexed(b testing.TB, nodes []*v1.Node) (fits int) {
 	c.pods++
 	changed := structured.MakeDeviceID("gpu.example.com", nodes[c.pods%len(nodes)].Name, "gone")
-	c.allocated = c.allocated.With(changed, Holding{Exclusive: !c.allocated.Of(changed).Exclusive})
+	c.allocated = c.allocated.With(changed, Holding{Exclusive: !holdingOf(c.allocated, changed).Exclusive})
 	allocator := NewAllocator(Options{Index: c.index, Allocated: c.allocated, Classes: c.classes})
 	claims := c.claim()
 	var winner *v1.Node

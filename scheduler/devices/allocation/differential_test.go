@@ -74,7 +74,7 @@ func (c *cluster) change() {
 	}
 	deleted = slices.DeleteFunc(deleted, func(name string) bool { return c.slices[name] != nil })
 	if c.one(3) {
-		c.index.Sync(c.list())
+		syncIndex(c.index, c.list())
 	} else {
 		c.index.Update(changed, deleted)
 	}

@@ -15,32 +15,20 @@ const expressionLimit = 256
 // expressions are the CEL expressions in use. It is safe for concurrent use.
 type expressions struct {
 	compiler *cel.Cache
-
-	mu                sync.Mutex
-	recent, forgotten map[string]*expression
+	byText   recentCache[*expression]
 }
 
 func newExpressions(compiler *cel.Cache) *expressions {
-	return &expressions{compiler: compiler, recent: map[string]*expression{}}
+	return &expressions{compiler: compiler, byText: recentCache[*expression]{limit: expressionLimit}}
 }
 
 // get returns an expression, which may be one that does not compile.
 func (e *expressions) get(text string) *expression {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if known := e.recent[text]; known != nil {
-		return known
-	}
-	found := e.forgotten[text]
-	if found == nil {
-		found = &expression{text: text, compiled: e.compiler.GetOrCompile(text)}
-		found.tables.Store(&[]atomic.Pointer[verdicts]{})
-	}
-	if len(e.recent) >= expressionLimit {
-		e.recent, e.forgotten = map[string]*expression{}, e.recent
-	}
-	e.recent[text] = found
-	return found
+	return e.byText.get(text, func() *expression {
+		created := &expression{text: text, compiled: e.compiler.GetOrCompile(text)}
+		created.tables.Store(&[]atomic.Pointer[verdicts]{})
+		return created
+	})
 }
 
 // expression is a compiled expression, and which devices match it. It is safe for

@@ -3,7 +3,6 @@ package allocation
 import (
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -43,7 +42,7 @@ func (x *Index) gather(current *view, node *v1.Node, last *atomic.Pointer[nodeSl
 			}
 		}
 	}
-	slot := x.nodes.slotOf(node.Name)
+	slot := x.nodes.get(node.Name, newNodeSlot)
 	if before != nil && before != slot {
 		before.next.Store(slot)
 	}
@@ -146,32 +145,11 @@ func appendNewest(list []*deviceSlice, s *deviceSlice) []*deviceSlice {
 // forgotten.
 const nodeLimit = 1 << 16
 
-// nodeSlots hold what was gathered by the name of the node. It is safe for concurrent use.
-type nodeSlots struct {
-	mu                sync.Mutex
-	recent, forgotten map[string]*nodeSlot
-}
-
-// nodeSlot is for one node.
+// nodeSlot holds what was gathered for one node. It is safe for concurrent use.
 type nodeSlot struct {
 	gathered atomic.Pointer[gathered]
 	// next is the node that came after this one last time.
 	next atomic.Pointer[nodeSlot]
 }
 
-func (n *nodeSlots) slotOf(name string) *nodeSlot {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if slot := n.recent[name]; slot != nil {
-		return slot
-	}
-	slot := n.forgotten[name]
-	if slot == nil {
-		slot = &nodeSlot{}
-	}
-	if n.recent == nil || len(n.recent) >= nodeLimit {
-		n.recent, n.forgotten = map[string]*nodeSlot{}, n.recent
-	}
-	n.recent[name] = slot
-	return slot
-}
+func newNodeSlot() *nodeSlot { return &nodeSlot{} }

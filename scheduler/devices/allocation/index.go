@@ -13,12 +13,10 @@ import (
 type Index struct {
 	expressions *expressions
 	shapes      shapes
-	nodes       nodeSlots
+	nodes       recentCache[*nodeSlot]
 
 	mu sync.Mutex
-	// listed is the last list that Sync got.
-	listed []*resourceapi.ResourceSlice
-	// slices are by name, and bySlot by slot.
+	// slices are by name.
 	slices    map[string]*deviceSlice
 	freeSlots []int
 	slots     int
@@ -35,50 +33,12 @@ type view struct {
 	pools  table[poolID, *poolSlices]
 }
 
-// NewIndex returns an empty Index. expressions compiles, and may be shared.
+// NewIndex returns an empty Index. compiler may be shared.
 func NewIndex(compiler *cel.Cache) *Index {
-	return &Index{expressions: newExpressions(compiler), slices: map[string]*deviceSlice{}, current: &view{}}
-}
-
-// Update replaces the slices that have changed, given with the taints of DeviceTaintRules,
-// and removes those with the names in deleted. It keeps the objects, which must not be
-// changed later. Only the nodes and pools of these slices are built anew, and only their
-// devices are evaluated again.
-func (x *Index) Update(changed []*resourceapi.ResourceSlice, deleted []string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.listed = nil
-	x.update(changed, deleted)
-}
-
-// Sync makes x hold the slices of list and no others. An object that x has already costs
-// one comparison, and the list of the last call nothing.
-func (x *Index) Sync(list []*resourceapi.ResourceSlice) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.listed != nil && len(list) == len(x.listed) && (len(list) == 0 || &list[0] == &x.listed[0]) {
-		return
+	return &Index{
+		expressions: newExpressions(compiler), shapes: shapes{recentCache[*shape]{limit: shapeLimit}}, nodes: recentCache[*nodeSlot]{limit: nodeLimit},
+		slices: map[string]*deviceSlice{}, current: &view{},
 	}
-	var changed []*resourceapi.ResourceSlice
-	for _, slice := range list {
-		if known := x.slices[slice.Name]; known == nil || known.api != slice {
-			changed = append(changed, slice)
-		}
-	}
-	var deleted []string
-	if len(x.slices)+len(changed) > len(list) {
-		listed := make(map[string]bool, len(list))
-		for _, slice := range list {
-			listed[slice.Name] = true
-		}
-		for name := range x.slices {
-			if !listed[name] {
-				deleted = append(deleted, name)
-			}
-		}
-	}
-	x.update(changed, deleted)
-	x.listed = list
 }
 
 // edits are the parts of a view that a change concerns.
@@ -90,7 +50,13 @@ type edits struct {
 	sharedChanged bool
 }
 
-func (x *Index) update(changed []*resourceapi.ResourceSlice, deleted []string) {
+// Update replaces the slices that have changed, given with the taints of DeviceTaintRules,
+// and removes those with the names in deleted. It keeps the objects, which must not be
+// changed later. Only the nodes and pools of these slices are built anew, and only their
+// devices are evaluated again.
+func (x *Index) Update(changed []*resourceapi.ResourceSlice, deleted []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if len(changed) == 0 && len(deleted) == 0 {
 		return
 	}

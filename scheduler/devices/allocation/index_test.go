@@ -47,7 +47,7 @@ func TestAChangedSliceConcernsOnlyItsNodeAndPool(t *testing.T) {
 func TestAnAllocatorKeepsTheSlicesThatItStartedWith(t *testing.T) {
 	before := newTestAllocator(gpus("node", 1).Obj())
 	index := before.options.Index
-	index.Sync(nil)
+	syncIndex(index, nil)
 	after := NewAllocator(before.options)
 	claims := claimsOf(fixture.ResourceClaim("a").Request("r", "gpu"))
 	node := fixture.Node("node").Obj()
@@ -131,14 +131,14 @@ func TestAllocatedIsChangedByDeltas(t *testing.T) {
 		current = current.With(id, h)
 	}
 	state := stateOf(want)
-	fromState := NewAllocated(&state)
+	fromState := allocatedOf(&state)
 	for pool := range 40 {
 		for device := range 8 {
 			id := structured.MakeDeviceID(testDriver, fmt.Sprint("pool-", pool), fmt.Sprint("dev-", device))
-			if diff := cmp.Diff(want[id], current.Of(id)); diff != "" {
+			if diff := cmp.Diff(want[id], holdingOf(current, id)); diff != "" {
 				t.Errorf("%s after deltas (-want,+got):\n%s", id, diff)
 			}
-			if diff := cmp.Diff(want[id], fromState.Of(id)); diff != "" {
+			if diff := cmp.Diff(want[id], holdingOf(fromState, id)); diff != "" {
 				t.Errorf("%s of a state (-want,+got):\n%s", id, diff)
 			}
 		}

@@ -112,10 +112,10 @@ func specOfSubRequest(parent string, r *resourceapi.DeviceSubRequest) spec {
 	}
 }
 
-// NeedsReference reports whether the public allocator has to allocate claims, because they
+// needsReference reports whether the public allocator has to allocate claims, because they
 // have requests that the API server accepts in no version which is supported: of neither
 // known type, or for a negative number of devices.
-func NeedsReference(claims []*resourceapi.ResourceClaim) bool {
+func needsReference(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
 		return slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
 			if len(r.FirstAvailable) > 0 {

@@ -13,34 +13,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Choice is which devices the claims of a pod get on one node. It does not change.
-type Choice struct {
-	node string
-	plan *plan
-	// devices are in the order of claims and requests.
-	devices []choice
-	// selected is the index of the alternative by number of the request; nil if no
-	// request has several.
-	selected []int
-}
-
-// Alternative returns which of the alternatives of a request is allocated, given by the
-// places of claim and request.
-func (c *Choice) Alternative(claim, request int) int {
-	return c.selectedOf(&c.plan.claims[claim].requests[request])
-}
-
-func (c *Choice) selectedOf(r *requestPlan) int {
-	if c.selected == nil {
-		return 0
-	}
-	return c.selected[r.number]
-}
-
-// Result returns the allocation of each claim, in the order of the claims.
-func (c *Choice) Result() ([]resourceapi.AllocationResult, error) {
-	results := make([]resourceapi.AllocationResult, len(c.plan.claims))
-	rest := c.devices
+// result returns the allocation of each claim, in the order of the claims, from a solution.
+func (s *search) result() ([]resourceapi.AllocationResult, error) {
+	results := make([]resourceapi.AllocationResult, len(s.plan.claims))
+	rest := s.chosen
 	for i := range results {
 		n := devicesOf(rest, i)
 		devices := rest[:n]
@@ -50,9 +26,9 @@ func (c *Choice) Result() ([]resourceapi.AllocationResult, error) {
 		for j := range devices {
 			result.Devices.Results[j] = devices[j].result()
 		}
-		result.Devices.Config = c.configOf(&c.plan.claims[i])
+		result.Devices.Config = s.configOf(&s.plan.claims[i])
 		var err error
-		if result.NodeSelector, err = nodeSelectorOf(&c.plan.claims[i], devices, c.node); err != nil {
+		if result.NodeSelector, err = nodeSelectorOf(&s.plan.claims[i], devices, s.node.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -83,12 +59,12 @@ func (c *choice) result() resourceapi.DeviceRequestAllocationResult {
 // configOf returns the configuration of the classes that a claim uses, each once, then that
 // of the claim for the requests and alternatives that are allocated. Configuration for all
 // requests names none.
-func (c *Choice) configOf(p *claimPlan) []resourceapi.DeviceAllocationConfiguration {
+func (s *search) configOf(p *claimPlan) []resourceapi.DeviceAllocationConfiguration {
 	var list []resourceapi.DeviceAllocationConfiguration
 	type part struct{ from, to int }
 	ofClass := map[string]part{}
 	for i := range p.requests {
-		a := &p.requests[i].alternatives[c.selectedOf(&p.requests[i])]
+		a := &p.requests[i].alternatives[s.selected[p.requests[i].number]]
 		known, found := ofClass[a.class.Name]
 		for j := known.from; j < known.to; j++ {
 			list[j].Requests = append(list[j].Requests, a.fullName())
@@ -106,7 +82,7 @@ func (c *Choice) configOf(p *claimPlan) []resourceapi.DeviceAllocationConfigurat
 	}
 	for i := range p.claim.Spec.Devices.Config {
 		config := &p.claim.Spec.Devices.Config[i]
-		concerns := func(r requestPlan) bool { return c.isNamed(&r, config.Requests) }
+		concerns := func(r requestPlan) bool { return s.isNamed(&r, config.Requests) }
 		if len(config.Requests) == 0 || slices.ContainsFunc(p.requests, concerns) {
 			list = append(list, resourceapi.DeviceAllocationConfiguration{
 				Source: resourceapi.AllocationConfigSourceClaim, Requests: config.Requests, DeviceConfiguration: config.DeviceConfiguration,
@@ -114,7 +90,7 @@ func (c *Choice) configOf(p *claimPlan) []resourceapi.DeviceAllocationConfigurat
 		}
 	}
 	for i := range list {
-		unnamed := func(r requestPlan) bool { return !c.isNamed(&r, list[i].Requests) }
+		unnamed := func(r requestPlan) bool { return !s.isNamed(&r, list[i].Requests) }
 		if len(list[i].Requests) > 0 && !slices.ContainsFunc(p.requests, unnamed) {
 			list[i].Requests = nil
 		}
@@ -123,9 +99,9 @@ func (c *Choice) configOf(p *claimPlan) []resourceapi.DeviceAllocationConfigurat
 }
 
 // isNamed reports whether names has a request, or its alternative that is allocated.
-func (c *Choice) isNamed(r *requestPlan, names []string) bool {
+func (s *search) isNamed(r *requestPlan, names []string) bool {
 	return slices.Contains(names, r.name) ||
-		r.firstAvailable && slices.Contains(names, r.alternatives[c.selectedOf(r)].fullName())
+		r.firstAvailable && slices.Contains(names, r.alternatives[s.selected[r.number]].fullName())
 }
 
 // nodeSelectorOf returns the nodes on which the devices of a claim are available together;

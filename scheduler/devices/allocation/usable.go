@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -98,10 +97,7 @@ func (s *search) extended(a *alternative, pool int, u *usableDevices) *usableDev
 }
 
 // shapes are the shapes in use. It is safe for concurrent use.
-type shapes struct {
-	mu                sync.Mutex
-	recent, forgotten map[string]*shape
-}
+type shapes struct{ byDescription recentCache[*shape] }
 
 // of returns the shape of an alternative.
 func (x *shapes) of(a *alternative) *shape {
@@ -122,18 +118,5 @@ func (x *shapes) of(a *alternative) *shape {
 	if err != nil {
 		return &shape{}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if known := x.recent[string(key)]; known != nil {
-		return known
-	}
-	found := x.forgotten[string(key)]
-	if found == nil {
-		found = &shape{}
-	}
-	if x.recent == nil || len(x.recent) >= shapeLimit {
-		x.recent, x.forgotten = map[string]*shape{}, x.recent
-	}
-	x.recent[string(key)] = found
-	return found
+	return x.byDescription.get(string(key), func() *shape { return &shape{} })
 }

@@ -85,11 +85,7 @@ func (e *extendedClaim) comparable() *extendedClaim {
 	c.Claim.ResourceVersion, c.Claim.ManagedFields = "", nil
 	if allocation := c.Claim.Status.Allocation; allocation != nil {
 		allocation.AllocationTimestamp = nil
-		for i := range allocation.Devices.Results {
-			if allocation.Devices.Results[i].ShareID != nil {
-				allocation.Devices.Results[i].ShareID = new(types.UID("share"))
-			}
-		}
+		clearShareIDs(allocation)
 	}
 	return c
 }

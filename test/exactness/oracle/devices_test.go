@@ -219,17 +219,22 @@ func (v *verdict) withoutShareIDs() *verdict {
 	c.Extended = v.Extended.comparable()
 	c.Allocations = map[string]*resourceapi.AllocationResult{}
 	for claim, allocation := range v.Allocations {
-		allocation = allocation.DeepCopy()
-		if allocation != nil {
-			for i := range allocation.Devices.Results {
-				if allocation.Devices.Results[i].ShareID != nil {
-					allocation.Devices.Results[i].ShareID = new(types.UID("share"))
-				}
-			}
-		}
-		c.Allocations[claim] = allocation
+		c.Allocations[claim] = allocation.DeepCopy()
+		clearShareIDs(c.Allocations[claim])
 	}
 	return &c
+}
+
+// clearShareIDs makes the IDs of shares equal; allocation may be nil.
+func clearShareIDs(allocation *resourceapi.AllocationResult) {
+	if allocation == nil {
+		return
+	}
+	for i := range allocation.Devices.Results {
+		if allocation.Devices.Results[i].ShareID != nil {
+			allocation.Devices.Results[i].ShareID = new(types.UID("share"))
+		}
+	}
 }
 
 // bestNode returns the feasible node with the highest score, the first by name.

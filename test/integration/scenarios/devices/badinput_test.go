@@ -34,9 +34,7 @@ var _ = Describe("A driver that publishes what is wrong", func() {
 		By("the slice that repeats a device is deleted")
 		Expect(admin.Delete(ctx, again)).To(Succeed())
 		env.setSliceCount(ctx, "n0", 1)
-		for _, device := range []string{"a-large", "b-small", "b-large"} {
-			env.hold(ctx, "filler-"+device, "n1", device)
-		}
+		env.holdAll(ctx, "n1", "a-large", "b-small", "b-large")
 		next := env.claimingPod(ctx, "next")
 		admin.ExpectBound(ctx, next)
 		Expect(next.Spec.NodeName).To(Equal("n0"))
@@ -100,9 +98,7 @@ var _ = Describe("A claim that is deleted in flight", func() {
 
 	It("while its pod is being bound: the pod says so, and others get the device", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 1)
-		for _, device := range []string{"a-large", "b-small", "b-large"} {
-			env.hold(ctx, "filler-"+device, "n0", device)
-		}
+		env.holdAll(ctx, "n0", "a-large", "b-small", "b-large")
 		claim := env.claim("c", requestOf(driver, ""))
 		env.create(ctx, claim)
 		deleted := &atomic.Bool{}

@@ -64,9 +64,8 @@ var _ = Describe("A pod with a claim, as in Kubernetes' e2e specs", func() {
 	It("with an allocated claim and a new one goes to the node of the first, or waits for its devices", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 2)
 		env.hold(ctx, "held", "n1", "a-large")
-		env.hold(ctx, "filler-a", "n1", "a-small")
-		env.hold(ctx, "filler-b", "n1", "b-large")
-		release := env.hold(ctx, "filler-c", "n1", "b-small")
+		env.holdAll(ctx, "n1", "a-small", "b-large")
+		release := env.hold(ctx, "filler", "n1", "b-small")
 		env.create(ctx, env.claim("new", requestOf(driver, "")))
 		pod := env.pod("p", v1.PodResourceClaim{ResourceClaimName: new("held")})
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: "more", ResourceClaimName: new("new")})
@@ -119,9 +118,7 @@ var _ = Describe("A pod with a claim, as in Kubernetes' e2e specs", func() {
 		namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.namespace}}
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+resourceapi.DRAAdminNamespaceLabelKey+`":"true"}}}`))
 		Expect(admin.Patch(ctx, namespace, label)).To(Succeed())
-		for _, device := range fourDevices("n0").Spec.Devices {
-			env.hold(ctx, "held-"+device.Name, "n0", device.Name)
-		}
+		env.holdAll(ctx, "n0", "a-small", "a-large", "b-small", "b-large")
 		spec := requestOf(driver, largeOfModelA)
 		spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
 		env.create(ctx, env.claim("monitor", spec))
@@ -219,18 +216,17 @@ var _ = Describe("Devices that several claims share", func() {
 	})
 })
 
-// claimants creates pods of these names, each with a claim of its own.
+// claimants creates pods of these names, each with a claim of its own, one after the other:
+// each is bound before the next is created, and it returns without waiting for the last.
 func (env testEnv) claimants(ctx context.Context, spec resourceapi.ResourceClaimSpec, names ...string) (pods []*v1.Pod) {
 	GinkgoHelper()
-	for _, name := range names {
-		env.create(ctx, env.template(name, spec))
-		pod := env.pod(name, v1.PodResourceClaim{ResourceClaimTemplateName: new(name)})
-		env.create(ctx, pod)
-		pods = append(pods, pod)
-		if name == names[len(names)-1] {
-			continue
+	for i, name := range names {
+		if i > 0 {
+			admin.ExpectBound(ctx, pods[i-1])
 		}
-		admin.ExpectBound(ctx, pod)
+		pod := env.pod(name, v1.PodResourceClaim{ResourceClaimTemplateName: new(name)})
+		env.create(ctx, env.template(name, spec), pod)
+		pods = append(pods, pod)
 	}
 	return pods
 }
@@ -269,6 +265,14 @@ func (env testEnv) hold(ctx context.Context, name, node, device string) (release
 	return func() {
 		GinkgoHelper()
 		Expect(admin.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+	}
+}
+
+// holdAll is hold for several devices of a node.
+func (env testEnv) holdAll(ctx context.Context, node string, devices ...string) {
+	GinkgoHelper()
+	for _, device := range devices {
+		env.hold(ctx, "holds-"+device, node, device)
 	}
 }
 

@@ -124,8 +124,7 @@ func newTestEnv(ctx context.Context, nodes int) testEnv {
 	}, NodeTimeout(eventuallyTimeout))
 	env.create(ctx, deviceClass(driver, fmt.Sprintf("device.driver == %q", driver)))
 	for i := range nodes {
-		name := fmt.Sprint("n", i)
-		env.create(ctx, fixture.Node(name).Capacity("pods", "100").Obj(), fourDevices(name))
+		env.addNode(ctx, fmt.Sprint("n", i))
 	}
 	return env
 }

@@ -98,7 +98,7 @@ var _ = Describe("kubectl berth record", func() {
 
 		stopManager()
 		berth = startManager(ctx)
-		expectReady(ctx, p)
+		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "first"))) // the new manager knows the nodes
 		for i := range 3 {
 			By("nodes change, so that resource versions do not tell their order, and one is created")
 			changed := &v1.Node{}

@@ -170,6 +170,7 @@ func TestTheOrderOfNodesIsInferred(t *testing.T) {
 		"they were created one after another and did not change": {[]*v1.Node{aged(3, 0, "a"), aged(1, 0, "b"), aged(2, 0, "c")}, []string{"b", "c", "a"}, true},
 		"they existed when Berth started":                        {[]*v1.Node{aged(3, 3, "a"), aged(1, 2, "b"), aged(2, 1, "c")}, []string{"a", "b", "c"}, true},
 		"some existed, some were created later":                  {[]*v1.Node{aged(9, 2, "a"), aged(8, 1, "b"), aged(1, 4, "c"), aged(2, 3, "d")}, []string{"a", "b", "d", "c"}, true},
+		"Berth started between two creations of one second":      {[]*v1.Node{aged(1, 1, "c"), aged(2, 1, "b"), aged(3, 2, "a"), aged(4, 2, "0")}, []string{"a", "b", "c", "0"}, true},
 		"the order cannot be inferred":                           {[]*v1.Node{aged(3, 1, "a"), aged(1, 2, "b"), aged(2, 3, "c")}, []string{"c", "a", "b"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -24,8 +25,9 @@ var errNodeOrder = errors.New("the order in which Berth iterates over the nodes 
 //
 // The nodes that existed when Berth started were observed in the order of their names. Each
 // later one was observed when it was created, which is known to the second; if it has not
-// changed since, its resource version is more precise. The order of --node-order is tried
-// first, with all other nodes after those that it names.
+// changed since, its resource version is more precise. Berth may also have started within
+// that second. The order of --node-order is tried first, with all other nodes after those
+// that it names.
 func (b *logBuilder) findNodeOrder(all []recordedDecision) ([]*v1.Node, error) {
 	byName := slices.SortedFunc(slices.Values(b.nodes), func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
 	if len(all) == 0 {
@@ -39,22 +41,38 @@ func (b *logBuilder) findNodeOrder(all []recordedDecision) ([]*v1.Node, error) {
 			return later, nil
 		}
 	}
-	for _, ties := range [][]*v1.Node{byVersion, byName} {
-		byAge := slices.SortedStableFunc(slices.Values(ties), func(x, y *v1.Node) int {
-			return x.CreationTimestamp.Compare(y.CreationTimestamp.Time)
-		})
-		for existing := range len(byAge) {
-			if existing > 0 && byAge[existing].CreationTimestamp.Equal(&byAge[existing-1].CreationTimestamp) {
-				continue
-			}
-			nodes := slices.Clone(byAge)
-			slices.SortFunc(nodes[:existing], func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
-			if fits(nodes) {
-				return nodes, nil
+	for _, betweenSeconds := range []bool{true, false} {
+		for _, ties := range [][]*v1.Node{byVersion, byName} {
+			for nodes := range restartOrders(ties, betweenSeconds) {
+				if fits(nodes) {
+					return nodes, nil
+				}
 			}
 		}
 	}
 	return nil, errNodeOrder
+}
+
+// restartOrders yields the orders in which a process observes the nodes that starts between
+// the creations of two of them: those before by name, the later ones by age, and those of
+// one second as in ties. betweenSeconds selects the starts between two seconds in which
+// nodes were created; the others are within one.
+func restartOrders(ties []*v1.Node, betweenSeconds bool) iter.Seq[[]*v1.Node] {
+	byAge := slices.SortedStableFunc(slices.Values(ties), func(x, y *v1.Node) int {
+		return x.CreationTimestamp.Compare(y.CreationTimestamp.Time)
+	})
+	return func(yield func([]*v1.Node) bool) {
+		for existing := range len(byAge) {
+			if between := existing == 0 || !byAge[existing].CreationTimestamp.Equal(&byAge[existing-1].CreationTimestamp); between != betweenSeconds {
+				continue
+			}
+			nodes := slices.Clone(byAge)
+			slices.SortFunc(nodes[:existing], func(x, y *v1.Node) int { return cmp.Compare(x.Name, y.Name) })
+			if !yield(nodes) {
+				return
+			}
+		}
+	}
 }
 
 // inGivenOrder returns the nodes that --node-order names, in its order, and then the others.

@@ -84,6 +84,7 @@ const (
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"
+	record            = "cmd/kubectl-berth/record"
 	export            = "controllers/export"
 	leadership        = "scheduler/leadership"
 	journal           = "scheduler/journal"
@@ -447,6 +448,8 @@ var table = []mutant{
 		[]killer{{convert, "TestToKubeScheduler"}}, noFiles},
 	{"OneConfigurationForAll", "profiles are exported into one configuration although they need different ones",
 		[]killer{{convert, "TestToKubeScheduler"}}, noFiles},
+	{"RestartsBetweenSeconds", "record assumes that no manager started within a second in which nodes were created",
+		[]killer{{record, "TestTheOrderOfNodesIsInferred"}}, noFiles},
 	{"ReserveSkipped", "the sandbox does not run Reserve, so that the next pod finds the same volumes and devices free",
 		[]killer{{"cmd/kubectl-berth/try", "TestTry"}}, noVolumes},
 	{"ForeignConfigMapOverwritten", "a ConfigMap that is not Berth's is overwritten by an export",

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -54,19 +55,16 @@ func (s *Scheduler) RemovePod(last *v1.Pod) {
 // like package eventhandlers. The error says that the scheduler reads no objects of the
 // kind.
 func (s *Scheduler) SetObject(object runtime.Object) error {
-	if informer := s.devices.informerOf(object); informer != nil {
-		return s.devices.set(informer, object)
-	}
 	s.notifyCache(object)
-	return s.Objects.SetObject(object)
+	err := s.Objects.SetObject(object)
+	s.endAllocation(object, false)
+	return err
 }
 
 // RemoveObject removes such an object, if it exists.
 func (s *Scheduler) RemoveObject(object runtime.Object) error {
-	if informer := s.devices.informerOf(object); informer != nil {
-		return s.devices.remove(informer, object)
-	}
 	s.notifyCache(object)
+	s.endAllocation(object, true)
 	return s.Objects.RemoveObject(object)
 }
 
@@ -83,14 +81,24 @@ func (s *Scheduler) notifyCache(object runtime.Object) {
 }
 
 // Objects holds the objects beside pods and nodes, in the stores of informers that are
-// never started. Event handlers of these informers are not called.
+// never started. Only the informers of claims and devices call their handlers.
 type Objects struct {
 	Factory informers.SharedInformerFactory
+	devices *deviceInformers
+}
+
+// NewObjects returns Objects without any object. client is that of the informers.
+func NewObjects(client clientset.Interface) Objects {
+	factory := informers.NewSharedInformerFactory(client, 0)
+	return Objects{factory, newDeviceInformers(factory)}
 }
 
 // SetObject adds or replaces an object. The error says that the scheduler reads no objects
 // of the kind.
 func (o Objects) SetObject(object runtime.Object) error {
+	if informer := o.devices.informerOf(object); informer != nil {
+		return informer.set(o.devices.numbered(object))
+	}
 	store, err := o.store(object)
 	if err != nil {
 		return err
@@ -100,6 +108,9 @@ func (o Objects) SetObject(object runtime.Object) error {
 
 // RemoveObject removes an object, if it exists.
 func (o Objects) RemoveObject(object runtime.Object) error {
+	if informer := o.devices.informerOf(object); informer != nil {
+		return informer.remove(object)
+	}
 	store, err := o.store(object)
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/devices"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/volumes"
 )
@@ -55,7 +55,7 @@ type Scheduler struct {
 	equivalenceCache         *cycle.EquivalenceCache
 	mismatches               uint64 // wrong verdicts of the equivalence cache so far
 	preemptor                *dryRunPreemptor
-	devices                  *deviceObjects
+	devices                  *devices.Devices
 	unsupported              func(*v1.Pod) (field, why string) // may be nil
 	// info is the PodInfo of the last attempt.
 	info *framework.PodInfo
@@ -68,7 +68,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	config, client := NewRefusingClient(nil)
 	blueprint := options.Blueprint
 	s := &Scheduler{
-		Objects:                  Objects{informers.NewSharedInformerFactory(client, 0)},
+		Objects:                  NewObjects(client),
 		options:                  options,
 		cluster:                  &Cluster{cache: cache.New()},
 		percentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
@@ -85,7 +85,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.devices, err = s.newDeviceObjects(client); err != nil {
+	if s.devices, err = s.newDevices(client); err != nil {
 		return nil, err
 	}
 	s.cluster.host = framework.Host{

@@ -119,6 +119,19 @@ func TestGeneratedDecisions(t *testing.T) {
 	}
 }
 
+var deviceDecisions = flag.Int("device-decisions", 5000, "number of generated decisions in clusters with devices")
+
+// Pods with claims and extended resources are decided the same, beside all other features.
+func TestGeneratedDecisionsWithDevices(t *testing.T) {
+	covered := compareAll(t, *deviceDecisions, func(seed uint64) *generate.Generator { return generate.NewWithDevices(seed, perHistory) })
+	if t.Failed() {
+		return
+	}
+	for _, short := range covered.MissingDevices(*deviceDecisions / 2500) {
+		t.Errorf("the histories test too little: %s", short)
+	}
+}
+
 // compareAll compares this many decisions of generated histories, from the first seed on, and
 // returns what they covered.
 func compareAll(t *testing.T, decisions int, history func(seed uint64) *generate.Generator) *compare.Coverage {

@@ -37,7 +37,7 @@ func NewChanges(seed uint64, plugin string) *Changes {
 	g.config = g.profileOf(plugin, c.focus.args)
 	g.initial = append(g.objects(), g.storage()...)
 	if c.focus.devices > 0 {
-		g.initial = append(g.initial, g.deviceObjects()...)
+		g.initial = append(g.initial, g.deviceObjects(6)...)
 	}
 	c.maxNodes = draw(g.random, c.focus.nodes)
 	g.initialNodes = c.maxNodes

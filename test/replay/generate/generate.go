@@ -30,7 +30,7 @@ type Generator struct {
 	defaulted bool
 	// fixed has the immutable values of storage objects.
 	fixed map[string]any
-	// devices are empty unless a focus has changes of devices.
+	// devices are empty unless the history or its focus has devices.
 	devices devices
 	// preempting is nil unless the cluster is full.
 	preempting *preempting
@@ -125,6 +125,7 @@ func (g *Generator) Observe(outcome *run.Outcome) {
 	pod.Spec.NodeName = outcome.Node
 	pod.Status.NominatedNodeName = ""
 	g.assumed = append(g.assumed, pod)
+	g.allocateClaims(pod)
 }
 
 // events are the possible events with their weights. After many refusals more pods are
@@ -151,6 +152,7 @@ func (g *Generator) events() []weighted[func() (log.Op, bool)] {
 		{2, g.drainNode},
 		{5, g.changeObject},
 		{7, g.changeStorage},
+		{2 * min(g.devices.pools, 3), g.changeDevices},
 	}
 }
 
@@ -230,6 +232,7 @@ func (g *Generator) deletePod() (log.Op, bool) {
 	if !ok {
 		return log.Op{}, false
 	}
+	g.releaseClaims(pod)
 	return log.Op{Kind: log.Delete, Object: pod.DeepCopy()}, true
 }
 

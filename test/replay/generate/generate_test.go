@@ -47,7 +47,7 @@ func play(t *testing.T, g *generate.Generator) (ops []log.Op, lines string) {
 }
 
 func TestASeedGivesOneHistory(t *testing.T) {
-	for kind, made := range map[string]func(uint64, int) *generate.Generator{"common": generate.New, "preempting": generate.NewPreempting} {
+	for kind, made := range map[string]func(uint64, int) *generate.Generator{"common": generate.New, "preempting": generate.NewPreempting, "with devices": generate.NewWithDevices} {
 		for seed := range uint64(5) {
 			ops, lines := play(t, made(seed, 60))
 			again, linesAgain := play(t, made(seed, 60))
@@ -63,7 +63,7 @@ func TestASeedGivesOneHistory(t *testing.T) {
 
 // A saved case must contain the history that was found.
 func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
-	for _, g := range []*generate.Generator{generate.New(7, 60), generate.NewPreempting(7, 60)} {
+	for _, g := range []*generate.Generator{generate.New(7, 60), generate.NewPreempting(7, 60), generate.NewWithDevices(7, 60)} {
 		ops, _ := play(t, g)
 		ops = loggable(ops)
 		var file bytes.Buffer

@@ -41,6 +41,10 @@ func (g *Generator) newPod() *v1.Pod {
 	if g.preempting != nil {
 		g.addPreemptionFields(pod)
 	}
+	if g.devices.pools > 0 && g.attempts > 0 && g.chance(30) {
+		g.addDevices(pod)
+		g.createOwnClaim(pod)
+	}
 	if g.podCount%4 != 0 {
 		fixture.AddWorkloadFields(&pod.Spec) // by number and not by chance: the histories of old seeds stay as they are
 	}

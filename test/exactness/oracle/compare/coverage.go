@@ -163,27 +163,34 @@ func (c *Coverage) String() string {
 	return text.String()
 }
 
-// withoutClaims is the plugin that decides nothing in generated histories, which have no claims:
-// it has generated clusters of its own.
-const withoutClaims = dynamicresources.Name
-
 // MissingPlugins names the plugins that filtered or changed the chosen node in less than least
-// attempts. Plugins that kube-scheduler does not have any more are left out.
+// attempts. Plugins that kube-scheduler does not have any more are left out, and so is
+// DynamicResources, since these histories have no claims.
 func (c *Coverage) MissingPlugins(least int) []string {
 	var missing []string
-	for name, registration := range plugins.InTree() {
-		if !upstreamconfig.IsUpstreamPlugin(name) || name == withoutClaims {
-			continue
-		}
-		s := c.of(name)
-		if registration.Implements(framework.Filter) && s.attempts < least {
-			missing = append(missing, fmt.Sprintf("%s refused nodes in %d attempts, want %d", name, s.attempts, least))
-		}
-		if registration.Implements(framework.Score) && s.changed < least {
-			missing = append(missing, fmt.Sprintf("%s changed the chosen node of %d attempts, want %d", name, s.changed, least))
+	for name := range plugins.InTree() {
+		if upstreamconfig.IsUpstreamPlugin(name) && name != dynamicresources.Name {
+			missing = append(missing, c.missing(name, least)...)
 		}
 	}
 	slices.Sort(missing)
+	return missing
+}
+
+// MissingDevices is MissingPlugins for DynamicResources, in histories with devices, and names
+// the kinds of its objects that changed less than least times.
+func (c *Coverage) MissingDevices(least int) []string {
+	return append(c.missing(dynamicresources.Name, least), c.churn.missing(least, "ResourceClaim", "DeviceTaintRule")...)
+}
+
+func (c *Coverage) missing(plugin string, least int) (missing []string) {
+	s, registration := c.of(plugin), plugins.InTree()[plugin]
+	if registration.Implements(framework.Filter) && s.attempts < least {
+		missing = append(missing, fmt.Sprintf("%s refused nodes in %d attempts, want %d", plugin, s.attempts, least))
+	}
+	if registration.Implements(framework.Score) && s.changed < least {
+		missing = append(missing, fmt.Sprintf("%s changed the chosen node of %d attempts, want %d", plugin, s.changed, least))
+	}
 	return missing
 }
 
@@ -215,11 +222,15 @@ func (c churn) String() string {
 
 // MissingChanges names the ops that happened less than least times.
 func (c *Coverage) MissingChanges(least int) []string {
+	return c.churn.missing(least, requiredKinds...)
+}
+
+func (c churn) missing(least int, kinds ...string) []string {
 	var missing []string
-	for _, kind := range requiredKinds {
+	for _, kind := range kinds {
 		for _, done := range []log.Kind{log.Apply, log.Delete} {
-			if what := string(done) + " " + kind; c.churn[what] < least {
-				missing = append(missing, fmt.Sprintf("%s happened %d times, want %d", what, c.churn[what], least))
+			if what := string(done) + " " + kind; c[what] < least {
+				missing = append(missing, fmt.Sprintf("%s happened %d times, want %d", what, c[what], least))
 			}
 		}
 	}

@@ -180,7 +180,8 @@ func (s *Scheduler) runPostFilter(state fwk.CycleState, outcome *run.Outcome) {
 
 // runDevicesPostFilter returns the error of PostFilter of DynamicResources, which comes before
 // DefaultPreemption and ends PostFilter: the plugin has no state if PreFilter of an earlier
-// plugin rejected the pod. The histories have no claims, so that it does nothing else.
+// plugin rejected the pod. Histories with preemption have no claims, so that it does nothing
+// else.
 func (s *Scheduler) runDevicesPostFilter(state fwk.CycleState) error {
 	if !runsAtPostFilter(s.framework, dynamicresources.Name) {
 		return nil

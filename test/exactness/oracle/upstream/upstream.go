@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -87,7 +86,7 @@ func NewForProfile(ctx context.Context, profile *internal.KubeSchedulerProfile, 
 		return nil, err
 	}
 	s := &Scheduler{
-		Objects:  sandbox.Objects{Factory: informers.NewSharedInformerFactory(client(), 0)},
+		Objects:  sandbox.NewObjects(client()),
 		profile:  profile,
 		preempts: config.Preempt,
 		log:      logr.Discard(),

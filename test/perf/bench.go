@@ -96,7 +96,7 @@ func (b *bench) wanted(layer string) []shape {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
-		if layer == "process" && s.algorithm != nil || layer == "algorithm" && s.devices != nil {
+		if layer == "process" && s.algorithm != nil || layer == "algorithm" && s.devices != nil && s.devices.extended {
 			continue
 		}
 		if missing := s.missing(b.plugins.has); len(missing) > 0 {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -10,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/berthdev/berth/scheduler/sandbox/log"
+	replaying "github.com/berthdev/berth/test/replay/run"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -25,11 +29,12 @@ const (
 	deviceRate = 20
 )
 
-// deviceOptions are those of a shape whose pods get devices. Only whole processes run it.
+// deviceOptions are those of a shape whose pods get devices.
 type deviceOptions struct {
 	// expression selects devices in the pod's claim; "" selects all of the class.
 	expression string
-	// extended has pods request a resource that the class backs, instead of a claim.
+	// extended has pods request a resource that the class backs, instead of a claim. Whole
+	// processes run it alone: the binding makes the claim, which a log does not have.
 	extended bool
 }
 
@@ -80,6 +85,63 @@ func (d *deviceOptions) prepare(pod *corev1.Pod) *resourceapi.ResourceClaim {
 		expressions = append(expressions, d.expression)
 	}
 	return fixture.ResourceClaim(pod.Namespace+"/"+pod.Name).Request("gpu", deviceDriver, expressions...).Obj()
+}
+
+// objects are the class, and the devices and the claim of each node.
+func (d *deviceOptions) objects(nodes int) iter.Seq[runtime.Object] {
+	return func(yield func(runtime.Object) bool) {
+		ok := yield(d.class())
+		for i := range nodes {
+			ok = ok && yield(d.slice(nodeName(i))) && yield(d.allocated(nodeName(i)))
+		}
+	}
+}
+
+// writeAllocated writes the log of a shape with devices: each pod to schedule comes after its
+// claim, and before the claim's allocation. The allocations are those of Berth's Reserve,
+// since a replay runs none.
+func (s shape) writeAllocated(o options, write func(op) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	scheduler, err := replaying.NewBerth(ctx, replaying.Config{Profile: replaying.DefaultProfile()})
+	if err != nil {
+		return err
+	}
+	cluster := replaying.NewCluster(scheduler)
+	do := func(kind string, object log.Object) (*replaying.Outcome, error) {
+		outcome, err := cluster.Do(log.Op{Kind: log.Kind(kind), Object: object})
+		return outcome, errors.Join(err, write(op{Op: kind, Object: object}))
+	}
+	for op := range s.ops(o) {
+		if _, err := do(op.Op, op.Object.(log.Object)); err != nil {
+			return err
+		}
+	}
+	claims := scheduler.Framework().SharedDRAManager().ResourceClaims()
+	for i := range s.pods(s.withOverrides(o), "drain") {
+		pod := s.pendingPod(i)
+		claim := s.devices.prepare(pod)
+		if _, err := do("apply", claim); err != nil {
+			return err
+		}
+		outcome, err := do("schedule", pod)
+		if err == nil {
+			err = outcome.Err
+		}
+		if err == nil {
+			err = scheduler.Reserve(ctx, pod, outcome.Node)
+		}
+		if err != nil {
+			return err
+		}
+		claim = claim.DeepCopy()
+		claim.Status.Allocation = claims.GetPendingAllocation(claim.UID)
+		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+		if _, err := do("apply", claim); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // createDevices creates the class, and the devices of all nodes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/berthdev/berth/test/support/logs"
 )
@@ -66,7 +67,7 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range shapes {
-		if s.devices != nil {
+		if s.devices != nil && s.devices.extended {
 			continue // for whole processes
 		}
 		s.nodes, s.existing, s.count = 10, 4, 6 // instead of its thousands
@@ -90,6 +91,9 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 				if pod, ok := op.Object.(*v1.Pod); ok && pod.Spec.NodeName != "" {
 					kind = "running Pod"
 				}
+				if claim, ok := op.Object.(*resourceapi.ResourceClaim); ok && claim.Status.Allocation != nil {
+					kind = "allocated ResourceClaim"
+				}
 				got[string(op.Kind)+" "+kind]++
 			}
 			want := map[string]int{
@@ -100,6 +104,10 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 					t.Fatal(err)
 				}
 				want["apply "+object.GetObjectKind().GroupVersionKind().Kind]++
+			}
+			if s.devices != nil {
+				want["apply DeviceClass"], want["apply ResourceSlice"] = 1, s.nodes
+				want["apply ResourceClaim"], want["apply allocated ResourceClaim"] = s.count, s.nodes+s.count
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("ops (-want +got):\n%s", diff)

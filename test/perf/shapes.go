@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -66,7 +67,7 @@ var standardShapes = []shape{
 	},
 }
 
-// deviceShapes are run by whole processes alone.
+// deviceShapes have devices.
 var deviceShapes = []shape{
 	{
 		name: "claims", description: "basic, each with a claim for one of ten devices of a node, five of which are allocated", nodes: 500, count: 2000,
@@ -134,7 +135,7 @@ type shape struct {
 	// algorithm has the options of shapes for the algorithm layer alone; nil: whole processes
 	// run the shape, too.
 	algorithm *algorithmOptions
-	// devices has the options of shapes whose pods get devices, for whole processes alone.
+	// devices has the options of shapes whose pods get devices.
 	devices *deviceOptions
 }
 
@@ -227,13 +228,21 @@ func writeLog(path string, s shape, o options) error {
 	defer file.Close()
 	buffer := bufio.NewWriter(file)
 	encoder := json.NewEncoder(buffer)
-	for op := range s.ops(o) {
+	write := func(op op) error {
 		if err := setKind(op.Object); err != nil {
 			return err
 		}
-		if err := encoder.Encode(op); err != nil {
-			return err
+		return encoder.Encode(op)
+	}
+	if s.devices != nil {
+		err = s.writeAllocated(o, write)
+	} else {
+		for op := range s.ops(o) {
+			err = errors.Join(err, write(op))
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if err := buffer.Flush(); err != nil {
 		return err
@@ -241,7 +250,7 @@ func writeLog(path string, s shape, o options) error {
 	return file.Close()
 }
 
-// ops are the lines, in order.
+// ops are the lines, in order; with devices those before the first pod to schedule.
 func (s shape) ops(o options) func(yield func(op) bool) {
 	return func(yield func(op) bool) {
 		ok := true
@@ -257,6 +266,12 @@ func (s shape) ops(o options) func(yield func(op) bool) {
 		}
 		for i := range o.existing {
 			put(op{Op: "apply", Object: s.existingPod(i, o.nodes)})
+		}
+		if s.devices != nil {
+			for object := range s.devices.objects(o.nodes) {
+				put(op{Op: "apply", Object: object})
+			}
+			return
 		}
 		if s.interleaved {
 			for i := range pods {

@@ -74,7 +74,7 @@ func (d *deviceInformers) numbered(object runtime.Object) runtime.Object {
 
 func (s *Scheduler) newDevices(client clientset.Interface) (*devices.Devices, error) {
 	d := devices.New(devices.Options{Client: client, Clock: clock.RealClock{}})
-	of := s.Objects.devices
+	of := s.deviceInformers
 	_, err := d.UseInformers(devices.Informers{Claims: of.claims, Slices: of.slices, Classes: of.classes, Rules: of.rules})
 	return d, err
 }

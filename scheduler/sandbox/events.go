@@ -83,8 +83,8 @@ func (s *Scheduler) notifyCache(object runtime.Object) {
 // Objects holds the objects beside pods and nodes, in the stores of informers that are
 // never started. Only the informers of claims and devices call their handlers.
 type Objects struct {
-	Factory informers.SharedInformerFactory
-	devices *deviceInformers
+	Factory         informers.SharedInformerFactory
+	deviceInformers *deviceInformers
 }
 
 // NewObjects returns Objects without any object. client is that of the informers.
@@ -96,8 +96,8 @@ func NewObjects(client clientset.Interface) Objects {
 // SetObject adds or replaces an object. The error says that the scheduler reads no objects
 // of the kind.
 func (o Objects) SetObject(object runtime.Object) error {
-	if informer := o.devices.informerOf(object); informer != nil {
-		return informer.set(o.devices.numbered(object))
+	if informer := o.deviceInformers.informerOf(object); informer != nil {
+		return informer.set(o.deviceInformers.numbered(object))
 	}
 	store, err := o.store(object)
 	if err != nil {
@@ -108,7 +108,7 @@ func (o Objects) SetObject(object runtime.Object) error {
 
 // RemoveObject removes an object, if it exists.
 func (o Objects) RemoveObject(object runtime.Object) error {
-	if informer := o.devices.informerOf(object); informer != nil {
+	if informer := o.deviceInformers.informerOf(object); informer != nil {
 		return informer.remove(object)
 	}
 	store, err := o.store(object)

@@ -45,6 +45,7 @@ var _ = Describe("A driver that publishes what is wrong", func() {
 		env.setSliceCount(ctx, "n0", 2)
 		pod := env.claimingPod(ctx, "p")
 		expectUnschedulable(ctx, "1 cannot allocate all claims", pod)
+		admin.ExpectBound(ctx, env.plainPod(ctx, "other"))
 		rest := fourDevices("n0")
 		rest.Name, rest.Spec.Pool.ResourceSliceCount, rest.Spec.Devices = "rest", 2, nil
 		for i := range 2 {
@@ -112,7 +113,7 @@ var _ = Describe("A claim that is deleted in flight", func() {
 		DeferCleanup(func() { proxy.SetWriteFaults(nil) })
 		pod := env.pod("p", v1.PodResourceClaim{ResourceClaimName: new("c")})
 		env.create(ctx, pod)
-		Eventually(admin.PodScheduled(ctx, pod)).Should(And(HavePrefix("False SchedulerError"), ContainSubstring("add finalizer to claim "+env.namespace+"/c")))
+		expectFailed(ctx, pod, v1.PodReasonSchedulerError, "add finalizer to claim "+env.namespace+"/c")
 		Expect(deleted.Load()).To(BeTrue())
 		admin.ExpectBound(ctx, env.claimingPod(ctx, "other"))
 	})

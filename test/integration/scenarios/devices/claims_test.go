@@ -115,6 +115,27 @@ var _ = Describe("A claim that pods share", func() {
 	})
 })
 
+var _ = Describe("A pod whose claim is allocated for a node that it cannot use", func() {
+	It("waits until the claim is deallocated", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 2)
+		env.create(ctx, env.claim("shared", requestOf(driver, "")))
+		shared := func(name string, node int) *v1.Pod {
+			pod := env.pod(name, v1.PodResourceClaim{ResourceClaimName: new("shared")})
+			pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: fmt.Sprint("n", node)}
+			env.create(ctx, pod)
+			return pod
+		}
+		first := shared("first", 0)
+		admin.ExpectBound(ctx, first)
+		second := shared("second", 1)
+		expectUnschedulable(ctx, "1 resourceclaim not available on the node", second)
+		admin.ExpectBound(ctx, env.plainPod(ctx, "other"))
+		Expect(admin.Delete(ctx, first, client.GracePeriodSeconds(0))).To(Succeed())
+		admin.ExpectBound(ctx, second)
+		Expect(second.Spec.NodeName).To(Equal("n1"))
+	})
+})
+
 var _ = Describe("A pod whose claim cannot be allocated", func() {
 	It("waits until the claim is created", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 1)
@@ -154,14 +175,17 @@ var _ = Describe("A pod whose claim cannot be allocated", func() {
 		admin.ExpectBound(ctx, pod)
 	})
 
-	It("leaves others alone when its selector fails on a device", specTimeout, func(ctx SpecContext) {
+	DescribeTable("leaves others alone when its selector", func(ctx SpecContext, expression, text string) {
 		env := newTestEnv(ctx, 1)
-		env.create(ctx, env.claim("broken", requestOf(driver, `device.attributes["gpu.example.com"].missing == "a"`)), env.claim("sound", requestOf(driver, "")))
+		env.create(ctx, env.claim("broken", requestOf(driver, expression)), env.claim("sound", requestOf(driver, "")))
 		broken := env.pod("broken", v1.PodResourceClaim{ResourceClaimName: new("broken")})
 		env.create(ctx, broken)
-		Eventually(admin.PodScheduled(ctx, broken)).Should(And(HavePrefix("False SchedulerError"), ContainSubstring("no such key: missing")))
+		expectFailed(ctx, broken, v1.PodReasonSchedulerError, text)
 		sound := env.pod("sound", v1.PodResourceClaim{ResourceClaimName: new("sound")})
 		env.create(ctx, sound)
 		admin.ExpectBound(ctx, sound)
-	})
+	},
+		Entry("fails on a device", specTimeout, `device.attributes["gpu.example.com"].missing == "a"`, "no such key: missing"),
+		Entry("compares a string with a number", specTimeout, `device.attributes["gpu.example.com"].model > 3`, "no such overload"),
+	)
 })

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -225,10 +226,26 @@ func claimOf(ctx context.Context, pod *v1.Pod) string {
 	return *pod.Status.ResourceClaimStatuses[0].ResourceClaimName
 }
 
-// expectUnschedulable waits until a pod's condition has a text.
+// expectUnschedulable waits until a pod's condition and an Event have a text.
 func expectUnschedulable(ctx context.Context, text string, pods ...*v1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
-		Eventually(admin.PodScheduled(ctx, pod)).Should(And(HavePrefix("False Unschedulable"), ContainSubstring(text)), pod.Name)
+		expectFailed(ctx, pod, v1.PodReasonUnschedulable, text)
 	}
+}
+
+// expectFailed waits until a pod's condition has a reason and a text, and an Event the text.
+func expectFailed(ctx context.Context, pod *v1.Pod, reason, text string) {
+	GinkgoHelper()
+	Eventually(admin.PodScheduled(ctx, pod)).Should(And(HavePrefix("False "+reason), ContainSubstring(text)), pod.Name)
+	Eventually(func(g Gomega) (notes []string) {
+		var list eventsv1.EventList
+		g.Expect(admin.List(ctx, &list, client.InNamespace(pod.Namespace))).To(Succeed())
+		for _, event := range list.Items {
+			if event.Regarding.UID == pod.UID && event.Reason == "FailedScheduling" {
+				notes = append(notes, event.Note)
+			}
+		}
+		return notes
+	}).Should(ContainElement(ContainSubstring(text)), "Events of "+pod.Name)
 }

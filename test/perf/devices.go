@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -88,13 +87,12 @@ func (d *deviceOptions) prepare(pod *corev1.Pod) *resourceapi.ResourceClaim {
 }
 
 // objects are the class, and the devices and the claim of each node.
-func (d *deviceOptions) objects(nodes int) iter.Seq[runtime.Object] {
-	return func(yield func(runtime.Object) bool) {
-		ok := yield(d.class())
-		for i := range nodes {
-			ok = ok && yield(d.slice(nodeName(i))) && yield(d.allocated(nodeName(i)))
-		}
+func (d *deviceOptions) objects(nodes int) []runtime.Object {
+	objects := []runtime.Object{d.class()}
+	for i := range nodes {
+		objects = append(objects, d.slice(nodeName(i)), d.allocated(nodeName(i)))
 	}
+	return objects
 }
 
 // writeAllocated writes the log of a shape with devices: each pod to schedule comes after its
@@ -136,7 +134,7 @@ func (s shape) writeAllocated(o options, write func(op) error) error {
 		}
 		claim = claim.DeepCopy()
 		claim.Status.Allocation = claims.GetPendingAllocation(claim.UID)
-		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{fixture.Consumer(pod)}
 		if _, err := do("apply", claim); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -237,9 +236,7 @@ func writeLog(path string, s shape, o options) error {
 	if s.devices != nil {
 		err = s.writeAllocated(o, write)
 	} else {
-		for op := range s.ops(o) {
-			err = errors.Join(err, write(op))
-		}
+		err = s.writeOps(o, write)
 	}
 	if err != nil {
 		return err
@@ -248,6 +245,15 @@ func writeLog(path string, s shape, o options) error {
 		return err
 	}
 	return file.Close()
+}
+
+func (s shape) writeOps(o options, write func(op) error) error {
+	for op := range s.ops(o) {
+		if err := write(op); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ops are the lines, in order; with devices those before the first pod to schedule.
@@ -268,7 +274,7 @@ func (s shape) ops(o options) func(yield func(op) bool) {
 			put(op{Op: "apply", Object: s.existingPod(i, o.nodes)})
 		}
 		if s.devices != nil {
-			for object := range s.devices.objects(o.nodes) {
+			for _, object := range s.devices.objects(o.nodes) {
 				put(op{Op: "apply", Object: object})
 			}
 			return

@@ -245,7 +245,7 @@ func (g *deviceGenerator) write(name string, pod *v1.Pod, allocation *resourceap
 		if allocation != nil {
 			c.Status.Allocation = allocation
 		}
-		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		c.Status.ReservedFor = append(c.Status.ReservedFor, fixture.Consumer(pod))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // NewWithDevices returns a history of a cluster with devices, whose pods use claims and
@@ -20,14 +21,18 @@ func NewWithDevices(seed uint64, attempts int) *Generator {
 	return g
 }
 
-// ownClaim is the name of the claim that the controller generates for a pod.
+// hasOwnClaim reports whether the controller generates a claim for a pod; ownClaim is its
+// name.
+func hasOwnClaim(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.ResourceClaims, func(r v1.PodResourceClaim) bool { return r.ResourceClaimTemplateName != nil })
+}
+
 func ownClaim(pod *v1.Pod) string { return pod.Name + "-own" }
 
 // createOwnClaim creates the claim of a template, if the pod has one, before the pod is
 // tried. Rarely the controller is late.
 func (g *Generator) createOwnClaim(pod *v1.Pod) {
-	templates := slices.ContainsFunc(pod.Spec.ResourceClaims, func(r v1.PodResourceClaim) bool { return r.ResourceClaimTemplateName != nil })
-	if !templates || g.chance(5) {
+	if !hasOwnClaim(pod) || g.chance(5) {
 		return
 	}
 	name := ownClaim(pod)
@@ -63,8 +68,7 @@ func (g *Generator) allocateClaims(pod *v1.Pod) {
 		if claim.Status.Allocation == nil {
 			continue
 		}
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
-			resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, fixture.Consumer(pod))
 		g.devices.claims[key] = claim
 		ops = append(ops, apply(claim.DeepCopy()))
 	}

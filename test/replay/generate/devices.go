@@ -70,8 +70,8 @@ func (g *Generator) deviceClass() log.Object {
 	}
 	// To score by devices that a selector of such a class selects, kube-scheduler's
 	// NodeResourcesFit keeps what matched once, and its NodeResourcesBalancedAllocation panics:
-	// docs/parity.md.
-	if scored := backs && g.attempts > 0; !scored && g.chance(60) {
+	// docs/parity.md. Changes are not scored.
+	if (!backs || g.attempts == 0) && g.chance(60) {
 		b.Selector(fmt.Sprintf("device.attributes[%q].model == %q", deviceDriver, pick(g.random, deviceModels)))
 	}
 	return b.Obj()
@@ -143,8 +143,19 @@ func (g *Generator) newDeviceClaim(key string, owner *v1.Pod) log.Object {
 	b := fixture.ResourceClaim(key).UID(fmt.Sprintf("%s-%d", key, g.devices.created))
 	if g.attempts > 0 && g.chance(50) {
 		b.RequestFirst("r", fixture.SubRequest("large", deviceClasses[1], 2), fixture.SubRequest("any", deviceClasses[0], 1))
-		return g.addDeviceClaim(key, b, owner)
+	} else {
+		g.requestDevices(b)
 	}
+	if owner != nil {
+		b.OwnedBy(owner)
+	}
+	claim := b.Obj()
+	g.devices.claims[key] = claim
+	return claim.DeepCopy()
+}
+
+// requestDevices makes a claim request devices of one class.
+func (g *Generator) requestDevices(b *fixture.ResourceClaimBuilder) {
 	b.Request("r", pick(g.random, deviceClasses))
 	switch g.IntN(8) {
 	case 0:
@@ -156,17 +167,6 @@ func (g *Generator) newDeviceClaim(key string, owner *v1.Pod) log.Object {
 	case 3:
 		b.Capacity("memory", "50Gi")
 	}
-	return g.addDeviceClaim(key, b, owner)
-}
-
-// addDeviceClaim adds a claim, that of owner where it is not nil, and returns a copy.
-func (g *Generator) addDeviceClaim(key string, b *fixture.ResourceClaimBuilder, owner *v1.Pod) log.Object {
-	if owner != nil {
-		b.OwnedBy(owner)
-	}
-	claim := b.Obj()
-	g.devices.claims[key] = claim
-	return claim.DeepCopy()
 }
 
 // freeDevice returns an allocation of a device that no claim has; nil if there is none.
@@ -240,10 +240,10 @@ func (g *Generator) addExtended(pod *v1.Pod) {
 // controller does that creates it, or creates the claim that the status names.
 func (c *Changes) generateClaim() (log.Op, bool) {
 	for i, pod := range c.pending {
-		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(r v1.PodResourceClaim) bool { return r.ResourceClaimTemplateName != nil }) {
+		if !hasOwnClaim(pod) {
 			continue
 		}
-		name := pod.Name + "-own"
+		name := ownClaim(pod)
 		key := pod.Namespace + "/" + name
 		switch named := len(pod.Status.ResourceClaimStatuses) > 0; {
 		case c.devices.claims[key] == nil && (named || c.chance(50)):

@@ -21,6 +21,17 @@ const AnnotationTakeOver = "berth.dev/take-over"
 // against the spec's revision. `kubectl berth retry` writes it.
 const AnnotationRetry = "berth.dev/retry"
 
+// The annotations of pods that are scheduled together, for clusters without PodGroups. A
+// profile that enables the plugin GangScheduling reads them.
+const (
+	// AnnotationPodGroup is the name of the pod's group. The group has the pods of one
+	// namespace that name it.
+	AnnotationPodGroup = "berth.dev/pod-group"
+	// AnnotationPodGroupMinCount is how many pods of the group must be scheduled together,
+	// a whole number of at least 1. All pods of a group have the same.
+	AnnotationPodGroupMinCount = "berth.dev/pod-group-min-count"
+)
+
 // The labels of a profile's ControllerRevisions.
 const (
 	// LabelProfile is the name of the profile.

@@ -19,6 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Cache is the only writer of the cluster state. Every method is safe for
@@ -26,6 +27,8 @@ import (
 // the Snapshot that they return, belong to the scheduling loop.
 type Cache struct {
 	Nominator
+	// groups hears of every pod that gets a node, or loses it.
+	groups *podgroups.Store
 
 	mu sync.Mutex
 	// podStates holds every pod that has a node, assumed or assigned in the
@@ -59,12 +62,18 @@ type delta struct {
 
 // New returns an empty cache.
 func New() *Cache {
+	groups := podgroups.NewStore()
 	return &Cache{
 		Nominator: newNominator(),
+		groups:    groups,
 		podStates: map[types.UID]*podState{},
-		snapshot:  newSnapshot(),
+		snapshot:  newSnapshot(groups),
 	}
 }
+
+// Groups returns the groups of pods. The cache reports pods that get or lose a node; the
+// event handlers report pending pods and PodGroups.
+func (c *Cache) Groups() *podgroups.Store { return c.groups }
 
 // NewWithScanCounts returns an empty cache whose snapshot counts pods by a scan
 // for each query. It is slow, and the reference that tests compare incremental
@@ -114,6 +123,7 @@ func (c *Cache) SetPod(pod *v1.Pod) {
 	}
 	c.podStates[pod.UID] = &podState{info: info}
 	c.deltas = append(c.deltas, delta{addPod: info})
+	c.groups.SetPod(pod)
 }
 
 // RemovePodByUID removes a pod and reports whether the cache held it.
@@ -145,6 +155,9 @@ func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
 	assigned := info.WithNode(node)
 	c.podStates[pod.UID] = &podState{info: assigned, assumed: true}
 	c.deltas = append(c.deltas, delta{addPod: assigned})
+	if _, grouped := podgroups.KeyOf(pod); grouped {
+		c.groups.AssumePod(assigned.GetPod())
+	}
 	return nil
 }
 
@@ -197,6 +210,11 @@ func (c *Cache) removePodLocked(uid types.UID) bool {
 	if ok {
 		delete(c.podStates, uid)
 		c.deltas = append(c.deltas, delta{removePod: p.info})
+		if p.assumed {
+			c.groups.ForgetPod(p.info.OriginalPod())
+		} else {
+			c.groups.RemovePod(p.info.OriginalPod())
+		}
 	}
 	return ok
 }

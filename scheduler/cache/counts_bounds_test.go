@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
+	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -85,7 +86,7 @@ func TestRetainedCountsAreBounded(t *testing.T) {
 
 // Large clusters retain fewer sets and topologies, so that memory is bounded.
 func TestLargeClustersRetainFewerCounts(t *testing.T) {
-	k := newSnapshot().incremental
+	k := newSnapshot(podgroups.NewStore()).incremental
 	for _, c := range []struct{ nodes, sets, topologies int }{{1000, 4096, 2048}, {100_000, 335, 103}, {10_000_000, 64, 64}} {
 		k.columns.Nodes = make([]*framework.NodeInfo, c.nodes)
 		if podSets, topologies := k.limit(maxPodSets, podSetBytesPerNode), k.limit(maxTopologies, topologyBytesPerNode); podSets != c.sets || topologies != c.topologies {

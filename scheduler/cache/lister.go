@@ -3,8 +3,6 @@ package cache
 import (
 	"fmt"
 
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -20,21 +18,22 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return nodeLister{s} }
 // StorageInfos returns what knows which claims are in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return storageLister{s} }
 
-// PodGroupStates returns an empty lister: Berth does not schedule these groups yet.
-func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroupStates{} }
+// PodGroupStates lists the pods of PodGroups as they are now, not as of UpdateSnapshot.
+func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return s.groups.PodGroupStates() }
 
-// PodGroups returns an empty lister: Berth does not schedule these groups yet.
-func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noPodGroups{} }
+// PodGroups lists the PodGroups as they are now.
+func (s *Snapshot) PodGroups() fwk.PodGroupLister { return s.groups.PodGroups() }
 
-// CompositePodGroupStates returns an empty lister: Berth does not schedule these
-// groups yet.
+// CompositePodGroupStates returns an empty lister, as without the feature gate
+// CompositePodGroup.
 func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
-	return noCompositePodGroupStates{}
+	return s.groups.CompositePodGroupStates()
 }
 
-// CompositePodGroups returns an empty lister: Berth does not schedule these groups
-// yet.
-func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister { return noCompositePodGroups{} }
+// CompositePodGroups returns an empty lister, like CompositePodGroupStates.
+func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister {
+	return s.groups.CompositePodGroups()
+}
 
 type nodeLister struct{ s *Snapshot }
 
@@ -74,32 +73,4 @@ func (l storageLister) IsPVCUsedByPods(key string) bool {
 		}
 	}
 	return false
-}
-
-type noPodGroupStates struct{}
-
-func (noPodGroupStates) Get(namespace, name string) (fwk.PodGroupState, error) {
-	return nil, podGroupNotFound(namespace, name)
-}
-
-type noPodGroups struct{}
-
-func (noPodGroups) Get(namespace, name string) (*schedulingv1beta1.PodGroup, error) {
-	return nil, podGroupNotFound(namespace, name)
-}
-
-type noCompositePodGroupStates struct{}
-
-func (noCompositePodGroupStates) Get(namespace, name string) (fwk.CompositePodGroupState, error) {
-	return nil, podGroupNotFound(namespace, name)
-}
-
-type noCompositePodGroups struct{}
-
-func (noCompositePodGroups) Get(namespace, name string) (*schedulingv1alpha3.CompositePodGroup, error) {
-	return nil, podGroupNotFound(namespace, name)
-}
-
-func podGroupNotFound(namespace, name string) error {
-	return fmt.Errorf("pod group %s/%s: %w", namespace, name, fwk.ErrNotFound)
 }

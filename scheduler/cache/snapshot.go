@@ -8,6 +8,7 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Snapshot is the cluster state that plugins see. It changes in
@@ -15,6 +16,7 @@ import (
 type Snapshot struct {
 	nodes    map[string]*nodeState
 	nodeTree *nodeTree
+	groups   *podgroups.Store
 	// images are the images of all nodes, by image name.
 	images map[string]*fwk.ImageStateSummary
 	// imageEpoch increases with every change of images.
@@ -71,10 +73,11 @@ type nodeState struct {
 	touched bool
 }
 
-func newSnapshot() *Snapshot {
+func newSnapshot(groups *podgroups.Store) *Snapshot {
 	s := &Snapshot{
 		nodes:    map[string]*nodeState{},
 		nodeTree: newNodeTree(),
+		groups:   groups,
 		images:   map[string]*fwk.ImageStateSummary{},
 		columns:  counts.NewColumns(),
 	}

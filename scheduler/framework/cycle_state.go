@@ -36,6 +36,8 @@ type CycleState struct {
 	// preemption is the result of the attempt's search for victims; a clone has
 	// none.
 	preemption *PreemptionSearch
+	// group is nil unless the cycle of a group decides the pod.
+	group *GroupCycleState
 }
 
 var _ fwk.CycleState = (*CycleState)(nil)
@@ -127,6 +129,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 		skipAllPostFilter:   c.skipAllPostFilter,
 		recordPluginMetrics: c.recordPluginMetrics,
 		callWatch:           c.callWatch,
+		group:               c.group,
 	}
 	clone.storage = map[fwk.StateKey]fwk.StateData{}
 	if c.base != nil {
@@ -152,7 +155,7 @@ func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
 // WithSkipFilterPlugins returns a state with c's data and other plugins that do
 // not run at Filter. Neither state may be written any more.
 func (c *CycleState) WithSkipFilterPlugins(plugins sets.Set[string]) *CycleState {
-	return &CycleState{storage: c.storage, skipFilter: plugins, skipScore: c.skipScore}
+	return &CycleState{storage: c.storage, skipFilter: plugins, skipScore: c.skipScore, group: c.group}
 }
 
 // The skipped plugins do not run at their extension point in this attempt.
@@ -189,10 +192,3 @@ func (c *CycleState) Preemption() *PreemptionSearch { return c.preemption }
 
 // SetPreemption sets the result of the attempt's search for victims.
 func (c *CycleState) SetPreemption(search *PreemptionSearch) { c.preemption = search }
-
-// Pods are scheduled one by one while the feature gate GenericWorkload is off, as
-// in 1.37.
-
-func (c *CycleState) IsPodGroupSchedulingCycle() bool                    { return false }
-func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return nil }
-func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState    { return nil }

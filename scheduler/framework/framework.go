@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Host is what the scheduler provides to the plugins of every Generation.
@@ -47,6 +49,8 @@ type Host struct {
 	// Devices holds the claims and what was allocated for them; may be nil if no
 	// plugin needs it.
 	Devices Devices
+	// Groups are the groups of pods; may be nil if no plugin needs them.
+	Groups *podgroups.Store
 	// PluginFaults counts the calls that panicked or timed out, by pod; may be nil.
 	PluginFaults PluginFaultRecorder
 	// QueueSortFaults may be nil.
@@ -117,6 +121,8 @@ type Framework struct {
 	preBind    []fwk.PreBindPlugin
 	bind       []fwk.BindPlugin
 	postBind   []fwk.PostBindPlugin
+	// placementFeasible are the plugins that implement it; profiles have no chain for it.
+	placementFeasible []PlacementFeasiblePlugin
 }
 
 // CountedFilter is a Filter plugin with the counter of its evaluations.
@@ -171,6 +177,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
+	f.placementFeasible = f.findPlacementFeasible()
 	f.initEvaluationCounters()
 	for i := range f.opaquePlugins {
 		facets := PodFacets(i) * PodVolumes

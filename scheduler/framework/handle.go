@@ -173,9 +173,6 @@ func (f *Framework) APIDispatcher() fwk.APIDispatcher { return nil }
 // APICacher is nil, like APIDispatcher.
 func (f *Framework) APICacher() fwk.APICacher { return nil }
 
-// PodGroupManager is nil: pod groups are not scheduled yet.
-func (f *Framework) PodGroupManager() fwk.PodGroupManager { return nil }
-
 // Parallelizer runs pieces of work one after the other, so that decisions do
 // not depend on the timing of goroutines.
 func (f *Framework) Parallelizer() fwk.Parallelizer { return sequential{} }

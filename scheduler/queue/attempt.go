@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Attempt is one scheduling attempt of a pod. It ends exactly once, by Done,
-// Return, Refused or Failed.
+// Attempt is one scheduling attempt of a pod, or of a group of pods. That of a pod ends
+// exactly once, by Done, Return, Refused or Failed; that of a group by Return or Finish.
 type Attempt struct {
-	// Pod is the pod as it was when the attempt began.
+	// Pod is the pod as it was when the attempt began; nil for a group.
 	Pod *v1.Pod
+	// Group is what the attempt of a group has; nil for a pod.
+	Group *GroupAttempt
 	// Count is the number of the pod's attempts so far, this one included.
 	Count int
 	// Since is when the pod first became active.
@@ -20,16 +22,19 @@ type Attempt struct {
 	// AdmittedBy is the Hash of the rules whose holds and gates the pod passed last.
 	AdmittedBy string
 
-	queuedPod *Pod
+	queuedPod *Entity
 	queue     *Queue
 }
 
 // beginAttempt begins the attempt of p, which was just popped from a heap. The
 // caller holds q.mu.
-func (q *Queue) beginAttempt(p *Pod) *Attempt {
+func (q *Queue) beginAttempt(p *Entity) *Attempt {
 	q.applyRulesIfUnaffected(p)
 	p.place = InFlight
 	p.attempts++
+	if p.podGroup != nil {
+		return q.beginGroupAttempt(p)
+	}
 	p.nodeChosen, p.furtherRejectors = false, nil
 	q.inFlight.begin(p)
 	return &Attempt{Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, AdmittedBy: p.admittedBy, queuedPod: p, queue: q}
@@ -39,7 +44,7 @@ func (q *Queue) beginAttempt(p *Pod) *Attempt {
 // profile if the swap does not concern it. If the swap does, p keeps the old
 // rules: the loop compares Attempt.AdmittedBy with the running profile and calls
 // Return. The caller holds q.mu.
-func (q *Queue) applyRulesIfUnaffected(p *Pod) {
+func (q *Queue) applyRulesIfUnaffected(p *Entity) {
 	rules := q.rules[p.profile]
 	if rules == nil || p.rules == rules {
 		return
@@ -90,6 +95,10 @@ func (a *Attempt) Done() {
 // and the pod is requeued, with its hold and gates checked again.
 func (a *Attempt) Return(ctx context.Context) {
 	q, p := a.queue, a.queuedPod
+	if a.Group != nil {
+		a.returnGroup(ctx)
+		return
+	}
 	q.mu.Lock()
 	p.attempts--
 	q.mu.Unlock()
@@ -133,6 +142,13 @@ func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string
 	p.backoffUntil = time.Time{}
 	if p.marker == nil {
 		q.inFlight.begin(p)
+	}
+	if key, grouped := q.rules[p.profile].groupOf(p.pod); grouped {
+		var d detachedEntities
+		d.add(q.joinGroup(p, key))
+		q.mu.Unlock()
+		q.requeueDetached(ctx, "ScheduleAttemptFailure", d)
+		return
 	}
 	q.mu.Unlock()
 	q.requeueAll(ctx, "ScheduleAttemptFailure", constantStrategy(strategy), p)

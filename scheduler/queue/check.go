@@ -2,8 +2,11 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Check verifies the invariants of the queue: every pod is in the place that it
@@ -15,6 +18,11 @@ func (q *Queue) Check() error {
 	for uid, p := range q.pods {
 		if err := q.checkPod(uid, p); err != nil {
 			return fmt.Errorf("pod %s/%s, %s: %w", p.pod.Namespace, p.pod.Name, p.place, err)
+		}
+	}
+	for key, group := range q.podGroups {
+		if err := q.checkGroup(key, group); err != nil {
+			return fmt.Errorf("group %s, %s: %w", key, group.place, err)
 		}
 	}
 	for _, l := range q.subQueues {
@@ -35,12 +43,44 @@ func (q *Queue) Check() error {
 	return q.checkInFlight()
 }
 
-func (q *Queue) checkPod(uid types.UID, p *Pod) error {
+func (q *Queue) checkPod(uid types.UID, p *Entity) error {
 	switch {
 	case uid != p.pod.UID:
 		return fmt.Errorf("is stored under the UID %s, has %s", uid, p.pod.UID)
 	case p.gone:
 		return fmt.Errorf("is stored, but marked as gone")
+	case p.memberOf != nil:
+		if p.place != Grouped || p.heap != nil || p.group != nil || p.marker != nil {
+			return fmt.Errorf("is a member of a group and has a place of its own")
+		}
+		return nil
+	}
+	return q.checkPlace(p)
+}
+
+// checkGroup checks a group and that its members know it.
+func (q *Queue) checkGroup(key podgroups.Key, group *Entity) error {
+	g := group.podGroup
+	if g.key != key || group.gone {
+		return fmt.Errorf("is stored under the key of another, or marked as gone")
+	}
+	if len(g.members) == 0 && group.place != InFlight {
+		return fmt.Errorf("has no members")
+	}
+	if !slices.IsSortedFunc(g.members, compareMembers) {
+		return fmt.Errorf("has members that are not in order")
+	}
+	for _, p := range slices.Concat(g.members, g.arrived) {
+		if p.memberOf != group || q.pods[p.pod.UID] != p {
+			return fmt.Errorf("has member %s, which is not stored or a member of another group", p.pod.Name)
+		}
+	}
+	return q.checkPlace(group)
+}
+
+// checkPlace checks that a pod or group is in the heap or index of its place.
+func (q *Queue) checkPlace(p *Entity) error {
+	switch {
 	case p.marker != nil && p.heap != nil:
 		return fmt.Errorf("is in a heap while it is being requeued")
 	case p.marker != nil:
@@ -89,7 +129,7 @@ func (q *Queue) checkHeap(h *podHeap) error {
 		switch {
 		case p.heap != h || p.index != i:
 			return fmt.Errorf("pod %s/%s at index %d has index %d", p.pod.Namespace, p.pod.Name, i, p.index)
-		case q.pods[p.pod.UID] != p:
+		case p.podGroup == nil && q.pods[p.pod.UID] != p, p.podGroup != nil && q.podGroups[p.podGroup.key] != p:
 			return fmt.Errorf("pod %s/%s is not stored", p.pod.Namespace, p.pod.Name)
 		case i > 0 && h.less(p, h.pods[(i-1)/2]):
 			return fmt.Errorf("pod %s/%s is below one that it precedes", p.pod.Namespace, p.pod.Name)
@@ -101,7 +141,7 @@ func (q *Queue) checkHeap(h *podHeap) error {
 func (q *Queue) checkInFlight() error {
 	markers := 0
 	for e := q.inFlight.entries.Front(); e != nil; e = e.Next() {
-		p, isMarker := e.Value.(*Pod)
+		p, isMarker := e.Value.(*Entity)
 		switch {
 		case isMarker && p.marker != e:
 			return fmt.Errorf("in-flight log: marker of pod %s/%s, which has another", p.pod.Namespace, p.pod.Name)

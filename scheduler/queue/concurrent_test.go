@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -30,7 +31,7 @@ type concurrentEnv struct {
 	// profile, before it calls the queue.
 	profiles map[string]*runningProfile
 	version  atomic.Int64
-	// seen is what each pod's last attempt observed, by *Pod: a pod that was deleted and
+	// seen is what each pod's last attempt observed, by *Entity: a pod that was deleted and
 	// added again is another one.
 	seen     sync.Map
 	bindings sync.WaitGroup
@@ -111,7 +112,11 @@ func newConcurrentEnv(t *testing.T) *concurrentEnv {
 
 func (c *concurrentEnv) randomPod(rng *rand.Rand) *v1.Pod {
 	n := rng.IntN(30)
-	return fixture.Pod(fmt.Sprint("pod-", n)).SchedulerName([]string{"p", "q"}[n%2]).Priority(rng.Int32N(3)).Obj()
+	pod := fixture.Pod(fmt.Sprint("pod-", n)).SchedulerName([]string{"p", "q"}[n%2]).Priority(rng.Int32N(3)).Obj()
+	if n < 20 && rng.IntN(20) > 0 {
+		pod.Annotations = map[string]string{v1alpha1.AnnotationPodGroup: fmt.Sprint("group-", n%4)}
+	}
+	return pod
 }
 
 func (c *concurrentEnv) changePods(rng *rand.Rand) {
@@ -146,6 +151,7 @@ func (c *concurrentEnv) swapProfiles(rng *rand.Rand) {
 	rules := c.rules
 	fit, gate := fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(3))
 	rules.Hash = fmt.Sprint(fit, gate, rng.Uint64())
+	rules.Groups = rng.IntN(3) > 0
 	rules.Key = ProfileKey{Plugins: map[string]string{"Fit": fit, "Gate": gate}, PreEnqueue: sets.New("Gate"), Holds: "none"}
 	if rng.IntN(2) == 0 {
 		rules.Sort, rules.Less = "Name", byName
@@ -169,6 +175,10 @@ func (c *concurrentEnv) swapProfiles(rng *rand.Rand) {
 // do.
 func (c *concurrentEnv) loop(ctx context.Context, rng *rand.Rand) {
 	for a := c.Pop(ctx); a != nil; a = c.Pop(ctx) {
+		if a.Group != nil {
+			c.tryGroup(a, rng)
+			continue
+		}
 		rules := c.profiles[a.Pod.Spec.SchedulerName].rules.Load()
 		if rules == nil || rules.Hash != a.AdmittedBy {
 			a.Return(c.ctx)
@@ -181,6 +191,24 @@ func (c *concurrentEnv) loop(ctx context.Context, rng *rand.Rand) {
 		}
 		c.bindings.Go(func() { c.end(a, rules, kind) })
 	}
+}
+
+// tryGroup ends the attempts of a group's members, some of them in other goroutines, and
+// then that of the group.
+func (c *concurrentEnv) tryGroup(a *Attempt, rng *rand.Rand) {
+	rules := c.profiles[a.Group.Members[0].Pod.Spec.SchedulerName].rules.Load()
+	if rules == nil || rules.Hash != a.AdmittedBy || rng.IntN(8) == 0 {
+		a.Return(c.ctx)
+		return
+	}
+	for _, member := range a.Group.Members {
+		if kind := []int{0, 1, 3}[rng.IntN(3)]; rng.IntN(2) == 0 {
+			c.end(member, rules, kind)
+		} else {
+			c.bindings.Go(func() { c.end(member, rules, kind) })
+		}
+	}
+	a.FinishGroup(c.ctx, GroupResult(rng.IntN(3)))
 }
 
 func (c *concurrentEnv) end(a *Attempt, rules *Rules, kind int) {

@@ -30,7 +30,7 @@ var (
 // nothing but the pod.
 func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, newObj any, only func(*v1.Pod) bool) {
 	e := event{ClusterEvent: happened, oldObj: oldObj, newObj: newObj, only: only}
-	var detached []*Pod
+	var detached []*Entity
 	q.mu.Lock()
 	for profile, index := range q.unschedulable {
 		rules := q.rules[profile]
@@ -45,7 +45,7 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 					// The pod is about to be held, and there are no hints to evaluate. A
 					// profile of the same name that comes later has to evaluate the pod anew.
 					p.rules = nil
-				case e.concerns(p.pod):
+				case e.concernsAny(p):
 					detached = append(detached, p)
 				}
 			}
@@ -71,14 +71,15 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 		q.mu.Unlock()
 		return
 	}
-	gated := p.place == Gated && p.isPlaced()
+	waiting := p.waiting()
+	gated := waiting.place == Gated && waiting.isPlaced()
 	if gated {
-		q.detach(p)
+		q.detach(waiting)
 	}
 	q.inFlight.record(event{ClusterEvent: gateOpened, newObj: p.pod})
 	q.mu.Unlock()
 	if gated {
-		q.requeueAll(ctx, gateOpened.CustomLabel, constantStrategy(queueSkip), p)
+		q.requeueAll(ctx, gateOpened.CustomLabel, constantStrategy(queueSkip), waiting)
 	}
 }
 
@@ -86,12 +87,16 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 // plugins may ask. Pods in flight are activated when they come back; held and
 // unknown ones are ignored.
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
-	var activated []*Pod
+	var activated []*Entity
 	q.mu.Lock()
 	for _, pod := range pods {
 		p, ok := q.pods[pod.UID]
+		if !ok {
+			continue
+		}
+		p = p.waiting()
 		switch {
-		case !ok, p.place == Active, p.place == Held:
+		case p.place == Active, p.place == Held:
 		case p.isPlaced():
 			q.detach(p)
 			activated = append(activated, p)
@@ -112,7 +117,7 @@ type unschedulableGroup struct {
 	// plugins are the plugins that block the pods, sorted. An event can wake the
 	// pods only if one of these plugins registered for it.
 	plugins []string
-	pods    map[*Pod]struct{}
+	pods    map[*Entity]struct{}
 }
 
 // blockedByAny reports whether one of plugins blocks the pods of the group.
@@ -125,18 +130,18 @@ func (d *unschedulableGroup) blockedByAny(plugins sets.Set[string]) bool {
 type unschedulableIndex map[string]*unschedulableGroup
 
 // add puts p into the group of the plugins that block it.
-func (d unschedulableIndex) add(p *Pod) {
+func (d unschedulableIndex) add(p *Entity) {
 	plugins := p.blockingPlugins()
 	name := strings.Join(plugins, "\n")
 	if d[name] == nil {
-		d[name] = &unschedulableGroup{plugins: plugins, pods: map[*Pod]struct{}{}}
+		d[name] = &unschedulableGroup{plugins: plugins, pods: map[*Entity]struct{}{}}
 	}
 	p.group = d[name]
 	p.group.pods[p] = struct{}{}
 }
 
 // remove takes p out of its group, and drops a group that is empty then.
-func (d unschedulableIndex) remove(p *Pod) {
+func (d unschedulableIndex) remove(p *Entity) {
 	delete(p.group.pods, p)
 	if len(p.group.pods) == 0 {
 		delete(d, strings.Join(p.group.plugins, "\n"))
@@ -147,7 +152,7 @@ func (d unschedulableIndex) remove(p *Pod) {
 // blockingPlugins returns the plugins that keep p from being scheduled, sorted.
 // A gated pod is blocked by its PreEnqueue plugin alone: what the others would say
 // does not matter before that one lets it pass.
-func (p *Pod) blockingPlugins() []string {
+func (p *Entity) blockingPlugins() []string {
 	if p.place == Gated {
 		return []string{p.gate}
 	}

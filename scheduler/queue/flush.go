@@ -20,7 +20,7 @@ func (q *Queue) Tick(ctx context.Context) {
 
 // completedBackoffs detaches and returns the pods whose backoff is over. The
 // caller holds q.mu.
-func (q *Queue) completedBackoffs(now time.Time) (woken []*Pod) {
+func (q *Queue) completedBackoffs(now time.Time) (woken []*Entity) {
 	for _, l := range q.subQueues {
 		for _, h := range []*podHeap{l.backoff, l.errorBackoff} {
 			for p := h.peek(); p != nil && !isBackingOff(p, now); p = h.peek() {
@@ -35,7 +35,7 @@ func (q *Queue) completedBackoffs(now time.Time) (woken []*Pod) {
 // flushUnschedulable detaches and returns the pods that were unschedulable or
 // gated for longer than FlushAfter without an event. One that stays gated all the
 // same is flushed again after another FlushAfter. The caller holds q.mu.
-func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Pod) {
+func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Entity) {
 	for profile, index := range q.unschedulable {
 		rules := q.rules[profile]
 		if rules == nil || rules.FlushAfter <= 0 {

@@ -35,21 +35,24 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 	sortByTimestamp(pods)
 	var changes []HoldChange
 	for _, p := range pods {
+		waiting := p.waiting()
 		switch stale := q.holdChanges[p]; {
-		case p.place == Held && p.held.Reason != "":
+		case waiting.place == Held && p.held.Reason != "":
 			changes = append(changes, HoldChange{Pod: p.pod, Hold: p.held, ConditionStale: stale})
-		case p.place == Gated:
-			changes = append(changes, HoldChange{Pod: p.pod, Gate: p.gate, ConditionStale: stale})
+		case waiting.place == Gated:
+			changes = append(changes, HoldChange{Pod: p.pod, Gate: waiting.gate, ConditionStale: stale})
 		}
 	}
 	clear(q.holdChanges)
 	return changes
 }
 
-// markHoldChange makes p a part of the next TakeHoldChanges, if p is held or gated then.
-// The caller holds q.mu.
-func (q *Queue) markHoldChange(p *Pod, conditionStale bool) {
-	q.holdChanges[p] = q.holdChanges[p] || conditionStale
+// markHoldChange makes the pods of p a part of the next TakeHoldChanges, if p is held or
+// gated then. The caller holds q.mu.
+func (q *Queue) markHoldChange(p *Entity, conditionStale bool) {
+	for pod := range p.pods() {
+		q.holdChanges[pod] = q.holdChanges[pod] || conditionStale
+	}
 	framework.Notify(q.holdsChanged)
 }
 
@@ -58,7 +61,7 @@ func (q *Queue) markHeldAndGated(profile string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.pods {
-		if p.profile == profile && (p.place == Held || p.place == Gated) {
+		if place := p.waiting().place; p.profile == profile && (place == Held || place == Gated) {
 			q.markHoldChange(p, false)
 		}
 	}
@@ -69,7 +72,7 @@ func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p, ok := q.pods[uid]
-	if !ok || p.place != Held || p.held.Reason == "" {
+	if !ok || p.waiting().place != Held || p.held.Reason == "" {
 		return Hold{}, false
 	}
 	return p.held, true

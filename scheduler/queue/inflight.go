@@ -17,13 +17,13 @@ type inFlightLog struct {
 func newInFlightLog() inFlightLog { return inFlightLog{entries: list.New()} }
 
 // begin starts recording events for p.
-func (f *inFlightLog) begin(p *Pod) {
+func (f *inFlightLog) begin(p *Entity) {
 	p.marker = f.entries.PushBack(p)
 	f.markers++
 }
 
 // end stops recording events for p, and drops the events that no other pod needs.
-func (f *inFlightLog) end(p *Pod) {
+func (f *inFlightLog) end(p *Entity) {
 	if p.marker == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (f *inFlightLog) record(e event) {
 
 // takeEvents returns the events since p's marker and moves the marker behind
 // them.
-func (f *inFlightLog) takeEvents(p *Pod) []event {
+func (f *inFlightLog) takeEvents(p *Entity) []event {
 	if p.marker == nil {
 		return nil
 	}

@@ -182,8 +182,9 @@ func (c *podCounts) eventsByLabel() map[string]int {
 }
 
 // add counts one pod. The caller holds the lock of its queue.
-func (c *podCounts) add(p *Pod) {
-	name, pending := queueNames[p.place]
+func (c *podCounts) add(p *Entity) {
+	place := p.waiting().place
+	name, pending := queueNames[place]
 	if pending {
 		c.byQueue[name]++
 		for plugin := range p.rejectors {
@@ -195,10 +196,10 @@ func (c *podCounts) add(p *Pod) {
 			}
 		}
 	}
-	if p.place == Held && p.held.Reason != "" {
+	if place == Held && p.held.Reason != "" {
 		c.byReason[profileLabel{p.held.Reason, p.profile}]++
 	}
-	if (!pending && p.place != InFlight) || p.place == Gated || p.initialAttempt == nil {
+	if (!pending && place != InFlight) || place == Gated || p.initialAttempt == nil {
 		return
 	}
 	if oldest, known := c.oldest[p.profile]; !known || p.initialAttempt.Before(oldest) {

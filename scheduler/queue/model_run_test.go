@@ -217,7 +217,7 @@ func (w *randomHistory) endAttempt() {
 	}
 }
 
-func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Pod).pod.Name < b.(*Pod).pod.Name }
+func byName(a, b fwk.QueuedEntityInfo) bool { return a.(*Entity).pod.Name < b.(*Entity).pod.Name }
 
 // podState is what is compared of a pod.
 type podState struct {

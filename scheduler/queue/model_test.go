@@ -48,7 +48,7 @@ func (m *model) profile(p *modelPod) *Rules { return m.rules[p.pod.Spec.Schedule
 // evaluateHints calls Rules.evaluateHints, which has table tests of its own, for a pod
 // of the model.
 func (m *model) evaluateHints(p *modelPod, e event) queueingStrategy {
-	return m.profile(p).evaluateHints(logr.Discard(), &Pod{
+	return m.profile(p).evaluateHints(logr.Discard(), &Entity{
 		pod: p.pod, profile: p.pod.Spec.SchedulerName, rejectors: p.rejectors, pending: p.pending,
 	}, p.pod, e)
 }
@@ -247,5 +247,5 @@ func (m *model) before(a, b *modelPod) bool {
 	if a.place == Backoff && !a.backoffUntil.Equal(b.backoffUntil) {
 		return a.backoffUntil.Before(b.backoffUntil)
 	}
-	return m.less[a.sort](&Pod{pod: a.pod, timestamp: a.timestamp}, &Pod{pod: b.pod, timestamp: b.timestamp})
+	return m.less[a.sort](&Entity{pod: a.pod, timestamp: a.timestamp}, &Entity{pod: b.pod, timestamp: b.timestamp})
 }

@@ -31,7 +31,7 @@ type podIterator struct {
 	last uint64
 }
 
-func (x *profileIndex) add(p *Pod) {
+func (x *profileIndex) add(p *Entity) {
 	pods := x.profiles[p.profile]
 	if pods == nil {
 		pods = &profilePods{list: list.New()}
@@ -42,7 +42,7 @@ func (x *profileIndex) add(p *Pod) {
 	p.element, p.number = pods.list.PushBack(p), x.lastNumber
 }
 
-func (x *profileIndex) remove(p *Pod) {
+func (x *profileIndex) remove(p *Entity) {
 	pods := x.profiles[p.profile]
 	pods.list.Remove(p.element)
 	if pods.count--; pods.count == 0 {
@@ -63,13 +63,13 @@ func (x *profileIndex) iterate(profile string) *podIterator {
 
 // next returns the next pods, n at most; none when the iteration is over. It skips
 // pods that were removed, or added since the iteration began.
-func (it *podIterator) next(n int) []*Pod {
-	var pods []*Pod
+func (it *podIterator) next(n int) []*Entity {
+	var pods []*Entity
 	for len(pods) < n && it.position != nil {
 		e := it.position.Next()
-		p, isPod := (*Pod)(nil), false
+		p, isPod := (*Entity)(nil), false
 		if e != nil {
-			p, isPod = e.Value.(*Pod)
+			p, isPod = e.Value.(*Entity)
 		}
 		if e == nil || isPod && p.number > it.last {
 			it.profile.list.Remove(it.position)
@@ -88,7 +88,7 @@ func (it *podIterator) next(n int) []*Pod {
 // when its slice comes. visit is called with q.mu held, afterSlice without it. The
 // lock is released and the loop gets its turn between slices. Any number of
 // iterations over one profile may be under way: none makes another skip a pod.
-func (q *Queue) forEachInSlices(profile string, visit func(*Pod), afterSlice func()) {
+func (q *Queue) forEachInSlices(profile string, visit func(*Entity), afterSlice func()) {
 	q.mu.Lock()
 	it, size := q.podsByProfile.iterate(profile), q.sliceSize
 	q.mu.Unlock()

@@ -82,12 +82,12 @@ func TestAnIterationVisitsEachRemainingPodOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		r := profileIndex{profiles: map[string]*profilePods{}}
-		var pods []*Pod
+		var pods []*Entity
 		var iterations []*iteration
 		for range 300 {
 			switch n := rng.IntN(10); {
 			case n < 4:
-				p := &Pod{profile: "p"}
+				p := &Entity{profile: "p"}
 				r.add(p)
 				pods = append(pods, p)
 			case n < 6 && len(pods) > 0:

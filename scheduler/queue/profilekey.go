@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // ProfileKey describes all that decides about the waiting pods of a profile, in
@@ -41,6 +43,9 @@ type profileDiff struct {
 	nodeSelection bool
 	// holds is true when pods may be held that were not, or the other way round.
 	holds bool
+	// groups is true when the pods of a group waited on their own and are to wait together,
+	// or the other way round.
+	groups bool
 	// explanations is true when more, or less, is reported about waiting pods.
 	explanations bool
 }
@@ -56,6 +61,7 @@ func (r *Rules) diff(old *Rules) profileDiff {
 	}
 	before, after := &old.Key, &r.Key
 	d := profileDiff{
+		groups:        old.Groups != r.Groups,
 		plugins:       sets.New[string](),
 		postFilter:    after.PostFilter != "" && after.PostFilter != before.PostFilter,
 		nodeSelection: after.NodeSelection != before.NodeSelection,
@@ -77,8 +83,11 @@ func (r *Rules) diff(old *Rules) profileDiff {
 
 // strategyFor returns how to requeue p after a swap with this difference;
 // queueSkip when the swap does not concern p.
-func (d profileDiff) strategyFor(p *Pod) queueingStrategy {
+func (d profileDiff) strategyFor(p *Entity) queueingStrategy {
 	concerned := d.all
+	if _, grouped := podgroups.KeyOf(p.pod); d.groups && grouped && p.place != InFlight {
+		return queueImmediately
+	}
 	switch p.place {
 	case InFlight:
 		// Its attempt began under the rules before the swap.
@@ -105,7 +114,7 @@ func (d profileDiff) strategyFor(p *Pod) queueingStrategy {
 // were added do not count: they can only refuse more nodes. There are two
 // exceptions: PostFilter plugins, which may make room, and, for a pod that was
 // refused after a node was chosen, whatever may choose another node.
-func (d profileDiff) affects(p *Pod) bool {
+func (d profileDiff) affects(p *Entity) bool {
 	if p.nodeChosen && d.nodeSelection || !p.nodeChosen && d.postFilter {
 		return true
 	}
@@ -118,7 +127,7 @@ func (d profileDiff) affects(p *Pod) bool {
 // swapStrategy returns how a swap that concerns p requeues it: a pod that was
 // backing off goes on backing off, even if it was held in between. A pod that was
 // quarantined has waited long enough.
-func (p *Pod) swapStrategy() queueingStrategy {
+func (p *Entity) swapStrategy() queueingStrategy {
 	if p.held.Reason == Quarantined || p.place == Gated || p.place == Active {
 		return queueImmediately
 	}

@@ -36,7 +36,7 @@ func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) {
 // evaluated under, and returns how to requeue p. It returns queueSkip for a pod
 // that stays in its place, possibly in another heap, and for a pod that has no
 // place at the moment: requeue compares that one. The caller holds q.mu.
-func (q *Queue) applyRules(p *Pod) queueingStrategy {
+func (q *Queue) applyRules(p *Entity) queueingStrategy {
 	rules := q.rules[p.profile]
 	if rules == nil || p.rules == rules || !p.isPlaced() {
 		return queueSkip
@@ -54,7 +54,7 @@ func (q *Queue) applyRules(p *Pod) queueingStrategy {
 // moveToHeap moves p, if a heap holds it, to the heap and position that rules
 // give it: the sort or the duration of the backoff may differ. The caller holds
 // q.mu.
-func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
+func (q *Queue) moveToHeap(p *Entity, rules *Rules) {
 	if p.heap == nil || p.heap == q.quarantined {
 		return
 	}
@@ -73,7 +73,7 @@ func (q *Queue) moveToHeap(p *Pod, rules *Rules) {
 // named profile for which concerned is true. It is for holds that change without
 // the rules, such as those that depend on the labels of a namespace.
 func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.Pod) bool) {
-	q.requeueMatching(ctx, name, func(p *Pod) queueingStrategy {
+	q.requeueMatching(ctx, name, func(p *Entity) queueingStrategy {
 		switch {
 		case !concerned(p.pod):
 			return queueSkip
@@ -87,7 +87,7 @@ func (q *Queue) Reconsider(ctx context.Context, name string, concerned func(*v1.
 }
 
 // recheckStrategy returns how to requeue p when only the holds may have changed.
-func (p *Pod) recheckStrategy() queueingStrategy {
+func (p *Entity) recheckStrategy() queueingStrategy {
 	if p.place == Unschedulable || p.place == Gated || p.place == InFlight {
 		return queueRecheck
 	}
@@ -97,10 +97,10 @@ func (p *Pod) recheckStrategy() queueingStrategy {
 // requeueMatching visits the pods of a profile in slices and requeues those for
 // which strategyOf returns more than queueSkip. strategyOf is called with q.mu
 // held.
-func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf func(*Pod) queueingStrategy) {
-	var detached []*Pod
-	strategies := map[*Pod]queueingStrategy{}
-	q.forEachInSlices(name, func(p *Pod) {
+func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf func(*Entity) queueingStrategy) {
+	var detached []*Entity
+	strategies := map[*Entity]queueingStrategy{}
+	q.forEachInSlices(name, func(p *Entity) {
 		strategy := strategyOf(p)
 		if strategy > queueSkip && p.isPlaced() {
 			q.detach(p)
@@ -109,7 +109,7 @@ func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf fun
 		}
 	}, func() {
 		if len(detached) > 0 {
-			q.requeueAll(ctx, ProfileSwap.CustomLabel, func(p *Pod) queueingStrategy { return strategies[p] }, detached...)
+			q.requeueAll(ctx, ProfileSwap.CustomLabel, func(p *Entity) queueingStrategy { return strategies[p] }, detached...)
 		}
 		detached = nil
 		clear(strategies)
@@ -138,7 +138,7 @@ func (q *Queue) holdPodsOf(name string, hold Hold, holdNewPods bool) {
 	q.cleanUpProfile(name)
 	q.syncSubQueues()
 	q.mu.Unlock()
-	q.forEachInSlices(name, func(p *Pod) {
+	q.forEachInSlices(name, func(p *Entity) {
 		if q.rules[name] == nil && p.isPlaced() {
 			q.holdPod(p, hold)
 		}

@@ -242,7 +242,7 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.maximum}
-			got := r.backoffExpiration(&Pod{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
+			got := r.backoffExpiration(&Entity{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
 			want := start.Truncate(time.Second).Add(c.want)
 			if c.want < 0 {
 				want = time.Time{}

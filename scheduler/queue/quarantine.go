@@ -48,6 +48,7 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	if !ok {
 		return
 	}
+	p = p.waiting()
 	if rules := q.rules[p.profile]; rules == nil || rules.PluginFingerprints[at.Plugin] != at.Fingerprint {
 		return // the plugin was replaced since
 	}
@@ -101,7 +102,7 @@ func (p *faultRecord) release(now time.Time) {
 // quarantineHold returns why p is quarantined, or the zero Hold. It ends a
 // quarantine that has expired, and drops the record of a pod whose failing
 // plugin has another fingerprint in rules. The caller holds q.mu.
-func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
+func (q *Queue) quarantineHold(p *Entity, rules *Rules) Hold {
 	now := q.clock.Now()
 	switch {
 	case p.faults == nil || p.faults.until.IsZero():
@@ -122,11 +123,11 @@ func (q *Queue) quarantineHold(p *Pod, rules *Rules) Hold {
 		p.faults.last.Plugin, verb, p.faults.last.Point, p.faults.until.UTC().Format(time.RFC3339))}
 }
 
-// podChanged is called before p is replaced by pod. A change that plugins can see
-// may be the fix: it ends the quarantine, and podChanged reports whether it did.
+// podChanged takes in that a pod of p changed. A change that plugins can see may be the
+// fix: it ends the quarantine, and podChanged reports whether it did.
 // The caller holds q.mu.
-func (q *Queue) podChanged(p *Pod, pod *v1.Pod) bool {
-	if p.faults == nil || framework.SameForScheduling(p.pod, pod) && maps.Equal(p.pod.Annotations, pod.Annotations) {
+func (q *Queue) podChanged(p *Entity, before, after *v1.Pod) bool {
+	if p.faults == nil || framework.SameForScheduling(before, after) && maps.Equal(before.Annotations, after.Annotations) {
 		return false
 	}
 	p.faults.changedAttempt = p.attempts
@@ -139,7 +140,7 @@ func (q *Queue) podChanged(p *Pod, pod *v1.Pod) bool {
 
 // endedQuarantines detaches and returns the pods whose quarantine is over. The
 // caller holds q.mu.
-func (q *Queue) endedQuarantines(now time.Time) (released []*Pod) {
+func (q *Queue) endedQuarantines(now time.Time) (released []*Entity) {
 	for p := q.quarantined.peek(); p != nil && !p.faults.until.After(now); p = q.quarantined.peek() {
 		p.faults.release(now)
 		q.detach(p)
@@ -149,6 +150,6 @@ func (q *Queue) endedQuarantines(now time.Time) (released []*Pod) {
 }
 
 // requeueReleased requeues pods whose quarantine is over.
-func (q *Queue) requeueReleased(ctx context.Context, pods []*Pod) {
+func (q *Queue) requeueReleased(ctx context.Context, pods []*Entity) {
 	q.requeueAll(ctx, "QuarantineComplete", constantStrategy(queueImmediately), pods...)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Queue holds the pending pods of all profiles. It is safe for concurrent use,
@@ -22,9 +23,12 @@ type Queue struct {
 	yield     func()
 	sliceSize int
 
-	mu    sync.Mutex
-	pods  map[types.UID]*Pod
-	rules map[string]*Rules
+	mu sync.Mutex
+	// pods are all pods, podGroups all groups that are queued or in flight.
+	pods      map[types.UID]*Entity
+	podGroups map[podgroups.Key]*Entity
+	groups    *podgroups.Store
+	rules     map[string]*Rules
 	// profileHolds are the reasons for which the pods of unserved profiles are held,
 	// by profile.
 	profileHolds map[string]Hold
@@ -47,7 +51,7 @@ type Queue struct {
 	pendingBatches int
 	// holdChanges are the pods whose hold or gate changed since TakeHoldChanges; true
 	// where the condition is to be written, too.
-	holdChanges map[*Pod]bool
+	holdChanges map[*Entity]bool
 	// holdsChanged holds one value while there may be holdChanges.
 	holdsChanged chan struct{}
 
@@ -63,6 +67,8 @@ type Options struct {
 	// SliceSize is how many pods a change of a profile visits under one hold of the
 	// lock, and requeues while nothing is popped; 0 means 32.
 	SliceSize int
+	// Groups are the groups of pods; nil means that there are none.
+	Groups *podgroups.Store
 	// Yield is called between two slices, without a lock, to let the loop pop a pod;
 	// nil means runtime.Gosched.
 	Yield func()
@@ -76,6 +82,9 @@ func New(o Options) *Queue {
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
+	if o.Groups == nil {
+		o.Groups = podgroups.NewStore()
+	}
 	if o.SliceSize == 0 {
 		o.SliceSize = defaultSliceSize
 	}
@@ -84,16 +93,18 @@ func New(o Options) *Queue {
 		wait:          o.Wait,
 		yield:         o.Yield,
 		sliceSize:     o.SliceSize,
-		pods:          map[types.UID]*Pod{},
+		pods:          map[types.UID]*Entity{},
+		podGroups:     map[podgroups.Key]*Entity{},
+		groups:        o.Groups,
 		rules:         map[string]*Rules{},
 		profileHolds:  map[string]Hold{},
 		heldProfiles:  map[string]bool{},
 		unschedulable: map[string]unschedulableIndex{},
-		quarantined:   newHeap(func(a, b *Pod) bool { return a.faults.until.Before(b.faults.until) }),
+		quarantined:   newHeap(func(a, b *Entity) bool { return a.faults.until.Before(b.faults.until) }),
 		podsByProfile: profileIndex{profiles: map[string]*profilePods{}},
 		inFlight:      newInFlightLog(),
 		deficits:      map[string]deficit{},
-		holdChanges:   map[*Pod]bool{},
+		holdChanges:   map[*Entity]bool{},
 		holdsChanged:  make(chan struct{}, 1),
 		ready:         make(chan struct{}, 1),
 	}
@@ -118,9 +129,15 @@ func (q *Queue) Add(ctx context.Context, pod *v1.Pod) {
 	p.rules = rules
 	q.pods[pod.UID] = p
 	q.podsByProfile.add(p)
-	q.inFlight.begin(p)
+	var d detachedEntities
+	if key, grouped := rules.groupOf(pod); grouped {
+		d.add(q.joinGroup(p, key))
+	} else {
+		q.inFlight.begin(p)
+		d.add(p, queueImmediately)
+	}
 	q.mu.Unlock()
-	q.requeueAll(ctx, "UnscheduledPodAdd", constantStrategy(queueImmediately), p)
+	q.requeueDetached(ctx, "UnscheduledPodAdd", d)
 }
 
 // Update replaces a pending pod by a newer version, and adds a pod that the queue
@@ -147,18 +164,30 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 	// The informer's store is ahead of its handlers: a pod that was read from the
 	// store may be updated here to an older version afterwards.
 	mayBeFixed := false
+	before := p.pod
 	order, err := resourceversion.CompareResourceVersion(newPod.ResourceVersion, p.pod.ResourceVersion)
 	if err != nil || order >= 0 {
-		mayBeFixed = q.podChanged(p, newPod)
+		mayBeFixed = p.memberOf == nil && q.podChanged(p, before, newPod)
 		p.pod = newPod
 	}
+	var events []event
+	for _, change := range changes {
+		events = append(events, event{ClusterEvent: change, oldObj: oldPod, newObj: newPod})
+	}
+	if p.memberOf != nil {
+		d := q.updateMember(p, before, events)
+		q.mu.Unlock()
+		q.requeueDetached(ctx, "TargetPodUpdate", d)
+		return true
+	}
+	_, joins := q.rules[p.profile].groupOf(newPod)
 	if p.heap != nil && !mayBeFixed {
 		p.heap.fix(p)
 	}
 	strategy, detached, cause := queueSkip, false, "TargetPodUpdate"
 	switch {
 	case !p.isPlaced():
-	case p.place == Held:
+	case p.place == Held || joins:
 		strategy, detached = queueImmediately, true
 	case p.place == Unschedulable || p.place == Gated:
 		if detached = len(changes) > 0; detached {
@@ -169,8 +198,8 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 		q.detach(p)
 	}
 	if p.marker != nil {
-		for _, change := range changes {
-			q.inFlight.record(event{ClusterEvent: change, oldObj: oldPod, newObj: newPod})
+		for _, e := range events {
+			q.inFlight.record(e)
 		}
 	}
 	q.mu.Unlock()
@@ -184,14 +213,20 @@ func (q *Queue) UpdateKnown(ctx context.Context, oldPod, newPod *v1.Pod, changes
 // holds the pod goes on, but the pod does not come back.
 func (q *Queue) Delete(uid types.UID) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	var d detachedEntities
 	if p, ok := q.pods[uid]; ok {
+		if p.memberOf != nil {
+			d.add(q.leaveGroup(p))
+		}
 		q.deletePod(p)
 	}
+	q.mu.Unlock()
+	// A group that lost a member may have too few.
+	q.requeueDetached(context.Background(), "UnscheduledPodDelete", d)
 }
 
 // deletePod removes p from the queue. The caller holds q.mu.
-func (q *Queue) deletePod(p *Pod) {
+func (q *Queue) deletePod(p *Entity) {
 	q.remove(p)
 	q.inFlight.end(p)
 	p.gone = true
@@ -226,9 +261,9 @@ func (q *Queue) TryPop() *Attempt {
 	if q.pendingBatches > 0 {
 		return nil
 	}
-	for _, pick := range []func(*subQueue) *Pod{
+	for _, pick := range []func(*subQueue) *Entity{
 		q.popActive, q.popThrottled,
-		func(l *subQueue) *Pod { return l.backoff.popFirst() },
+		func(l *subQueue) *Entity { return l.backoff.popFirst() },
 	} {
 		for range q.subQueues {
 			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)

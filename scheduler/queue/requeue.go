@@ -6,18 +6,20 @@ import (
 	"slices"
 
 	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // detach takes p out of its place for requeue. Until enqueue gives it a new one,
 // events are recorded for it. The caller holds q.mu.
-func (q *Queue) detach(p *Pod) {
+func (q *Queue) detach(p *Entity) {
 	q.remove(p)
 	q.inFlight.begin(p)
 }
 
 // remove takes p out of the heap or the index that holds it. The caller holds
 // q.mu.
-func (q *Queue) remove(p *Pod) {
+func (q *Queue) remove(p *Entity) {
 	if p.heap != nil {
 		p.heap.remove(p)
 	}
@@ -32,13 +34,41 @@ func (q *Queue) remove(p *Pod) {
 
 // isPlaced reports whether p is in a place: it is neither in flight nor being
 // requeued.
-func (p *Pod) isPlaced() bool { return p.place != InFlight && p.marker == nil }
+func (p *Entity) isPlaced() bool {
+	return p.place != InFlight && p.marker == nil && p.memberOf == nil
+}
+
+// detachedEntities are detached entities, each with the strategy to requeue it.
+type detachedEntities struct {
+	entities   []*Entity
+	strategies []queueingStrategy
+}
+
+// add adds an entity; nil is ignored.
+func (d *detachedEntities) add(p *Entity, strategy queueingStrategy) {
+	if p != nil {
+		d.entities, d.strategies = append(d.entities, p), append(d.strategies, strategy)
+	}
+}
+
+// requeueDetached is requeueAll for entities with a strategy each.
+func (q *Queue) requeueDetached(ctx context.Context, cause string, d detachedEntities) {
+	if len(d.entities) == 1 {
+		q.requeueAll(ctx, cause, constantStrategy(d.strategies[0]), d.entities[0])
+		return
+	}
+	strategies := map[*Entity]queueingStrategy{}
+	for i, p := range d.entities {
+		strategies[p] = d.strategies[i]
+	}
+	q.requeueAll(ctx, cause, func(p *Entity) queueingStrategy { return strategies[p] }, d.entities...)
+}
 
 // requeueAll requeues detached pods. Until all are in their places nothing is
 // popped, since the last of them may be the first in order. strategyOf returns how
 // a pod is to be requeued as far as the caller knows: queueSkip where only an
 // event can wake it. cause is the event label for the metrics.
-func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*Pod) queueingStrategy, pods ...*Pod) {
+func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*Entity) queueingStrategy, pods ...*Entity) {
 	// A single pod is not waited for: it would let a slow plugin of one profile
 	// delay the pods of others.
 	together := len(pods) > 1
@@ -60,65 +90,94 @@ func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*P
 }
 
 // constantStrategy returns the same strategy for every pod.
-func constantStrategy(strategy queueingStrategy) func(*Pod) queueingStrategy {
-	return func(*Pod) queueingStrategy { return strategy }
+func constantStrategy(strategy queueingStrategy) func(*Entity) queueingStrategy {
+	return func(*Entity) queueingStrategy { return strategy }
 }
 
-// requeue decides where the detached pod p goes and puts it there. Plugins are
+// requeue decides where the detached pod or group p goes and puts it there. Plugins are
 // called without q.mu. Events, updates and swaps that come meanwhile are taken into
-// account before the pod gets its place.
-func (q *Queue) requeue(ctx context.Context, p *Pod, strategy queueingStrategy, cause string) {
-	gate, hold, gatesChecked := "", Hold{}, false
+// account before p gets its place.
+func (q *Queue) requeue(ctx context.Context, p *Entity, strategy queueingStrategy, cause string) {
+	d := requeueDecision{strategy: strategy, cause: cause}
 	for {
 		q.mu.Lock()
 		if p.gone {
 			q.mu.Unlock()
 			return
 		}
-		rules, pod, lastGate := q.rules[p.profile], p.pod, p.gate
+		d.rules = q.rules[p.profile]
+		if instead, strategy, regrouped := q.regroup(p, d.rules); regrouped {
+			q.mu.Unlock()
+			q.requeueAll(ctx, cause, constantStrategy(strategy), instead...)
+			return
+		}
+		pods, lastGate := p.podsToCheck(), p.gate
 		events := q.inFlight.takeEvents(p)
-		if q.holdUnservedOrQuarantined(p, rules) {
+		if q.holdUnservedOrQuarantined(p, d.rules) {
 			q.mu.Unlock()
 			return
 		}
-		if missed := q.missedStrategy(p, rules); missed > queueSkip || p.rules != rules {
+		if missed := q.missedStrategy(p, d.rules); missed > queueSkip || p.rules != d.rules {
 			// What the plugins of the old rules said does not count any more.
-			p.rules, strategy, gatesChecked = rules, max(strategy, missed), false
+			p.rules, d.strategy, d.gatesChecked = d.rules, max(d.strategy, missed), false
 		}
-		if gatesChecked && strategy > queueRecheck {
-			events = slices.DeleteFunc(events, func(e event) bool { return !rules.mayChangeDecision(p, strategy, gate, e) })
+		if p.takeChanged() {
+			d.gatesChecked = false
 		}
-		if len(events) == 0 && (strategy == queueSkip || gatesChecked) {
-			wasHeld, oldPlace, oldGate := p.held.Reason != "", p.place, p.gate
-			q.enqueue(p, requeueDecision{strategy, gate, hold, rules, cause, gatesChecked})
-			if p.place == Gated && (wasHeld || oldPlace != Gated || oldGate != p.gate) {
-				q.markHoldChange(p, wasHeld) // the condition still shows a hold that is over
-			}
+		if d.gatesChecked && d.strategy > queueRecheck {
+			events = slices.DeleteFunc(events, func(e event) bool { return !d.rules.mayChangeDecision(p, d.strategy, d.gate, e) })
+		}
+		if len(events) == 0 && (d.strategy == queueSkip || d.gatesChecked) {
+			q.place(p, d)
 			q.mu.Unlock()
 			return
 		}
 		q.mu.Unlock()
+		q.callPlugins(ctx, pods, lastGate, events, &d)
+	}
+}
 
-		for _, e := range events {
-			strategy = max(strategy, rules.evaluateHints(klog.FromContext(ctx), p, pod, e))
+// callPlugins evaluates the hints for events, and then the hold and the PreEnqueue plugins
+// unless no hint requeues p. It is called without q.mu.
+func (q *Queue) callPlugins(ctx context.Context, pods []checkedPod, lastGate string, events []event, d *requeueDecision) {
+	for _, e := range events {
+		for _, p := range podsToWake(pods, lastGate) {
+			d.strategy = max(d.strategy, d.rules.evaluateHints(klog.FromContext(ctx), p.entity, p.pod, e))
 		}
-		if strategy == queueSkip && !rules.mayUngate(lastGate, events) {
-			continue
+	}
+	if d.strategy == queueSkip && !d.rules.mayUngate(lastGate, events) {
+		return
+	}
+	d.hold, d.gate, d.gated, d.gatesChecked = Hold{}, "", nil, true
+	for _, p := range pods {
+		if d.hold = d.rules.Hold(p.pod); d.hold.Reason != "" {
+			return
 		}
-		hold, gatesChecked = rules.Hold(pod), true
-		if hold.Reason == "" {
-			gate = rules.PreEnqueue(ctx, pod, lastGate)
+	}
+	for _, p := range pods {
+		if d.gate = d.rules.PreEnqueue(ctx, p.pod, p.lastGate); d.gate != "" {
+			d.gated = p.entity
+			return
 		}
-		if lastGate != "" && hold.Reason == "" && gate == "" {
-			// The event that woke the pod when the plugin gated it does not come again.
-			strategy = max(strategy, queueAfterBackoff)
-		}
+	}
+	if lastGate != "" {
+		// The event that woke the pod when the plugin gated it does not come again.
+		d.strategy = max(d.strategy, queueAfterBackoff)
+	}
+}
+
+// place puts p where d says. The caller holds q.mu.
+func (q *Queue) place(p *Entity, d requeueDecision) {
+	wasHeld, oldPlace, oldGate := p.held.Reason != "", p.place, p.gate
+	q.enqueue(p, d)
+	if p.place == Gated && (wasHeld || oldPlace != Gated || oldGate != p.gate) {
+		q.markHoldChange(p, wasHeld) // the condition still shows a hold that is over
 	}
 }
 
 // holdUnservedOrQuarantined holds p without calling plugins if its profile is not
 // served or p is quarantined. It reports whether it did. The caller holds q.mu.
-func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isHeld bool) {
+func (q *Queue) holdUnservedOrQuarantined(p *Entity, rules *Rules) (isHeld bool) {
 	if rules == nil {
 		q.holdPod(p, q.profileHolds[p.profile])
 		return true
@@ -133,7 +192,7 @@ func (q *Queue) holdUnservedOrQuarantined(p *Pod, rules *Rules) (isHeld bool) {
 
 // missedStrategy returns how to requeue p because of a swap, or of a change of the
 // holds, that came while p had no place. The caller holds q.mu.
-func (q *Queue) missedStrategy(p *Pod, rules *Rules) (strategy queueingStrategy) {
+func (q *Queue) missedStrategy(p *Entity, rules *Rules) (strategy queueingStrategy) {
 	if p.rules != rules {
 		strategy = rules.diff(p.rules).strategyFor(p)
 	}
@@ -143,19 +202,21 @@ func (q *Queue) missedStrategy(p *Pod, rules *Rules) (strategy queueingStrategy)
 	return strategy
 }
 
-// requeueDecision is what requeue found out about a pod.
+// requeueDecision is what requeue found out about a pod or group.
 type requeueDecision struct {
 	strategy queueingStrategy
-	gate     string
-	hold     Hold
-	rules    *Rules
-	cause    string
+	// gate is the PreEnqueue plugin that gates gated.
+	gate  string
+	gated *Entity
+	hold  Hold
+	rules *Rules
+	cause string
 	// gatesChecked says that the PreEnqueue plugins were called.
 	gatesChecked bool
 }
 
 // enqueue puts p into its new place. The caller holds q.mu.
-func (q *Queue) enqueue(p *Pod, d requeueDecision) {
+func (q *Queue) enqueue(p *Entity, d requeueDecision) {
 	q.inFlight.end(p)
 	switch {
 	case d.strategy > queueSkip && d.hold.Reason != "":
@@ -163,18 +224,17 @@ func (q *Queue) enqueue(p *Pod, d requeueDecision) {
 		return
 	case d.strategy <= queueRecheck:
 		if d.gatesChecked && d.hold.Reason == "" {
-			p.gate = d.gate
-		}
-		if p.gate != "" {
+			p.setGate(d.gate, d.gated)
+		} else if p.gate != "" {
 			p.addRejector(p.gate)
 		}
 		q.addUnschedulable(p, d.cause, p.place != Unschedulable && p.place != Gated)
 		return
 	}
-	p.held, p.gate, p.admittedBy = Hold{}, d.gate, d.rules.Hash
+	p.setAdmitted(d.rules.Hash)
+	p.setGate(d.gate, d.gated)
 	if d.gate != "" {
 		p.flushed = false
-		p.addRejector(d.gate)
 		q.addUnschedulable(p, d.cause, true)
 		return
 	}
@@ -186,9 +246,7 @@ func (q *Queue) enqueue(p *Pod, d requeueDecision) {
 		incomingPods.WithLabelValues("backoff", d.cause).Inc()
 	} else {
 		p.place = Active
-		if p.initialAttempt == nil {
-			p.initialAttempt = &now
-		}
+		p.setInitialAttempt(now)
 		sub.active.add(p)
 		incomingPods.WithLabelValues("active", d.cause).Inc()
 	}
@@ -197,7 +255,7 @@ func (q *Queue) enqueue(p *Pod, d requeueDecision) {
 // addUnschedulable puts p where only an event or the flush finds it: it becomes
 // gated if a plugin gates it, else unschedulable. count says whether the metrics
 // count it as incoming. The caller holds q.mu.
-func (q *Queue) addUnschedulable(p *Pod, cause string, count bool) {
+func (q *Queue) addUnschedulable(p *Entity, cause string, count bool) {
 	p.place = Unschedulable
 	if p.gate != "" {
 		p.place = Gated
@@ -212,7 +270,7 @@ func (q *Queue) addUnschedulable(p *Pod, cause string, count bool) {
 }
 
 // holdPod holds p for the given reason. The caller holds q.mu.
-func (q *Queue) holdPod(p *Pod, hold Hold) {
+func (q *Queue) holdPod(p *Entity, hold Hold) {
 	q.remove(p)
 	q.inFlight.end(p)
 	if q.rules[p.profile] == nil {
@@ -220,17 +278,22 @@ func (q *Queue) holdPod(p *Pod, hold Hold) {
 		// has to evaluate it anew.
 		p.rules = nil
 	}
-	isNew := p.place != Held || p.held != hold
-	p.place, p.held = Held, hold
-	if isNew && hold.Reason != "" {
-		q.markHoldChange(p, true)
+	wasHeld := p.place == Held
+	p.place = Held
+	for pod := range p.pods() {
+		if (!wasHeld || pod.held != hold) && hold.Reason != "" {
+			q.holdChanges[pod] = true
+			framework.Notify(q.holdsChanged)
+		}
+		pod.held = hold
 	}
+	p.held = hold
 }
 
 // sortByTimestamp sorts pods by timestamp and UID, so that the same history wakes
 // them in the same order: map iteration has none.
-func sortByTimestamp(pods []*Pod) {
-	slices.SortFunc(pods, func(a, b *Pod) int {
+func sortByTimestamp(pods []*Entity) {
+	slices.SortFunc(pods, func(a, b *Entity) int {
 		return cmp.Or(a.timestamp.Compare(b.timestamp), cmp.Compare(a.pod.UID, b.pod.UID))
 	})
 }

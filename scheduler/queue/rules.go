@@ -30,6 +30,9 @@ type Rules struct {
 	Less fwk.LessFunc
 	// Clock times a sample of the hints; nil times none.
 	Clock clock.PassiveClock
+	// Groups says that the pods of a group wait, and are tried, together: the profile has
+	// the plugin GangScheduling. Otherwise each pod waits on its own.
+	Groups bool
 	// Hold returns why pod must not be scheduled at all, or the zero Hold.
 	Hold func(pod *v1.Pod) Hold
 	// PreEnqueue runs the PreEnqueue plugins, the one that gated the pod last first.
@@ -98,7 +101,7 @@ const (
 // is called without q.mu. The rules are kube-scheduler's: only hints of the plugins
 // that refused the pod are called, an event for a plugin that returned Pending
 // queues the pod immediately, and a hint that fails counts as Queue.
-func (r *Rules) evaluateHints(logger klog.Logger, p *Pod, pod *v1.Pod, e event) queueingStrategy {
+func (r *Rules) evaluateHints(logger klog.Logger, p *Entity, pod *v1.Pod, e event) queueingStrategy {
 	if !e.concerns(pod) {
 		return queueSkip
 	}
@@ -153,9 +156,9 @@ func (r *Rules) mayUngate(gate string, events []event) bool {
 
 // mayChangeDecision reports whether an event may change what requeue has found
 // about p: that gate ("" for none) gates it, and strategy. The caller holds q.mu.
-func (r *Rules) mayChangeDecision(p *Pod, strategy queueingStrategy, gate string, e event) bool {
+func (r *Rules) mayChangeDecision(p *Entity, strategy queueingStrategy, gate string, e event) bool {
 	switch {
-	case !e.concerns(p.pod):
+	case !e.concernsAny(p):
 		return false
 	case e.isWildcard(), e.Resource == fwk.TargetPod:
 		return true
@@ -183,6 +186,16 @@ func (e event) concerns(pod *v1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// concernsAny reports whether the event is meant for a pod of p.
+func (e event) concernsAny(p *Entity) bool {
+	for pod := range p.pods() {
+		if e.concerns(pod.pod) {
+			return true
+		}
+	}
+	return false
 }
 
 func (e event) isWildcard() bool { return isWildcard(e.ClusterEvent) }

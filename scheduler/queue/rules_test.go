@@ -72,7 +72,7 @@ func TestEvaluateHints(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &Pod{pod: self, profile: "p", rejectors: c.rejectors, pending: c.pending}
+			p := &Entity{pod: self, profile: "p", rejectors: c.rejectors, pending: c.pending}
 			if got := w.rules.evaluateHints(logr.Discard(), p, self, c.event); got != c.want {
 				t.Errorf("strategy %d, want %d", got, c.want)
 			}

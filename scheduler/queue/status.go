@@ -18,7 +18,7 @@ func (q *Queue) Places() map[types.UID]Place {
 	defer q.mu.Unlock()
 	places := make(map[types.UID]Place, len(q.pods))
 	for uid, p := range q.pods {
-		places[uid] = p.place
+		places[uid] = p.waiting().place
 	}
 	return places
 }
@@ -96,17 +96,18 @@ func (q *Queue) Entries() []Entry {
 }
 
 // entry returns a copy of what the queue stores of p. The caller holds q.mu.
-func (p *Pod) entry() Entry {
+func (p *Entity) entry() Entry {
+	waiting := p.waiting()
 	e := Entry{
-		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: p.place,
-		Held: p.held, Gate: p.gate, Since: p.timestamp, Attempts: p.attempts, Priority: p.GetPriority(),
+		Namespace: p.pod.Namespace, Name: p.pod.Name, UID: p.pod.UID, Profile: p.profile, Place: waiting.place,
+		Held: p.held, Gate: waiting.gate, Since: p.timestamp, Attempts: p.attempts, Priority: p.GetPriority(),
 		Rejectors: sets.List(p.rejectors), Pending: sets.List(p.pending),
 	}
-	if p.place == Backoff {
-		e.Until = p.backoffUntil
+	if waiting.place == Backoff {
+		e.Until = waiting.backoffUntil
 	}
-	if p.place == Held && p.held.Reason == Quarantined && p.faults != nil {
-		e.Until = p.faults.until
+	if waiting.place == Held && p.held.Reason == Quarantined && waiting.faults != nil {
+		e.Until = waiting.faults.until
 	}
 	return e
 }
@@ -120,7 +121,7 @@ func (q *Queue) Counts(name string) decision.QueueCounts {
 		if p.profile != name {
 			continue
 		}
-		switch p.place {
+		switch p.waiting().place {
 		case Active:
 			c.Active++
 		case Backoff:

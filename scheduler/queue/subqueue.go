@@ -3,6 +3,7 @@ package queue
 import (
 	"container/heap"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -20,7 +21,7 @@ type subQueue struct {
 	sort string
 	// less is the QueueSort plugin's Less of one of the profiles that have this sort
 	// or, while their pods are leaving, had it.
-	less   func(a, b *Pod) bool
+	less   func(a, b *Entity) bool
 	active *podHeap
 	// leaving are the rules of profiles that have another sort now, or none, while
 	// their pods are being moved out.
@@ -33,14 +34,14 @@ type subQueue struct {
 
 func newSubQueue(sort string) *subQueue {
 	l := &subQueue{sort: sort}
-	l.active = newHeap(func(a, b *Pod) bool { return l.less(a, b) })
-	l.backoff = newHeap(func(a, b *Pod) bool {
+	l.active = newHeap(func(a, b *Entity) bool { return l.less(a, b) })
+	l.backoff = newHeap(func(a, b *Entity) bool {
 		if !a.backoffUntil.Equal(b.backoffUntil) {
 			return a.backoffUntil.Before(b.backoffUntil)
 		}
 		return l.less(a, b)
 	})
-	l.errorBackoff = newHeap(func(a, b *Pod) bool { return a.backoffUntil.Before(b.backoffUntil) })
+	l.errorBackoff = newHeap(func(a, b *Entity) bool { return a.backoffUntil.Before(b.backoffUntil) })
 	return l
 }
 
@@ -85,7 +86,7 @@ func (q *Queue) syncSubQueues() {
 
 func (l *subQueue) useRules(rules *Rules) {
 	less := rules.Less
-	l.less = func(a, b *Pod) bool { return less(a, b) }
+	l.less = func(a, b *Entity) bool { return less(a, b) }
 }
 
 func (l *subQueue) empty() bool {
@@ -117,9 +118,10 @@ func (q *Queue) removeLeaving(rules *Rules) {
 	q.syncSubQueues() // drops a sub-queue that is empty now
 }
 
-// backoffHeap returns the heap in which p backs off.
-func (l *subQueue) backoffHeap(p *Pod) *podHeap {
-	if len(p.rejectors) == 0 && len(p.pending) == 0 {
+// backoffHeap returns the heap in which p backs off. A group is never popped before its
+// backoff ends, as in kube-scheduler: an attempt of it takes the loop's time for long.
+func (l *subQueue) backoffHeap(p *Entity) *podHeap {
+	if p.podGroup != nil || len(p.rejectors) == 0 && len(p.pending) == 0 {
 		return l.errorBackoff
 	}
 	return l.backoff
@@ -127,8 +129,7 @@ func (l *subQueue) backoffHeap(p *Pod) *podHeap {
 
 // backoffExpiration returns when p may be tried again; zero when it need not wait.
 // The wait starts at InitialBackoff, doubles with each refusal (or, while errors
-// last, with each error) and is at most MaxBackoff.
-func (r *Rules) backoffExpiration(p *Pod) time.Time {
+func (r *Rules) backoffExpiration(p *Entity) time.Time {
 	count := p.unschedulableCount
 	if p.consecutiveErrors > 0 {
 		count = p.consecutiveErrors
@@ -136,28 +137,37 @@ func (r *Rules) backoffExpiration(p *Pod) time.Time {
 	if count == 0 || r.MaxBackoff == 0 {
 		return time.Time{}
 	}
-	wait := r.MaxBackoff
-	if shift := count - 1; shift < 63 && r.InitialBackoff <= r.MaxBackoff>>shift {
+	wait := r.maxBackoff(p)
+	if shift := count - 1; shift < 63 && r.InitialBackoff <= wait>>shift {
 		wait = r.InitialBackoff << shift
 	}
 	return p.timestamp.Add(wait).Truncate(backoffWindow)
 }
 
+// maxBackoff returns the longest wait of p: for a group MaxBackoff times the square root of
+// the number of its pods.
+func (r *Rules) maxBackoff(p *Entity) time.Duration {
+	if p.podGroup == nil || len(p.podGroup.members) < 2 {
+		return r.MaxBackoff
+	}
+	return time.Duration(float64(r.MaxBackoff) * math.Sqrt(float64(len(p.podGroup.members))))
+}
+
 // isBackingOff reports whether p's backoff is not over at now.
-func isBackingOff(p *Pod, now time.Time) bool {
+func isBackingOff(p *Entity, now time.Time) bool {
 	return !p.backoffUntil.Before(now.Truncate(backoffWindow))
 }
 
 // podHeap is a heap of pods. Each pod knows its index, so that any of them can be
 // removed or moved in O(log n).
 type podHeap struct {
-	pods []*Pod
-	less func(a, b *Pod) bool
+	pods []*Entity
+	less func(a, b *Entity) bool
 }
 
 var _ heap.Interface = &podHeap{}
 
-func newHeap(less func(a, b *Pod) bool) *podHeap { return &podHeap{less: less} }
+func newHeap(less func(a, b *Entity) bool) *podHeap { return &podHeap{less: less} }
 
 func (h *podHeap) Len() int { return len(h.pods) }
 
@@ -170,7 +180,7 @@ func (h *podHeap) Swap(i, j int) {
 
 // Push is for container/heap only; use add.
 func (h *podHeap) Push(x any) {
-	p := x.(*Pod)
+	p := x.(*Entity)
 	p.index, p.heap = len(h.pods), h
 	h.pods = append(h.pods, p)
 }
@@ -185,18 +195,18 @@ func (h *podHeap) Pop() any {
 	return p
 }
 
-func (h *podHeap) add(p *Pod) { heap.Push(h, p) }
+func (h *podHeap) add(p *Entity) { heap.Push(h, p) }
 
 // popFirst removes and returns the first pod, nil when the heap is empty.
-func (h *podHeap) popFirst() *Pod {
+func (h *podHeap) popFirst() *Entity {
 	if len(h.pods) == 0 {
 		return nil
 	}
-	return heap.Pop(h).(*Pod)
+	return heap.Pop(h).(*Entity)
 }
 
 // peek returns the first pod without removing it, nil when the heap is empty.
-func (h *podHeap) peek() *Pod {
+func (h *podHeap) peek() *Entity {
 	if len(h.pods) == 0 {
 		return nil
 	}
@@ -204,7 +214,7 @@ func (h *podHeap) peek() *Pod {
 }
 
 // fix restores the order after p changed in a way that less may see.
-func (h *podHeap) fix(p *Pod) { heap.Fix(h, p.index) }
+func (h *podHeap) fix(p *Entity) { heap.Fix(h, p.index) }
 
 // remove removes p, which must be in this heap.
-func (h *podHeap) remove(p *Pod) { heap.Remove(h, p.index) }
+func (h *podHeap) remove(p *Entity) { heap.Remove(h, p.index) }

@@ -160,7 +160,7 @@ func (w *testEnv) expectAt(place Place, names ...string) {
 	w.check()
 	var got []string
 	for _, p := range w.pods {
-		if p.place == place {
+		if p.waiting().place == place {
 			got = append(got, p.pod.Name)
 		}
 	}

@@ -73,7 +73,7 @@ func (q *Queue) throttled(name string, now time.Time) bool {
 // popActive removes and returns the first active pod of l whose profile is not
 // throttled, nil when there is none. It moves the throttled pods that it meets to
 // the heaps of their profiles. The caller holds q.mu.
-func (q *Queue) popActive(l *subQueue) *Pod {
+func (q *Queue) popActive(l *subQueue) *Entity {
 	if len(q.deficits) == 0 && len(l.throttled) == 0 {
 		return l.active.popFirst()
 	}
@@ -98,7 +98,7 @@ func (q *Queue) popActive(l *subQueue) *Pod {
 // popThrottled removes and returns the first active pod among those of throttled
 // profiles, nil when there is none. It is called when popActive finds none. The
 // caller holds q.mu.
-func (q *Queue) popThrottled(l *subQueue) *Pod {
+func (q *Queue) popThrottled(l *subQueue) *Entity {
 	var first *podHeap
 	for _, name := range slices.Sorted(maps.Keys(l.throttled)) {
 		if h := l.throttled[name]; h.Len() > 0 && (first == nil || l.less(h.peek(), first.peek())) {
@@ -118,7 +118,7 @@ func (l *subQueue) throttledHeap(profile string) *podHeap {
 		l.throttled = map[string]*podHeap{}
 	}
 	if l.throttled[profile] == nil {
-		l.throttled[profile] = newHeap(func(a, b *Pod) bool { return l.less(a, b) })
+		l.throttled[profile] = newHeap(func(a, b *Entity) bool { return l.less(a, b) })
 	}
 	return l.throttled[profile]
 }

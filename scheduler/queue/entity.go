@@ -17,7 +17,7 @@ import (
 type Place string
 
 // The places of a pod. InFlight is a pod that was popped and whose attempt has
-// not ended.
+// not ended. Grouped is a pod of a group: it is where the group is, and reported there.
 const (
 	Active        Place = "Active"
 	Backoff       Place = "Backoff"
@@ -25,13 +25,19 @@ const (
 	Gated         Place = "Gated"
 	Held          Place = "Held"
 	InFlight      Place = "InFlight"
+	Grouped       Place = "Grouped"
 )
 
-// Pod is a queued pod, as a QueueSort plugin compares it. Its fields are guarded
-// by the queue's lock. While an Attempt holds the pod, the attempt reads them
+// Entity is a queued pod or group of pods, as a QueueSort plugin compares it. Its fields
+// are guarded by the queue's lock. While an Attempt holds the pod, the attempt reads them
 // without the lock: nothing else writes them then.
-type Pod struct {
+type Entity struct {
+	// pod is, for a group, its first member's.
 	pod *v1.Pod
+	// podGroup is nil for a pod. memberOf is the group in whose place a pod waits; nil for
+	// a group, for a pod in no group and for one in flight.
+	podGroup *podGroup
+	memberOf *Entity
 	// info is what GetPodInfo returned last. It is atomic because a call of a
 	// QueueSort plugin that was abandoned may still read it.
 	info atomic.Pointer[framework.PodInfo]
@@ -89,10 +95,10 @@ type Pod struct {
 	gone bool
 }
 
-var _ fwk.QueuedEntityInfo = &Pod{}
+var _ fwk.QueuedEntityInfo = &Entity{}
 
-func newQueuedPod(pod *v1.Pod, now time.Time) *Pod {
-	return &Pod{
+func newQueuedPod(pod *v1.Pod, now time.Time) *Entity {
+	return &Entity{
 		pod:       pod,
 		profile:   pod.Spec.SchedulerName,
 		timestamp: now,
@@ -115,20 +121,21 @@ func NewQueuedEntity(pod *v1.Pod, since time.Time) fwk.QueuedEntityInfo {
 // addRejector adds a plugin to those that refused the pod. It replaces the set
 // instead of changing it, since an abandoned call of a QueueSort plugin may still
 // read it.
-func (p *Pod) addRejector(plugin string) {
+func (p *Entity) addRejector(plugin string) {
 	if !p.rejectors.Has(plugin) {
 		p.rejectors = p.rejectors.Clone().Insert(plugin)
 	}
 }
 
 // Pod returns the newest known version of the pod.
-func (p *Pod) Pod() *v1.Pod { return p.pod }
+func (p *Entity) Pod() *v1.Pod { return p.pod }
 
-// GetPodInfo returns the PodInfo of the newest known version of the pod. The
+// GetPodInfo returns the PodInfo of the newest known version of the pod, for a group of
+// its first member. The
 // method is not part of fwk.QueuedEntityInfo, but the entities of kube-scheduler
 // have it: a QueueSort plugin that asserts interface{ GetPodInfo() fwk.PodInfo }
 // runs in both.
-func (p *Pod) GetPodInfo() fwk.PodInfo {
+func (p *Entity) GetPodInfo() fwk.PodInfo {
 	if info := p.info.Load(); info != nil && info.OriginalPod() == p.pod {
 		return info
 	}
@@ -138,42 +145,52 @@ func (p *Pod) GetPodInfo() fwk.PodInfo {
 	return info
 }
 
-// Type returns the type of a single pod: the queue does not queue groups.
-func (p *Pod) Type() fwk.EntityKeyType { return fwk.PodKeyType }
+// Type returns whether this is a pod or a group.
+func (p *Entity) Type() fwk.EntityKeyType {
+	if p.podGroup != nil {
+		return fwk.PodGroupKeyType
+	}
+	return fwk.PodKeyType
+}
 
-// GetPriority returns the pod's priority, 0 where it has none.
-func (p *Pod) GetPriority() int32 { return corev1.PodPriority(p.pod) }
+// GetPriority returns the priority of the pod or the group, 0 where it has none.
+func (p *Entity) GetPriority() int32 {
+	if p.podGroup != nil {
+		return p.podGroup.priority
+	}
+	return corev1.PodPriority(p.pod)
+}
 
 // GetTimestamp returns when the pod was added or its last attempt ended.
-func (p *Pod) GetTimestamp() time.Time { return p.timestamp }
+func (p *Entity) GetTimestamp() time.Time { return p.timestamp }
 
 // GetAttempts returns the number of attempts, the current one included.
-func (p *Pod) GetAttempts() int { return p.attempts }
+func (p *Entity) GetAttempts() int { return p.attempts }
 
 // GetBackoffExpiration returns when the pod's backoff ends, rounded down to the
 // second; zero when it has none.
-func (p *Pod) GetBackoffExpiration() time.Time { return p.backoffUntil }
+func (p *Entity) GetBackoffExpiration() time.Time { return p.backoffUntil }
 
 // GetUnschedulableCount returns how many attempts ended in a refusal.
-func (p *Pod) GetUnschedulableCount() int { return p.unschedulableCount }
+func (p *Entity) GetUnschedulableCount() int { return p.unschedulableCount }
 
 // GetConsecutiveErrorsCount returns how many attempts in a row ended in an error.
-func (p *Pod) GetConsecutiveErrorsCount() int { return p.consecutiveErrors }
+func (p *Entity) GetConsecutiveErrorsCount() int { return p.consecutiveErrors }
 
 // GetInitialAttemptTimestamp returns when the pod first became active, nil
 // before that.
-func (p *Pod) GetInitialAttemptTimestamp() *time.Time { return p.initialAttempt }
+func (p *Entity) GetInitialAttemptTimestamp() *time.Time { return p.initialAttempt }
 
 // GetUnschedulablePlugins returns the plugins that refused the pod last.
-func (p *Pod) GetUnschedulablePlugins() sets.Set[string] { return p.rejectors }
+func (p *Entity) GetUnschedulablePlugins() sets.Set[string] { return p.rejectors }
 
 // GetPendingPlugins returns the plugins that returned Pending last.
-func (p *Pod) GetPendingPlugins() sets.Set[string] { return p.pending }
+func (p *Entity) GetPendingPlugins() sets.Set[string] { return p.pending }
 
 // GetGatingPlugin returns the PreEnqueue plugin that gates the pod, if any.
-func (p *Pod) GetGatingPlugin() string { return p.gate }
+func (p *Entity) GetGatingPlugin() string { return p.gate }
 
 // GetGatingPluginEvents returns nil: the queue looks the events of the gating
 // plugin up in the rules of the running profile, which may have changed since the
 // pod was gated.
-func (p *Pod) GetGatingPluginEvents() []fwk.ClusterEvent { return nil }
+func (p *Entity) GetGatingPluginEvents() []fwk.ClusterEvent { return nil }

@@ -1,0 +1,208 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
+)
+
+// GroupUnschedulableError says that too few pods of a group fit. It is also the error of a
+// pod that fits, or was not tried, in such a group. It names no plugin.
+type GroupUnschedulableError struct{ Message string }
+
+func (e *GroupUnschedulableError) Error() string { return e.Message }
+
+// errNoMemberScheduled is the message for a group that is no gang and of which no pod fits.
+const errNoMemberScheduled = "pod group is unschedulable"
+
+// GroupMember is a pod of a group that is being scheduled, and what was decided about it.
+type GroupMember struct {
+	Pod *v1.Pod
+	// Info is set by RunGroup. State must be empty.
+	Info  *framework.PodInfo
+	State *framework.CycleState
+
+	// Placement is the pod's node; nil where it has none, with Err set. Its scores are valid
+	// in GroupRequest.Decided only.
+	Placement *Placement
+	// Err is as that of Run, or the error of a Reserve plugin, which is a
+	// *framework.FitError where it refused the pod. A pod that was not tried has the
+	// group's.
+	Err error
+	// tried says that the pod was evaluated, and not only given the group's error.
+	tried bool
+	// nominated is the node for which the pod was nominated before it was assumed.
+	nominated string
+}
+
+// Tried reports whether the pod was evaluated: the search ends when it cannot succeed.
+func (m *GroupMember) Tried() bool { return m.tried }
+
+// Nominations are the nominated pods.
+type Nominations interface {
+	fwk.PodNominator
+	// NominatedNode returns the node that a pod is nominated for, "" for none.
+	NominatedNode(pod *v1.Pod) string
+}
+
+// GroupRequest is the input of one attempt of a group.
+type GroupRequest struct {
+	// Request has the pod and the state of no member.
+	Request
+	Group *podgroups.Group
+	// Members are the pods to schedule, in the order in which they are decided.
+	Members     []*GroupMember
+	Nominations Nominations
+	// Before and Decided are called for each member, before and after it is decided.
+	Before, Decided func(*GroupMember)
+}
+
+// RunGroup decides about the members of a group one after the other: each is counted on its
+// node, with what its Reserve plugins claim, while the next is decided. All of that is undone
+// before RunGroup returns. It returns nil where enough of them fit, a
+// *GroupUnschedulableError where they do not, and any other error where the attempt failed.
+//
+// Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
+func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
+	state := &framework.GroupCycleState{}
+	overlay := r.Snapshot.NewOverlay()
+	defer func() { revertMembers(ctx, r, overlay) }()
+	err := c.decideMembers(ctx, r, state, overlay)
+	if err == nil {
+		return nil
+	}
+	for _, m := range r.Members {
+		if !m.tried {
+			m.Err = err
+		}
+	}
+	return err
+}
+
+// decideMembers decides about the members, up to the one after which it is clear that too
+// few fit.
+func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framework.GroupCycleState, overlay *cache.Overlay) error {
+	info := &framework.PodGroupInfo{Key: r.Group.Key, PodGroup: r.Group.PodGroup}
+	for _, m := range r.Members {
+		info.Unscheduled = append(info.Unscheduled, m.Pod)
+	}
+	progress := framework.PlacementProgress{Remaining: len(r.Members), Scheduled: len(r.Group.Scheduled)}
+	feasible := func() *fwk.Status { return r.Framework.RunPlacementFeasiblePlugins(ctx, state, info, progress) }
+	status, anyScheduled := feasible(), false
+	if status.IsError() {
+		return fmt.Errorf("failed to evaluate placement feasibility: %w", status.AsError())
+	}
+	for _, m := range r.Members {
+		if status.Code() == fwk.Unschedulable {
+			break
+		}
+		if err := c.decideMember(ctx, r, m, state, overlay); err != nil {
+			return fmt.Errorf("failed to schedule other pod from a pod group: %w", err)
+		}
+		progress.Remaining--
+		if m.Placement != nil {
+			progress.Scheduled++
+		}
+		if status = feasible(); status.IsError() {
+			return fmt.Errorf("failed to evaluate placement feasibility: %w", status.AsError())
+		}
+		anyScheduled = anyScheduled || m.Placement != nil && status.Code() != fwk.Unschedulable
+	}
+	switch {
+	case !status.IsSuccess():
+		return &GroupUnschedulableError{status.Message()}
+	case !anyScheduled:
+		return &GroupUnschedulableError{errNoMemberScheduled}
+	}
+	return nil
+}
+
+// decideMember chooses a node for one member and counts it there. It returns an error only
+// where the attempt failed, which says nothing about the pod.
+func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember, group *framework.GroupCycleState, overlay *cache.Overlay) error {
+	m.tried = true
+	m.State.SetGroup(group)
+	request := r.Request
+	request.Pod, request.State = m.Pod, m.State
+	if m.Info == nil {
+		var err error
+		if m.Info, err = r.EquivalenceCache.PodInfo(m.Pod); err != nil {
+			klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
+		}
+	}
+	if r.Before != nil {
+		r.Before(m)
+	}
+	placement, err := c.Run(ctx, request)
+	if err == nil {
+		err = reserveMember(ctx, r, m, placement.Node, overlay)
+	}
+	if err != nil {
+		m.Err = err
+	} else {
+		m.Placement = placement
+	}
+	if r.Decided != nil {
+		r.Decided(m)
+	}
+	if m.Err != nil && !IsUnschedulable(m.Err) {
+		return m.Err
+	}
+	return nil
+}
+
+// reserveMember counts a member on its node, and runs its Reserve plugins.
+func reserveMember(ctx context.Context, r GroupRequest, m *GroupMember, node string, overlay *cache.Overlay) error {
+	overlay.Add(m.Info, node)
+	if r.Nominations != nil {
+		if m.nominated = r.Nominations.NominatedNode(m.Pod); m.nominated != "" {
+			r.Nominations.DeleteNominatedPodIfExists(m.Pod)
+		}
+	}
+	status := r.Framework.RunReservePluginsReserve(ctx, m.State, m.Info.WithNode(node).GetPod(), node)
+	if status.IsSuccess() {
+		return nil
+	}
+	revertMember(ctx, r, m, node, overlay)
+	if !status.IsRejected() {
+		return status.AsError()
+	}
+	diagnosis := framework.NewDiagnosis()
+	diagnosis.NodeToStatus.Set(node, status)
+	diagnosis.AddPluginStatus(status)
+	return &framework.FitError{NumAllNodes: 1, Diagnosis: diagnosis}
+}
+
+// revertMember undoes reserveMember of the member that was reserved last.
+func revertMember(ctx context.Context, r GroupRequest, m *GroupMember, node string, overlay *cache.Overlay) {
+	r.Framework.RunReservePluginsUnreserve(ctx, m.State, m.Info.WithNode(node).GetPod(), node)
+	overlay.RemoveLast()
+	if m.nominated != "" {
+		r.Nominations.AddNominatedPod(klog.FromContext(ctx), m.Info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: m.nominated})
+	}
+}
+
+// revertMembers undoes what was done for all members, the last one first.
+func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay) {
+	for i := len(r.Members) - 1; i >= 0; i-- {
+		if m := r.Members[i]; m.Placement != nil {
+			revertMember(ctx, r, m, m.Placement.Node, overlay)
+		}
+	}
+}
+
+// IsUnschedulable reports whether an error of Run or RunGroup says that the pod or group
+// does not fit, rather than that something failed.
+func IsUnschedulable(err error) bool {
+	var fitErr *framework.FitError
+	var group *GroupUnschedulableError
+	return errors.As(err, &fitErr) || errors.As(err, &group) || errors.Is(err, ErrNoNodes)
+}

@@ -1,0 +1,155 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/podgroups"
+)
+
+// PlacementFeasiblePlugin says whether enough pods of a group fit. The extension point is
+// not in k8s.io/kube-scheduler/framework: as in kube-scheduler, only GangScheduling has it.
+type PlacementFeasiblePlugin interface {
+	fwk.Plugin
+	// PlacementFeasible is called before the first member of a group is decided, and after
+	// each. It returns Success if enough of them fit, Wait if enough of them may fit yet, and
+	// Unschedulable if that is impossible.
+	PlacementFeasible(ctx context.Context, state fwk.PlacementCycleState, group fwk.PodGroupInfo, progress PlacementProgress) *fwk.Status
+}
+
+// PlacementProgress is how far the cycle of a group is.
+type PlacementProgress struct {
+	// Remaining is the number of pods that are not decided yet, Scheduled of those that have
+	// a node, earlier ones included.
+	Remaining, Scheduled int
+}
+
+// PodGroupsHandle is a Handle that has the groups of pods.
+type PodGroupsHandle interface {
+	fwk.Handle
+	// PodGroups returns the groups of pods; may be nil.
+	PodGroups() *podgroups.Store
+}
+
+var _ PodGroupsHandle = &Framework{}
+
+// PodGroups returns the groups of pods; may be nil.
+func (f *Framework) PodGroups() *podgroups.Store { return f.Groups }
+
+// PodGroupManager shows the groups that spec.schedulingGroup names; nil if there are none.
+func (f *Framework) PodGroupManager() fwk.PodGroupManager {
+	if f.Groups == nil {
+		return nil
+	}
+	return f.Groups
+}
+
+// SchedulesGroups reports whether the profile schedules the pods of a group together: it has
+// a plugin that says whether enough of them fit.
+func (f *Framework) SchedulesGroups() bool { return len(f.placementFeasible) > 0 }
+
+// findPlacementFeasible returns the built plugins that decide about groups.
+func (f *Framework) findPlacementFeasible() (found []PlacementFeasiblePlugin) {
+	for _, plugin := range f.plugins {
+		if p, ok := plugin.(PlacementFeasiblePlugin); ok {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// RunPlacementFeasiblePlugins calls PlacementFeasible of every plugin until one returns
+// Unschedulable or an error.
+func (f *Framework) RunPlacementFeasiblePlugins(ctx context.Context, state fwk.PlacementCycleState, group fwk.PodGroupInfo, progress PlacementProgress) (status *fwk.Status) {
+	for _, plugin := range f.placementFeasible {
+		s := f.callRecovered(nil, nil, plugin.Name(), "PlacementFeasible", func() *fwk.Status {
+			return plugin.PlacementFeasible(ctx, state, group, progress)
+		})
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			status = s.WithPlugin(plugin.Name())
+		case s.Code() == fwk.Unschedulable:
+			return s.WithPlugin(plugin.Name())
+		default:
+			return fwk.AsStatus(fmt.Errorf("running PlacementFeasible plugin %q: %w", plugin.Name(), s.AsError())).WithPlugin(plugin.Name())
+		}
+	}
+	return status
+}
+
+// PodGroupInfo is a group, and its pods that are being scheduled, as plugins see them.
+type PodGroupInfo struct {
+	Key         podgroups.Key
+	PodGroup    *schedulingv1beta1.PodGroup
+	Unscheduled []*v1.Pod
+}
+
+var _ fwk.PodGroupInfo = &PodGroupInfo{}
+
+// GetUnscheduledPods returns the pods that are being scheduled, in order.
+func (g *PodGroupInfo) GetUnscheduledPods() []*v1.Pod { return g.Unscheduled }
+
+// GetName returns the group's name.
+func (g *PodGroupInfo) GetName() string { return g.Key.Name }
+
+// GetNamespace returns the group's namespace.
+func (g *PodGroupInfo) GetNamespace() string { return g.Key.Namespace }
+
+// GetType returns that this is no group of groups.
+func (g *PodGroupInfo) GetType() fwk.EntityKeyType { return fwk.PodGroupKeyType }
+
+// GetKey returns a string that no other group has.
+func (g *PodGroupInfo) GetKey() string { return g.Key.String() }
+
+// GetPodGroup returns the group's PodGroup, which may be in no API server.
+func (g *PodGroupInfo) GetPodGroup() *schedulingv1beta1.PodGroup { return g.PodGroup }
+
+// GetCompositePodGroup returns nil, since this is no group of groups.
+func (g *PodGroupInfo) GetCompositePodGroup() *schedulingv1alpha3.CompositePodGroup { return nil }
+
+// GetChildren returns nil, since this is no group of groups.
+func (g *PodGroupInfo) GetChildren() []fwk.PodGroupInfo { return nil }
+
+// GroupCycleState holds the data that plugins store for the attempt of a group. It is the
+// state of the group and that of its one placement.
+type GroupCycleState struct{ CycleState }
+
+var (
+	_ fwk.PodGroupCycleState  = &GroupCycleState{}
+	_ fwk.PlacementCycleState = &GroupCycleState{}
+)
+
+// GetParentPlacementCycleState returns nil, since there are no groups of groups.
+func (s *GroupCycleState) GetParentPlacementCycleState() fwk.PlacementCycleState { return nil }
+
+// GetPodGroupSchedulingCycle returns the state itself.
+func (s *GroupCycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return s }
+
+// SetGroup sets the state of the group whose cycle decides the pod; nil ends that: the pod's
+// binding cycle belongs to no group.
+func (c *CycleState) SetGroup(group *GroupCycleState) { c.group = group }
+
+// IsPodGroupSchedulingCycle reports whether the cycle of a group decides the pod.
+func (c *CycleState) IsPodGroupSchedulingCycle() bool { return c.group != nil }
+
+// GetPodGroupSchedulingCycle returns the state of the group; nil without one.
+func (c *CycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState {
+	if c.group == nil {
+		return nil
+	}
+	return c.group
+}
+
+// GetPlacementCycleState returns the state of the group's placement; nil without one.
+func (c *CycleState) GetPlacementCycleState() fwk.PlacementCycleState {
+	if c.group == nil {
+		return nil
+	}
+	return c.group
+}

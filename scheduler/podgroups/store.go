@@ -1,0 +1,285 @@
+package podgroups
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1"
+)
+
+// Store holds the PodGroups and which pods each group has. It is safe for concurrent use.
+//
+// Its callers report pending pods, before the queue hears of them, and assumed and assigned
+// pods. A pod that is in no group is ignored by all methods.
+type Store struct {
+	mu     sync.RWMutex
+	groups map[Key]*state
+}
+
+// state is one group. It exists while the group has a PodGroup or pods.
+type state struct {
+	// podGroup is nil while no PodGroup was seen.
+	podGroup *schedulingv1beta1.PodGroup
+	pods     map[types.UID]*v1.Pod
+	// assumed are the pods that have a node here only, each with that node; assigned have
+	// one in the API server. The others are unscheduled.
+	assumed  map[types.UID]*v1.Pod
+	assigned sets.Set[types.UID]
+}
+
+// NewStore returns an empty Store.
+func NewStore() *Store { return &Store{groups: map[Key]*state{}} }
+
+// SetPodGroup stores a PodGroup. One of source Coscheduling is converted by the caller.
+func (s *Store) SetPodGroup(source Source, podGroup *schedulingv1beta1.PodGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.getOrCreate(Key{source, podGroup.Namespace, podGroup.Name}).podGroup = podGroup
+}
+
+// RemovePodGroup removes a PodGroup. The group's pods stay.
+func (s *Store) RemovePodGroup(key Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group, ok := s.groups[key]; ok {
+		group.podGroup = nil
+		s.deleteIfEmpty(key, group)
+	}
+}
+
+// SetPod stores a version of a pod: as assigned if it has a node, else as pending unless it
+// is assumed.
+func (s *Store) SetPod(pod *v1.Pod) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group := s.getOrCreate(key)
+	group.pods[pod.UID] = pod
+	if pod.Spec.NodeName != "" {
+		group.assigned.Insert(pod.UID)
+		delete(group.assumed, pod.UID)
+	}
+}
+
+// RemovePod removes a pod that was deleted, or that no profile schedules.
+func (s *Store) RemovePod(pod *v1.Pod) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group, ok := s.groups[key]; ok {
+		delete(group.pods, pod.UID)
+		delete(group.assumed, pod.UID)
+		group.assigned.Delete(pod.UID)
+		s.deleteIfEmpty(key, group)
+	}
+}
+
+// AssumePod stores that a pod has a node, which the given version of it names. A pod that
+// was removed meanwhile is ignored.
+func (s *Store) AssumePod(pod *v1.Pod) {
+	s.updateKnown(pod, func(group *state) {
+		if !group.assigned.Has(pod.UID) {
+			group.assumed[pod.UID] = pod
+		}
+	})
+}
+
+// ForgetPod stores that a pod is not assumed any more.
+func (s *Store) ForgetPod(pod *v1.Pod) {
+	s.updateKnown(pod, func(group *state) { delete(group.assumed, pod.UID) })
+}
+
+func (s *Store) updateKnown(pod *v1.Pod, update func(*state)) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group, ok := s.groups[key]; ok && group.pods[pod.UID] != nil {
+		update(group)
+	}
+}
+
+func (s *Store) getOrCreate(key Key) *state {
+	group, ok := s.groups[key]
+	if !ok {
+		group = &state{pods: map[types.UID]*v1.Pod{}, assumed: map[types.UID]*v1.Pod{}, assigned: sets.New[types.UID]()}
+		s.groups[key] = group
+	}
+	return group
+}
+
+func (s *Store) deleteIfEmpty(key Key, group *state) {
+	if group.podGroup == nil && len(group.pods) == 0 {
+		delete(s.groups, key)
+	}
+}
+
+// Group is a copy of what the Store holds of one group.
+type Group struct {
+	Key Key
+	// PodGroup is the group's PodGroup, or one that was made from what its pods say; nil
+	// where neither is known. It must not be changed.
+	PodGroup *schedulingv1beta1.PodGroup
+	// Err says why the pods of the group make no PodGroup.
+	Err error
+	// All is the number of pods, Scheduled are those that are assumed or assigned, and
+	// Assumed are the UIDs of the assumed ones.
+	All       int
+	Scheduled []*v1.Pod
+	Assumed   sets.Set[types.UID]
+	// Unscheduled are the others, by name.
+	Unscheduled map[string]*v1.Pod
+}
+
+// MinCount returns how many pods must be scheduled together; 1 for a group that is no gang,
+// as in kube-scheduler.
+func (g *Group) MinCount() int {
+	if g.PodGroup == nil || g.PodGroup.Spec.SchedulingPolicy.Gang == nil {
+		return 1
+	}
+	return int(g.PodGroup.Spec.SchedulingPolicy.Gang.MinCount)
+}
+
+// IsGang reports whether the group's pods are to be scheduled together.
+func (g *Group) IsGang() bool {
+	return g.PodGroup != nil && g.PodGroup.Spec.SchedulingPolicy.Gang != nil
+}
+
+// Group returns a copy of a group. A group that the Store does not know is empty.
+func (s *Store) Group(key Key) *Group {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	g := &Group{Key: key, Assumed: sets.New[types.UID](), Unscheduled: map[string]*v1.Pod{}}
+	known, ok := s.groups[key]
+	if !ok {
+		return g
+	}
+	g.PodGroup, g.Err = known.effectivePodGroup(key)
+	g.All = len(known.pods)
+	for uid, pod := range known.pods {
+		switch assumed := known.assumed[uid]; {
+		case known.assigned.Has(uid):
+			g.Scheduled = append(g.Scheduled, pod)
+		case assumed != nil:
+			g.Scheduled = append(g.Scheduled, assumed)
+			g.Assumed.Insert(uid)
+		default:
+			g.Unscheduled[pod.Name] = pod
+		}
+	}
+	slices.SortFunc(g.Scheduled, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return g
+}
+
+// Quorum is whether a pod's group may be tried: what a PreEnqueue plugin asks for each pod,
+// which does not depend on the number of pods.
+type Quorum struct {
+	// Known says that the group has a PodGroup, or needs none.
+	Known bool
+	// MinCount is how many pods must be scheduled together; 0 where that is not known, or
+	// where the group is no gang.
+	MinCount int
+	// All is the number of pods.
+	All int
+}
+
+// QuorumOf returns the quorum of the group that a pod names; ok is false for a pod that
+// names none.
+func (s *Store) QuorumOf(pod *v1.Pod) (q Quorum, ok bool) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return q, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if group := s.groups[key]; group != nil {
+		q.All = len(group.pods)
+		if group.podGroup != nil {
+			q.Known = true
+			if gang := group.podGroup.Spec.SchedulingPolicy.Gang; gang != nil {
+				q.MinCount = int(gang.MinCount)
+			}
+			return q, true
+		}
+	}
+	if count, declared, _ := declaredMinCount(key.Source, pod); declared {
+		q.Known, q.MinCount = true, int(count)
+	}
+	return q, true
+}
+
+// Priority returns the priority of a group: its PodGroup's, which is 0 where none is set, or
+// that of the pod for a group without a PodGroup of scheduling.k8s.io.
+func (s *Store) Priority(key Key, pod *v1.Pod) int32 {
+	if key.Source != Native {
+		return corev1.PodPriority(pod)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if group := s.groups[key]; group != nil && group.podGroup != nil && group.podGroup.Spec.Priority != nil {
+		return *group.podGroup.Spec.Priority
+	}
+	return 0
+}
+
+// effectivePodGroup returns the group's PodGroup. For a group that is not named by
+// spec.schedulingGroup it has the priority of the pods, and for one whose pods say how many
+// are scheduled together it is made from that.
+func (g *state) effectivePodGroup(key Key) (*schedulingv1beta1.PodGroup, error) {
+	if key.Source == Native {
+		return g.podGroup, nil
+	}
+	if len(g.pods) == 0 {
+		return g.podGroup, nil
+	}
+	pods := slices.SortedFunc(maps.Values(g.pods), func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	priority := corev1.PodPriority(pods[0])
+	if key.Source == Coscheduling {
+		if g.podGroup == nil {
+			return nil, nil
+		}
+		podGroup := *g.podGroup
+		podGroup.Spec.Priority = &priority
+		return &podGroup, nil
+	}
+	first, _, err := declaredMinCount(key.Source, pods[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods[1:] {
+		count, _, err := declaredMinCount(key.Source, pod)
+		if err != nil {
+			return nil, err
+		}
+		if count != first {
+			return nil, differingCountsError(pods[0], pod, first, count)
+		}
+	}
+	return newGang(key.Namespace, key.Name, first, &priority), nil
+}
+
+// newGang returns a PodGroup that is in no API server.
+func newGang(namespace, name string, minCount int32, priority *int32) *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: schedulingv1beta1.PodGroupSpec{
+			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount}},
+			Priority:         priority,
+		},
+	}
+}

@@ -30,6 +30,7 @@ type serverInfo struct {
 	// deviceKinds are the kinds of resource.k8s.io/v1 that it serves.
 	deviceKinds devices.Served
 	storage     eventhandlers.Storage
+	podGroups   eventhandlers.PodGroups
 }
 
 // waitForAPIServer queries what the API server serves, and whether a leader can be
@@ -74,6 +75,9 @@ func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	}
 	if m.serverInfo.storage, err = eventhandlers.NewStorage(m.clients.watches.Discovery()); err != nil {
 		return fmt.Errorf("looking for the kinds of storage: %w", err)
+	}
+	if m.serverInfo.podGroups, err = eventhandlers.NewPodGroups(m.clients.watches.Discovery()); err != nil {
+		return fmt.Errorf("looking for the kinds of PodGroups: %w", err)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (m *Manager) createScheduler() error {
 	m.informers = eventhandlers.NewInformers(m.clients.watches, trim)
 	m.sched = scheduler.New(scheduler.Options{
 		Client: m.clients.writes, VolumeClient: m.clients.volumes, WatchClient: m.clients.watches, Dynamic: m.clients.dynamic, KubeConfig: m.config,
-		Informers: m.informers, Transform: trim, Storage: m.serverInfo.storage, Devices: m.serverInfo.deviceKinds, RecorderFor: m.events.For,
+		Informers: m.informers, Transform: trim, Storage: m.serverInfo.storage, PodGroups: m.serverInfo.podGroups, Devices: m.serverInfo.deviceKinds, RecorderFor: m.events.For,
 		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry), Ledger: m.ledger, Explanations: m.explanations,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
 		Handover: m.clients.handover(m.options, m.term, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),

@@ -79,7 +79,7 @@ func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Ob
 	}
 	ledger := decision.NewLedger(time.Now)
 	env.Scheduler = New(Options{
-		Client: env.cluster, KubeConfig: &restclient.Config{Host: "https://berth.invalid"}, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects), Devices: deviceKinds(objects),
+		Client: env.cluster, KubeConfig: &restclient.Config{Host: "https://berth.invalid"}, Informers: eventhandlers.NewInformers(env.cluster, eventhandlers.Trim(false)), Transform: eventhandlers.Trim(false), Storage: storageKinds(t, env.cluster, objects), PodGroups: podGroupKinds(objects), Devices: deviceKinds(objects),
 		RecorderFor: func(string) events.EventRecorderLogger { return env.events }, Registry: registry,
 		Unsupported: func(*v1.Pod) (string, string) { return env.unsupported, "not yet" },
 		Ledger:      ledger, Explanations: explain.NewQueue(time.Now, ledger), Clock: clock.RealClock{}, Log: logr.Discard(),

@@ -36,7 +36,7 @@ func (h *hosts) HostFor(profile string) framework.Host {
 		Recorder: h.options.RecorderFor(profile), Lister: h.cache.Snapshot(), PinnedLister: h.cache.PinnedSnapshot(), Nominator: h.cache.Nominator,
 		Activator: activator{h.queue}, WaitingPods: h.waitingPods, PodsInPreBind: h.inPreBind,
 		Preemptor: h.preemptor, Volumes: h.volumes, Devices: h.devices, Clock: h.options.Clock,
-		PluginFaults: h.queue, Go: h.options.Go, Wait: h.options.Wait,
+		PluginFaults: h.queue, Groups: h.cache.Groups(), Go: h.options.Go, Wait: h.options.Wait,
 	}
 }
 
@@ -87,7 +87,7 @@ func (h *hosts) trialSource() *sandbox.Source {
 		Nodes: core.Nodes().Lister(), Pods: core.Pods().Lister(), Cache: h.cache, Unsupported: h.options.Unsupported, Pool: sandbox.NewPool(h.options.Clock),
 		Host: framework.Host{
 			Client: client, KubeConfig: config, Informers: h.options.Informers, Volumes: h.volumes.ReadOnly(), Devices: h.devices.ReadOnly(),
-			Clock: h.options.Clock, Go: h.options.Go, Wait: h.options.Wait,
+			Groups: h.cache.Groups(), Clock: h.options.Clock, Go: h.options.Go, Wait: h.options.Wait,
 		},
 	}
 }

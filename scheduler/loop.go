@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// run is the scheduling loop: it pops one pod after the other until ctx ends. A pod that
+// run is the scheduling loop: it pops one pod or group after the other until ctx ends. One that
 // was popped is scheduled under the context of inFlight, which ends later.
 func (s *Scheduler) run(ctx context.Context) {
 	for {
@@ -29,7 +29,11 @@ func (s *Scheduler) run(ctx context.Context) {
 		if attempt == nil {
 			return
 		}
-		s.scheduleOne(s.inFlight.ctx, attempt)
+		if attempt.Group != nil {
+			s.scheduleGroup(s.inFlight.ctx, attempt)
+		} else {
+			s.scheduleOne(s.inFlight.ctx, attempt)
+		}
 	}
 }
 
@@ -41,7 +45,7 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
 	defer s.progress.end()
 
 	// 2. The pod's profile: its current generation, with one more reference.
-	generation, ok := s.acquireGeneration(attempt)
+	generation, ok := s.acquireGeneration(attempt.Pod.Spec.SchedulerName, attempt.AdmittedBy)
 	if !ok {
 		attempt.Return(ctx)
 		return
@@ -132,15 +136,15 @@ func withPodLogger(ctx context.Context, pod *v1.Pod) context.Context {
 	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName))
 }
 
-// acquireGeneration returns the generation that schedules the pod. It returns false when
-// no profile of the name runs, or when another generation admitted the pod to the active
-// queue: the new one may have a PreEnqueue plugin that gates it.
-func (s *Scheduler) acquireGeneration(attempt *queue.Attempt) (*profile.Generation, bool) {
-	generation, ok := s.profiles.Acquire(attempt.Pod.Spec.SchedulerName)
+// acquireGeneration returns the generation that runs as the named profile. It returns false
+// when none does, or when another generation admitted the pod to the active queue: the new
+// one may have a PreEnqueue plugin that gates it.
+func (s *Scheduler) acquireGeneration(name, admittedBy string) (*profile.Generation, bool) {
+	generation, ok := s.profiles.Acquire(name)
 	if !ok {
 		return nil, false
 	}
-	if attempt.AdmittedBy != generation.Blueprint().Hash {
+	if admittedBy != generation.Blueprint().Hash {
 		generation.Release()
 		return nil, false
 	}

@@ -50,6 +50,20 @@ var (
 		Help:    "[STABLE] Attempts it took to schedule a pod.",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 5),
 	})
+	groupAttempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "scheduler_podgroup_schedule_attempts_total",
+		Help: "[ALPHA] Attempts to schedule a group of pods, by result: scheduled, unschedulable or error.",
+	}, []string{"result", "profile"})
+	groupAttemptDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+		Help:    "[ALPHA] Time of an attempt to schedule a group of pods, from when the queue popped it until its pods were assumed or refused.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{"result", "profile"})
+	groupAlgorithmDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+		Help:    "[ALPHA] Time from when the queue popped a group of pods until a node was chosen for each of its pods, or until too few of them fit.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	})
 	afterFlush = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "scheduler_pod_scheduled_after_flush_total",
 		Help: "[ALPHA] Pods bound after the periodic flush requeued them rather than an event. Anything but 0 means that a queueing hint missed the event that made the pod fit.",
@@ -59,7 +73,7 @@ var (
 // Metrics returns the collectors of all packages of the scheduler.
 func (s *Scheduler) Metrics() []prometheus.Collector {
 	return slices.Concat(
-		[]prometheus.Collector{scheduleAttempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, goroutines, fencedPods, handoverDuration},
+		[]prometheus.Collector{scheduleAttempts, attemptDuration, algorithmDuration, podDuration, podAttempts, afterFlush, groupAttempts, groupAttemptDuration, groupAlgorithmDuration, goroutines, fencedPods, handoverDuration},
 		s.queue.Metrics(), s.cache.Metrics(), eventhandlers.Metrics(), framework.Metrics(), extender.Metrics(), cycle.Metrics(), s.cacheBudget.Metrics(), binding.Metrics(), journal.Metrics(), preemption.Metrics(), volumes.Metrics(), devices.Metrics(),
 	)
 }
@@ -92,4 +106,6 @@ func deleteProfileSeries(name string) {
 	queue.ForgetProfile(name)
 	scheduleAttempts.DeletePartialMatch(prometheus.Labels{"profile": name})
 	attemptDuration.DeletePartialMatch(prometheus.Labels{"profile": name})
+	groupAttempts.DeletePartialMatch(prometheus.Labels{"profile": name})
+	groupAttemptDuration.DeletePartialMatch(prometheus.Labels{"profile": name})
 }

@@ -145,9 +145,8 @@ func (s *Scheduler) newDecision(t *schedulingCycle, err error) decision.Decision
 
 // resultOf returns the result of an attempt that failed with err.
 func resultOf(err error) v1alpha1.DecisionResult {
-	var fitErr *framework.FitError
 	var rejected *binding.BindRejectedError
-	if errors.As(err, &fitErr) || errors.As(err, &rejected) || errors.Is(err, cycle.ErrNoNodes) {
+	if cycle.IsUnschedulable(err) || errors.As(err, &rejected) {
 		return v1alpha1.ResultUnschedulable
 	}
 	return v1alpha1.ResultError

@@ -61,6 +61,8 @@ type Options struct {
 	Storage eventhandlers.Storage
 	// Devices are the kinds of objects about devices that the API server serves.
 	Devices devices.Served
+	// PodGroups are the kinds of PodGroups that the API server serves.
+	PodGroups eventhandlers.PodGroups
 	// Unsupported returns the first field of a pod that this build cannot honour.
 	Unsupported func(pod *v1.Pod) (field, why string)
 	// Extender makes the client of an extender; nil means that no profile has one.
@@ -114,6 +116,7 @@ type Scheduler struct {
 	// attemptCount numbers the attempts of this process.
 	attemptCount uint64
 	heldStatus   *heldStatusQueue
+	groupStatus  *groupStatus
 	explainer    *explain.Builder
 	progress     loopProgress
 	inFlight     *inFlight
@@ -150,7 +153,7 @@ func New(o Options) *Scheduler {
 	s.cache, s.cacheBudget = cache.New(), cycle.NewBudget(cmp.Or(o.CacheBytes, cycle.DefaultBudget))
 	s.waitingPods = framework.NewWaitingPods(o.Clock)
 	s.waitingPods.Wait = o.Wait
-	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: o.Wait, SliceSize: o.ChunkSize, Yield: o.Yield})
+	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: o.Wait, SliceSize: o.ChunkSize, Yield: o.Yield, Groups: s.cache.Groups()})
 	s.pendingPods = &eventhandlers.PendingPods{Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, Pods: core.Pods().Lister(), Log: o.Log}
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Queue: s.queue, Log: o.Log,
@@ -164,6 +167,7 @@ func New(o Options) *Scheduler {
 		Journal: s.bindingJournal(), Log: o.Log,
 	})
 	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
+	s.groupStatus = newGroupStatus(o, s.inFlight)
 	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	h := &hosts{
 		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, devices: s.devices, inPreBind: framework.NewPodsInPreBind(),
@@ -177,7 +181,7 @@ func New(o Options) *Scheduler {
 	})
 	handled := eventhandlers.Options{
 		PendingPods: s.pendingPods, Binding: s.binding, Profiles: s.profiles, Synced: cachesSynced,
-		Storage: o.Storage, WatchDevices: h.watchDevices, Clock: o.Clock, Wait: o.Wait,
+		Storage: o.Storage, PodGroups: o.PodGroups, Dynamic: o.Dynamic, WatchDevices: h.watchDevices, Clock: o.Clock, Wait: o.Wait,
 	}
 	if o.Explanations != nil {
 		handled.Explanations = o.Explanations
@@ -192,7 +196,7 @@ func (s *Scheduler) Profiles() *profile.Set { return s.profiles }
 // informerPool returns the pool that lends informers to plugins.
 func informerPool(o Options, events scopedinformers.EventQueue) *scopedinformers.Pool {
 	return scopedinformers.NewPool(scopedinformers.Options{
-		Informers: o.Informers, Watched: slices.Concat(eventhandlers.Kinds(), o.Storage.Kinds(), o.Devices.Kinds()), NotServed: append(o.Storage.Missing(), o.Devices.Missing()...),
+		Informers: o.Informers, Watched: slices.Concat(eventhandlers.Kinds(), o.Storage.Kinds(), o.PodGroups.Kinds(), o.Devices.Kinds()), NotServed: slices.Concat(o.Storage.Missing(), o.PodGroups.Missing(), o.Devices.Missing()),
 		Client:    cmp.Or(o.WatchClient, o.Client),
 		OwnEvents: append(eventhandlers.EventResources(), devices.EventResources()...), Dynamic: o.Dynamic, Queue: events, Clock: o.Clock,
 		Transform: eventhandlers.Trim(true), Log: o.Log, Go: o.Go, Wait: o.Wait,

@@ -148,7 +148,8 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 	if err != nil {
 		m.Err = err
 	} else {
-		m.Placement = placement
+		chosen := *placement // the next member overwrites it
+		m.Placement = &chosen
 	}
 	if r.Decided != nil {
 		r.Decided(m)

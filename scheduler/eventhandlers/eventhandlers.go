@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -31,6 +32,10 @@ type Options struct {
 	Explanations Explanations
 	// Storage are the kinds of storage objects to watch.
 	Storage Storage
+	// PodGroups are the kinds of PodGroups to watch. Dynamic watches those that are no kind
+	// of k8s.io/api; with nil, they are not watched.
+	PodGroups PodGroups
+	Dynamic   dynamic.Interface
 	// WatchDevices registers the handlers of claims and devices, which pass their events
 	// to the queue themselves, and returns what has to be synced; nil for none.
 	WatchDevices func(informers.SharedInformerFactory) ([]toolscache.InformerSynced, error)
@@ -112,15 +117,16 @@ func (h *EventHandlers) Register(factory informers.SharedInformerFactory) (func(
 	})
 	synced, othersErr := h.addOtherHandlers(factory)
 	storage, storageErr := h.addStorageHandlers(factory)
+	groups, groupsErr := h.addPodGroupHandlers(factory)
 	var devices []toolscache.InformerSynced
 	var devicesErr error
 	if h.options.WatchDevices != nil {
 		devices, devicesErr = h.options.WatchDevices(factory)
 	}
-	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, devicesErr); err != nil {
+	if err := errors.Join(podsErr, nodesErr, othersErr, storageErr, groupsErr, devicesErr); err != nil {
 		return nil, err
 	}
-	synced = slices.Concat(synced, storage, devices)
+	synced = slices.Concat(synced, storage, groups, devices)
 	// PodDisruptionBudgets have no handler, since they wake no pod. But preemption
 	// must not run before they are known: it would violate them.
 	budgets := factory.Policy().V1().PodDisruptionBudgets().Informer()

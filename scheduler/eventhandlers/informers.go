@@ -47,7 +47,7 @@ func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) inf
 func EventResources() []fwk.EventResource {
 	events := []fwk.EventResource{
 		fwk.WildCard, fwk.Pod, fwk.AssignedPod, fwk.UnscheduledPod, fwk.TargetPod, framework.TerminatingPod, fwk.Node,
-		framework.Namespace, framework.Service, framework.ReplicationController, framework.ReplicaSet, framework.StatefulSet,
+		fwk.PodGroup, framework.Namespace, framework.Service, framework.ReplicationController, framework.ReplicaSet, framework.StatefulSet,
 	}
 	for _, kind := range storageKinds { // a kind that is not served has no events
 		events = append(events, kind.event)

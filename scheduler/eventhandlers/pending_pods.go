@@ -98,6 +98,9 @@ func (p *PendingPods) addListed(ctx context.Context, pod *v1.Pod) {
 		if err != nil || latest.UID != pod.UID || latest.Spec.NodeName != "" {
 			p.Queue.Delete(pod.UID)
 			p.Cache.DeleteNominatedPodIfExists(pod)
+			if err != nil || latest.UID != pod.UID {
+				p.Cache.Groups().RemovePod(pod)
+			}
 			return
 		}
 		if latest == pod {
@@ -125,8 +128,10 @@ func (p *PendingPods) add(ctx context.Context, pod *v1.Pod) {
 	if _, assumed := p.Cache.AssumedNode(pod.UID); assumed {
 		return
 	}
+	p.setMember(nil, pod)
 	p.Queue.Add(ctx, pod)
 	p.addNominationIfServed(pod)
+	p.memberAdded(ctx, pod)
 }
 
 // addNominationIfServed is addNomination for a pod whose profile is served.
@@ -150,6 +155,7 @@ func (p *PendingPods) addNomination(pod *v1.Pod) {
 // update handles a newer version of a pod that has no node.
 func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 	changes := podEvents(oldPod, newPod, fwk.TargetPod)
+	p.setMember(oldPod, newPod)
 	if _, assumed := p.Cache.AssumedNode(newPod.UID); assumed {
 		// If the binding fails, the pod is requeued in its newest version.
 		p.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 var (
@@ -47,6 +48,7 @@ func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
 		h.podDeleted(oldPod)
 		h.podAdded(newPod)
 	case assigned(oldPod):
+		h.leaveOldGroup(oldPod, newPod)
 		h.options.Cache.SetPod(newPod)
 		for _, change := range podEvents(oldPod, newPod, fwk.AssignedPod) {
 			h.options.Queue.Event(ctx, change, oldPod, newPod, nil)
@@ -55,6 +57,7 @@ func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
 			h.options.Queue.Event(ctx, podTerminating, oldPod, newPod, nil)
 		}
 	case assigned(newPod):
+		h.leaveOldGroup(oldPod, newPod)
 		nominated := h.options.nominatedNodes(oldPod)
 		h.podAssigned(ctx, newPod)
 		h.options.nominationsFreed(ctx, oldPod, nominated, newPod.Spec.NodeName)
@@ -64,10 +67,19 @@ func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
 	}
 }
 
+// leaveOldGroup removes a pod with a node from the group that it does not name any more.
+func (h *EventHandlers) leaveOldGroup(oldPod, newPod *v1.Pod) {
+	was, wasMember := podgroups.KeyOf(oldPod)
+	if is, _ := podgroups.KeyOf(newPod); wasMember && is != was {
+		h.options.Cache.Groups().RemovePod(oldPod)
+	}
+}
+
 func (h *EventHandlers) podDeleted(pod *v1.Pod) {
 	defer h.observeHandling(h.now(), observersFor(pod).deleted)
 	ctx := h.options.context()
 	nominated := h.options.nominatedNodes(pod)
+	h.options.Cache.Groups().RemovePod(pod)
 	// The order matters: the pod is removed from the queue before its wait is
 	// rejected, because a pod that reaches Permit now checks the queue.
 	h.options.Queue.Delete(pod.UID)

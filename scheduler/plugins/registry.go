@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/scheduler/plugins/defaultpreemption"
 	"github.com/berthdev/berth/scheduler/plugins/dynamicresources"
+	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
 	"github.com/berthdev/berth/scheduler/plugins/imagelocality"
 	"github.com/berthdev/berth/scheduler/plugins/interpodaffinity"
 	"github.com/berthdev/berth/scheduler/plugins/nodeaffinity"
@@ -62,6 +63,8 @@ func InTree() framework.Registry {
 		Register(imagelocality.Name, imagelocality.New, (*imagelocality.Plugin)(nil), nil),
 		Register(defaultbinder.Name, defaultbinder.New, (*defaultbinder.Plugin)(nil), nil),
 		Register(nodedeclaredfeatures.Name, nodedeclaredfeatures.New, (*nodedeclaredfeatures.Plugin)(nil), nil),
+		// As in kube-scheduler by default, no profile has it unless it enables it.
+		Register(gangscheduling.Name, gangscheduling.New, (*gangscheduling.Plugin)(nil), nil),
 		// kube-scheduler no longer has these plugins. No profile enables them by default.
 		Register(serviceaffinity.Name, serviceaffinity.New, (*serviceaffinity.Plugin)(nil), (*serviceaffinity.ServiceAffinityArgs)(nil),
 			WithValidation(serviceaffinity.Validate)),

@@ -40,6 +40,7 @@ func TestInTreePluginsHaveUpstreamExtensionPoints(t *testing.T) {
 		"DefaultPreemption":               "preEnqueue postFilter",
 		"DynamicResources":                "preEnqueue preFilter filter postFilter score reserve preBind",
 		"DefaultBinder":                   "bind",
+		"GangScheduling":                  "preEnqueue permit",
 		"NodeDeclaredFeatures":            "preFilter filter",
 		// Last in Kubernetes 1.22.
 		"ServiceAffinity":     "preFilter filter score",

@@ -20,7 +20,6 @@ type requirement struct {
 // requirements are in the order in which they are checked and reported. Only
 // requirements hold a pod; preferences that no plugin honors do not.
 var requirements = []requirement{
-	{"spec.schedulingGroup", "", func(s *v1.PodSpec) bool { return s.SchedulingGroup != nil }},
 	{"spec.resourceClaims", "DynamicResources", func(s *v1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"spec.schedulingGates", "SchedulingGates", func(s *v1.PodSpec) bool { return len(s.SchedulingGates) > 0 }},
 	{"spec.volumes", "VolumeBinding", needsVolume},

@@ -2,6 +2,7 @@ package podgroups
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -223,6 +224,63 @@ func (s *Store) QuorumOf(pod *v1.Pod) (q Quorum, ok bool) {
 	return q, true
 }
 
+// Progress is how many pods of a gang have a node.
+type Progress struct {
+	// IsGang says that the group's pods are to be scheduled together.
+	IsGang              bool
+	MinCount, Scheduled int
+}
+
+// ProgressOf returns the progress of the group that a pod names; ok is false for a pod that
+// names none. It returns an error for a group without a PodGroup.
+func (s *Store) ProgressOf(pod *v1.Pod) (p Progress, ok bool, err error) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return p, false, nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	group := s.groups[key]
+	if group == nil {
+		return p, true, fmt.Errorf("group %s has no pods", key)
+	}
+	p.Scheduled = len(group.assumed) + len(group.assigned)
+	if count, declared, err := declaredMinCount(key.Source, pod); declared {
+		p.IsGang, p.MinCount = true, int(count)
+		return p, true, err
+	}
+	if group.podGroup == nil {
+		return p, true, fmt.Errorf("group %s has no PodGroup", key)
+	}
+	if gang := group.podGroup.Spec.SchedulingPolicy.Gang; gang != nil {
+		p.IsGang, p.MinCount = true, int(gang.MinCount)
+	}
+	return p, true, nil
+}
+
+// Assumed returns the UIDs of the assumed pods of the group that a pod names.
+func (s *Store) Assumed(pod *v1.Pod) (uids []types.UID) {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if group := s.groups[key]; group != nil {
+		uids = slices.Collect(maps.Keys(group.assumed))
+	}
+	return uids
+}
+
+// Unscheduled returns the pods without a node of the group that a pod names, by name.
+func (s *Store) Unscheduled(pod *v1.Pod) map[string]*v1.Pod {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return nil
+	}
+	return s.Group(key).Unscheduled
+}
+
 // Priority returns the priority of a group: its PodGroup's, which is 0 where none is set, or
 // that of the pod for a group without a PodGroup of scheduling.k8s.io.
 func (s *Store) Priority(key Key, pod *v1.Pod) int32 {
@@ -282,4 +340,13 @@ func newGang(namespace, name string, minCount int32, priority *int32) *schedulin
 			Priority:         priority,
 		},
 	}
+}
+
+// SourceOf returns the source of the groups to which a PodGroup belongs: Coscheduling for one
+// that FromCoscheduling made.
+func SourceOf(podGroup *schedulingv1beta1.PodGroup) Source {
+	if podGroup.GroupVersionKind().Group == CoschedulingResource.Group {
+		return Coscheduling
+	}
+	return Native
 }

@@ -133,11 +133,12 @@ func (g *Generation) queueRules(hold func(*v1.Pod) queue.Hold, paused bool) *que
 	sort, less := g.effectiveQueueSort()
 	return &queue.Rules{
 		Hash: g.Blueprint().Hash, PluginFingerprints: g.pluginFingerprints,
-		Sort:  sort,
-		Key:   profileKeyOf(g.Blueprint(), paused),
-		Less:  less,
-		Clock: g.Framework.Clock,
-		Hold:  hold,
+		Sort:   sort,
+		Key:    profileKeyOf(g.Blueprint(), paused),
+		Less:   less,
+		Groups: g.Framework.SchedulesGroups(),
+		Clock:  g.Framework.Clock,
+		Hold:   hold,
 		PreEnqueue: func(ctx context.Context, pod *v1.Pod, lastGate string) string {
 			if !g.retain() {
 				return ""

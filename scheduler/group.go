@@ -1,0 +1,249 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
+	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// groupCycle is one attempt to schedule a group of pods.
+type groupCycle struct {
+	attempt    *queue.Attempt
+	generation *profile.Generation
+	group      *podgroups.Group
+	start      time.Time
+	// cycles and members are those of the pods, in the order in which they are decided.
+	cycles  []*schedulingCycle
+	members []*cycle.GroupMember
+	request cycle.GroupRequest
+	// explained says that a pod of the group that fits nowhere was explained: one is enough.
+	explained bool
+}
+
+// scheduleGroup takes one group through steps 2 to 6. All its pods are decided before the
+// first of them is assumed; then each of those that go to a node has a binding cycle of its
+// own, as single pods have.
+//
+// Source: scheduleOnePodGroup of k8s.io/kubernetes/pkg/scheduler.
+func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
+	first := attempt.Group.Members[0].Pod
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", attempt.Group.Key.String(), "profile", first.Spec.SchedulerName))
+	heartbeat := s.progress.begin(first, s.options.Clock.Now())
+	defer s.progress.end()
+
+	// 2. The profile's generation: all pods of the group are decided, and bound, by one.
+	generation, ok := s.acquireGeneration(first.Spec.SchedulerName, attempt.AdmittedBy)
+	if !ok {
+		attempt.Return(ctx)
+		return
+	}
+	defer generation.Release()
+
+	// 3. The snapshot changes here, and by the pods of the group that are decided.
+	snapshot := s.cache.UpdateSnapshot()
+	g := &groupCycle{attempt: attempt, generation: generation, group: s.cache.Groups().Group(attempt.Group.Key), start: heartbeat.start}
+	invalid := validateGroup(g.group, attempt.Group.Members)
+	s.addMembers(ctx, g, heartbeat)
+	if len(g.members) == 0 {
+		attempt.FinishGroup(ctx, queue.GroupScheduled)
+		return
+	}
+
+	// 4. A node for each pod.
+	err := invalid
+	if err == nil {
+		s.prepareGroupRequest(g, snapshot)
+		err = s.cycle.RunGroup(ctx, g.request)
+		groupAlgorithmDuration.Observe(s.options.Clock.Since(g.start).Seconds())
+	}
+	s.queue.RecordLoopTime(first.Spec.SchedulerName, s.options.Clock.Since(g.start))
+
+	// 5 and 6. The pods are assumed, or their failures recorded.
+	s.submitGroup(ctx, g, err)
+}
+
+// addMembers makes a scheduling cycle for each pod of the group that is still to be
+// scheduled, and ends the attempts of the others.
+func (s *Scheduler) addMembers(ctx context.Context, g *groupCycle, h *heartbeat) {
+	for _, attempt := range g.attempt.Group.Members {
+		g.generation.Retain()
+		t := newSchedulingCycle(attempt, g.generation, h)
+		if s.skipPodSchedule(t) {
+			attempt.Done()
+			g.generation.Release()
+			continue
+		}
+		g.cycles = append(g.cycles, t)
+		g.members = append(g.members, &cycle.GroupMember{Pod: t.Pod, State: t.state})
+	}
+}
+
+// prepareGroupRequest sets the request of the group's cycle.
+func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot) {
+	byMember := map[*cycle.GroupMember]*schedulingCycle{}
+	for i, m := range g.members {
+		byMember[m] = g.cycles[i]
+	}
+	blueprint, seen := g.generation.Blueprint(), snapshot.ResourceVersions()
+	g.request = cycle.GroupRequest{
+		Request: cycle.Request{
+			Framework: g.generation.Framework, PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
+			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
+		},
+		Group: g.group, Members: g.members, Nominations: nominations{s.cache},
+	}
+	g.request.Before = func(m *cycle.GroupMember) {
+		t := byMember[m]
+		t.start, t.nodeCount = s.options.Clock.Now(), snapshot.Len()
+		s.numberAttempt(t)
+		t.walk.Start, t.walk.Order, t.walk.Nodes, t.walk.Pods = s.cycle.NextStartNodeIndex(), snapshot.NodeOrderChecksum(), seen.Nodes, seen.Pods
+	}
+	g.request.Decided = func(m *cycle.GroupMember) {
+		t := byMember[m]
+		algorithmDuration.Observe(s.options.Clock.Since(t.start).Seconds())
+		t.podInfo, t.placement = m.Info, m.Placement
+		switch {
+		case m.Placement == nil:
+			s.explainMember(g, t, m)
+		case blueprint.Decisions.Nodes:
+			t.topNodes = m.Placement.Top(blueprint.Decisions.TopScores)
+		}
+	}
+}
+
+// explainMember explains the first pod of a group that fits no node, as it is found with the
+// pods before it on their nodes. What is missing for the others is the same or more.
+func (s *Scheduler) explainMember(g *groupCycle, t *schedulingCycle, m *cycle.GroupMember) {
+	var fitErr *framework.FitError
+	if !errors.As(m.Err, &fitErr) {
+		return
+	}
+	t.nominatingInfo = nil // as in kube-scheduler, a pod that does not fit keeps its nomination
+	if g.explained {
+		return
+	}
+	g.explained = true
+	request := g.request.Request
+	request.Pod, request.State = m.Pod, m.State
+	s.explainInCycle(context.Background(), t, request, m.Err)
+}
+
+// submitGroup begins the binding cycles of the pods of a group that fits, records the
+// failures of the others, and ends the attempt of the group. err is that of the group.
+func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
+	var failed []error
+	for i, t := range g.cycles {
+		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), t, g.members[i], err)
+		if memberErr != nil {
+			failed = append(failed, memberErr)
+		}
+	}
+	result, label := queue.GroupScheduled, "scheduled"
+	switch {
+	case err == nil:
+		klog.FromContext(ctx).V(1).Info("Scheduled the group", "pods", len(g.cycles)-len(failed), "notScheduled", len(failed))
+	case cycle.IsUnschedulable(err):
+		result, label = queue.GroupUnschedulable, "unschedulable"
+	default:
+		result, label = queue.GroupFailed, "error"
+		klog.FromContext(ctx).Error(err, "The group's attempt failed; it is tried again")
+	}
+	name := g.generation.Blueprint().Name
+	groupAttempts.WithLabelValues(label, name).Inc()
+	groupAttemptDuration.WithLabelValues(label, name).Observe(s.options.Clock.Since(g.start).Seconds())
+	s.groupStatus.set(g.group, groupCondition(err))
+	g.attempt.FinishGroup(ctx, result)
+}
+
+// submitMember is steps 5 and 6 for one pod of a group whose attempt ended with groupErr. It
+// returns why the pod does not go to a node.
+func (s *Scheduler) submitMember(ctx context.Context, t *schedulingCycle, m *cycle.GroupMember, groupErr error) error {
+	err := m.Err
+	switch {
+	case groupErr != nil && !cycle.IsUnschedulable(groupErr):
+		if err == nil || cycle.IsUnschedulable(err) {
+			err = groupErr
+		}
+		t.nominatingInfo = clearNominatedNode
+	case err == nil && groupErr != nil:
+		err = groupErr // the pod fits, its group does not
+		t.placement = nil
+	case err == nil:
+		t.state.SetGroup(nil)
+		t.SetNodeChosen()
+		err = s.beginBinding(ctx, t)
+	}
+	if err == nil {
+		s.startBindingCycle(ctx, t)
+		return nil
+	}
+	s.handleSchedulingFailure(ctx, t, err)
+	s.release(t)
+	return err
+}
+
+// nominations are the nominated pods of the cache.
+type nominations struct{ *cache.Cache }
+
+// NominatedNode returns the node that a pod is nominated for, "" for none.
+func (n nominations) NominatedNode(pod *v1.Pod) string { return n.Cache.NominatedNode(pod.UID) }
+
+// validateGroup returns why the group cannot be scheduled as one: it has no PodGroup, or its
+// pods, also those that have a node, name several profiles, priorities or preemption
+// policies.
+func validateGroup(group *podgroups.Group, members []*queue.Attempt) error {
+	switch {
+	case group.Err != nil:
+		return group.Err
+	case group.PodGroup == nil:
+		return fmt.Errorf("the PodGroup %s does not exist", group.Key)
+	}
+	first := members[0].Pod
+	priority := int32(0)
+	if group.PodGroup.Spec.Priority != nil {
+		priority = *group.PodGroup.Spec.Priority
+	}
+	check := func(pod *v1.Pod) error {
+		switch {
+		case pod.Spec.SchedulerName != first.Spec.SchedulerName:
+			return fmt.Errorf("all pods of a group must have the same spec.schedulerName: pod %s has %q, pod %s has %q",
+				first.Name, first.Spec.SchedulerName, pod.Name, pod.Spec.SchedulerName)
+		case corev1.PodPriority(pod) != priority:
+			return fmt.Errorf("all pods of a group must have the group's priority %d: pod %s has %d", priority, pod.Name, corev1.PodPriority(pod))
+		case preemptionPolicy(pod) != preemptionPolicy(first):
+			return fmt.Errorf("all pods of a group must have the same spec.preemptionPolicy: pod %s has %s, pod %s has %s",
+				first.Name, preemptionPolicy(first), pod.Name, preemptionPolicy(pod))
+		}
+		return nil
+	}
+	for _, member := range members {
+		if err := check(member.Pod); err != nil {
+			return err
+		}
+	}
+	for _, pod := range group.Scheduled {
+		if err := check(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func preemptionPolicy(pod *v1.Pod) v1.PreemptionPolicy {
+	if pod.Spec.PreemptionPolicy == nil {
+		return v1.PreemptLowerPriority
+	}
+	return *pod.Spec.PreemptionPolicy
+}

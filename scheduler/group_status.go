@@ -1,0 +1,140 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/podgroups"
+)
+
+// groupStatusRetry is the time between two tries to write the status of a PodGroup.
+const groupStatusRetry = 5 * time.Second
+
+// reasonScheduled is the reason of PodGroupInitiallyScheduled while it is True.
+const reasonScheduled = "Scheduled"
+
+// groupStatus writes the condition PodGroupInitiallyScheduled of PodGroups, outside the
+// loop. Of one PodGroup only the newest condition is written.
+type groupStatus struct {
+	client clientset.Interface
+	clock  clock.WithTickerAndDelayedExecution
+	spawn  func(func())
+	log    logr.Logger
+
+	// inFlight has the context of the writes, which end with the leadership.
+	inFlight *inFlight
+
+	mu sync.Mutex
+	// pending are the conditions to write, writing the PodGroups that are being written.
+	pending map[types.UID]groupUpdate
+	writing map[types.UID]bool
+}
+
+type groupUpdate struct {
+	podGroup  *schedulingv1beta1.PodGroup
+	condition metav1.Condition
+}
+
+func newGroupStatus(o Options, inFlight *inFlight) *groupStatus {
+	return &groupStatus{
+		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, inFlight: inFlight,
+		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]bool{},
+	}
+}
+
+// groupCondition returns the condition of a group whose attempt ended with err.
+func groupCondition(err error) metav1.Condition {
+	condition := metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: reasonScheduled}
+	if err != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonSchedulerError, err.Error()
+		if cycle.IsUnschedulable(err) {
+			condition.Reason = schedulingv1beta1.PodGroupReasonUnschedulable
+		}
+	}
+	return condition
+}
+
+// set writes the condition soon. A group without a PodGroup of scheduling.k8s.io has no
+// status. A condition that was True stays so.
+func (w *groupStatus) set(group *podgroups.Group, condition metav1.Condition) {
+	podGroup := group.PodGroup
+	if podGroup == nil || group.Key.Source != podgroups.Native {
+		return
+	}
+	existing := apimeta.FindStatusCondition(podGroup.Status.Conditions, condition.Type)
+	if existing != nil && existing.Status == metav1.ConditionTrue && condition.Status != metav1.ConditionTrue {
+		return
+	}
+	condition.ObservedGeneration = podGroup.Generation
+	condition.LastTransitionTime = metav1.NewTime(w.clock.Now())
+	if existing != nil && existing.Status == condition.Status {
+		condition.LastTransitionTime = existing.LastTransitionTime
+	}
+	if existing != nil && *existing == condition {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending[podGroup.UID] = groupUpdate{podGroup, condition}
+	if !w.writing[podGroup.UID] {
+		w.writing[podGroup.UID] = true
+		w.spawn(func() { w.write(podGroup.UID) })
+	}
+}
+
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups/status,verbs=patch,roleName=binder-role
+
+// write writes the pending conditions of one PodGroup, and tries again what fails.
+func (w *groupStatus) write(uid types.UID) {
+	for {
+		w.mu.Lock()
+		update, ok := w.pending[uid]
+		ctx := w.inFlight.ctx
+		if !ok || ctx.Err() != nil {
+			delete(w.writing, uid)
+			w.mu.Unlock()
+			return
+		}
+		delete(w.pending, uid)
+		w.mu.Unlock()
+		err := w.patch(ctx, update)
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+			continue
+		}
+		w.log.Error(err, "Cannot write the status of a PodGroup; it is tried again", "podGroup", update.podGroup.Namespace+"/"+update.podGroup.Name)
+		w.mu.Lock()
+		if _, newer := w.pending[uid]; !newer {
+			w.pending[uid] = update
+		}
+		w.mu.Unlock()
+		w.clock.AfterFunc(groupStatusRetry, func() { w.spawn(func() { w.write(uid) }) })
+		return
+	}
+}
+
+// patch writes one condition. The patch carries the UID, so that it fails for another
+// PodGroup of the same name, with a conflict.
+func (w *groupStatus) patch(ctx context.Context, update groupUpdate) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": update.podGroup.UID},
+		"status":   map[string]any{"conditions": []metav1.Condition{update.condition}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.client.SchedulingV1beta1().PodGroups(update.podGroup.Namespace).
+		Patch(ctx, update.podGroup.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}

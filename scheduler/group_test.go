@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/support/fakecluster"
+)
+
+// podGroupKinds are the kinds of PodGroups that are served where any of objects is one.
+func podGroupKinds(objects []runtime.Object) eventhandlers.PodGroups {
+	return eventhandlers.PodGroups{Native: slices.ContainsFunc(objects, func(object runtime.Object) bool {
+		_, ok := object.(*schedulingv1beta1.PodGroup)
+		return ok
+	})}
+}
+
+// gangPlugins enables GangScheduling.
+var gangPlugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}}}
+
+// runWithGangs runs a test in virtual time; the leader runs profile p with GangScheduling.
+func runWithGangs(t *testing.T, test func(env *testEnv), objects ...runtime.Object) {
+	runTestWith(t, plugins.InTree(), func(env *testEnv) {
+		env.profile("p", gangPlugins)
+		defer env.startLeading()()
+		test(env)
+	}, objects...)
+}
+
+// gang returns count pods with 4 CPUs that name a group by Berth's annotation.
+func gang(name string, count, minCount int) []runtime.Object {
+	var pods []runtime.Object
+	for i := range count {
+		pods = append(pods, podWithCPUs(fmt.Sprintf("%s-%d", name, i), 4, 0).Mutate(func(p *v1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationPodGroup: name, v1alpha1.AnnotationPodGroupMinCount: fmt.Sprint(minCount)}
+		}).Obj())
+	}
+	return pods
+}
+
+// nativeGang returns a PodGroup, and count pods with 4 CPUs that name it.
+func nativeGang(name string, count, minCount int) (group *schedulingv1beta1.PodGroup, pods []runtime.Object) {
+	for _, object := range gang(name, count, minCount) {
+		pod := object.(*v1.Pod)
+		pod.Annotations, pod.Spec.SchedulingGroup = nil, &v1.PodSchedulingGroup{PodGroupName: &name}
+		pods = append(pods, pod)
+	}
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, UID: "uid-of-group"},
+		Spec: schedulingv1beta1.PodGroupSpec{
+			Priority:         new(int32),
+			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(minCount)}},
+		},
+	}, pods
+}
+
+// boundOf returns how many pods of a gang have a node.
+func (env *testEnv) boundOf(gang string) int {
+	bound := 0
+	list, err := env.cluster.CoreV1().Pods(metav1.NamespaceDefault).List(env.ctx, metav1.ListOptions{})
+	if err != nil {
+		env.t.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		if strings.HasPrefix(pod.Name, gang+"-") && pod.Spec.NodeName != "" {
+			bound++
+		}
+	}
+	return bound
+}
+
+// wantBound waits for that long, and compares the numbers of bound pods of gangs a and b.
+func (env *testEnv) wantBound(after time.Duration, want string) {
+	env.t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	env.want("bound", fmt.Sprintf("a %d, b %d", env.boundOf("a"), env.boundOf("b")), want)
+}
+
+func nodesWithCPUs(count, cpus int) (nodes []runtime.Object) {
+	for i := range count {
+		nodes = append(nodes, nodeWithCPUs(fmt.Sprint("n", i), cpus))
+	}
+	return nodes
+}
+
+// Twelve pods of 4 CPUs fit on six nodes of 8.
+func TestTwoGangsThatDoNotFitTogetherRunOneAfterTheOther(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		env.create(gang("a", 8, 8)...)
+		env.create(gang("b", 8, 8)...)
+		env.wantBound(0, "a 8, b 0")
+		env.want("condition of a pod that fits with three others", env.podScheduled("b-0"),
+			"False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining")
+		if condition := env.podScheduled("b-4"); !strings.Contains(condition, "0/6 nodes are available: 6 Insufficient cpu") {
+			t.Errorf("condition of the first that does not fit: %s", condition)
+		}
+		if pods, assumed := env.cache.Sizes(); pods != 8 || assumed != 0 {
+			t.Errorf("%d pods in the cache, %d assumed, want the eight that are bound", pods, assumed)
+		}
+		for _, pod := range gang("a", 8, 8) {
+			env.cluster.DeletePod(pod.(*v1.Pod))
+		}
+		env.wantBound(time.Minute, "a 0, b 8")
+		env.want("queue", env.counts(), "")
+	}, nodesWithCPUs(6, 8)...)
+}
+
+func TestAGangWaitsForItsPods(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		pods := gang("a", 4, 4)
+		env.create(pods[:3]...)
+		env.wantBound(time.Minute, "a 0, b 0")
+		env.want("queue", env.counts(), "3 gated")
+		env.create(pods[3])
+		env.wantBound(0, "a 4, b 0")
+	}, nodesWithCPUs(2, 8)...)
+}
+
+// The pods beyond the minimum are bound where there is room, and the others wait.
+func TestAnElasticGang(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		env.create(gang("a", 6, 3)...)
+		env.wantBound(time.Minute, "a 4, b 0")
+		env.create(nodeWithCPUs("more", 8))
+		env.wantBound(time.Minute, "a 6, b 0")
+		// A member that is replaced joins those that run.
+		env.cluster.DeletePod(gang("a", 1, 3)[0].(*v1.Pod))
+		env.create(podWithCPUs("a-new", 4, 0).Mutate(func(p *v1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationPodGroup: "a", v1alpha1.AnnotationPodGroupMinCount: "3"}
+		}).Obj())
+		env.wantBound(time.Minute, "a 6, b 0")
+	}, nodesWithCPUs(2, 8)...)
+}
+
+func TestAWrongGroupIsRefusedWithTheReason(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(p *v1.Pod)
+		want   string
+	}{
+		"two profiles": {
+			func(p *v1.Pod) { p.Spec.SchedulerName = "q" },
+			`False SchedulerError: all pods of a group must have the same spec.schedulerName: pod a-0 has "p", pod a-1 has "q"`,
+		},
+		"two priorities": {
+			func(p *v1.Pod) { p.Spec.Priority = new(int32(7)) },
+			"False SchedulerError: all pods of a group must have the group's priority 0: pod a-1 has 7",
+		},
+		"two preemption policies": {
+			func(p *v1.Pod) { p.Spec.PreemptionPolicy = new(v1.PreemptNever) },
+			"False SchedulerError: all pods of a group must have the same spec.preemptionPolicy: pod a-0 has PreemptLowerPriority, pod a-1 has Never",
+		},
+		"two minimums": {
+			func(p *v1.Pod) { p.Annotations[v1alpha1.AnnotationPodGroupMinCount] = "1" },
+			"False SchedulerError: the pods of a group must agree on how many are scheduled together: pod a-0 says 2, pod a-1 says 1",
+		},
+		"a minimum that is no number": {
+			func(p *v1.Pod) { p.Annotations[v1alpha1.AnnotationPodGroupMinCount] = "two" },
+			`False SchedulerError: metadata.annotations[berth.dev/pod-group-min-count]: Invalid value: "two": must be a whole number of at least 1`,
+		},
+		"no minimum": {
+			func(p *v1.Pod) { delete(p.Annotations, v1alpha1.AnnotationPodGroupMinCount) },
+			"False SchedulerError: metadata.annotations[berth.dev/pod-group-min-count]: Required value: must be the number of pods that are scheduled together",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runWithGangs(t, func(env *testEnv) {
+				env.profile("q", gangPlugins)
+				pods := gang("a", 2, 2)
+				test.change(pods[1].(*v1.Pod))
+				env.create(pods...)
+				env.wantBound(time.Minute, "a 0, b 0")
+				env.want("condition", env.podScheduled("a-0"), test.want)
+				env.create(podWithCPUs("other", 1, 0).Obj())
+				env.want("another pod goes on", env.nodeOf("other"), "n0")
+			}, nodesWithCPUs(1, 8)...)
+		})
+	}
+}
+
+func TestAPodGroupHasACondition(t *testing.T) {
+	group, pods := nativeGang("a", 3, 3)
+	runWithGangs(t, func(env *testEnv) {
+		condition := func() string {
+			stored, err := env.cluster.SchedulingV1beta1().PodGroups(group.Namespace).Get(env.ctx, group.Name, metav1.GetOptions{})
+			if err != nil || len(stored.Status.Conditions) != 1 {
+				t.Fatalf("conditions %v, error %v", stored, err)
+			}
+			c := stored.Status.Conditions[0]
+			return strings.TrimRight(fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message), ": ")
+		}
+		env.create(pods...)
+		env.wantBound(0, "a 0, b 0")
+		env.want("condition", condition(), "PodGroupInitiallyScheduled False Unschedulable: minCount (3) cannot be satisfied: 2 scheduled, 0 remaining")
+		env.create(nodeWithCPUs("more", 8))
+		env.wantBound(time.Minute, "a 3, b 0")
+		env.want("condition", condition(), "PodGroupInitiallyScheduled True Scheduled")
+	}, append(nodesWithCPUs(1, 8), group)...)
+}
+
+// The bind of one pod fails after the others are bound: it is tried again on its own, as its
+// group has enough pods.
+func TestABindOfAGangThatFailsIsTriedAgain(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: fmt.Errorf("refused"), Times: 1})
+		env.create(gang("a", 3, 3)...)
+		env.wantBound(time.Minute, "a 3, b 0")
+	}, nodesWithCPUs(2, 8)...)
+}
+
+func TestPodsThatNameAGroupUnderAProfileWithoutGangSchedulingAreTriedOneByOne(t *testing.T) {
+	group, pods := nativeGang("a", 3, 5)
+	runWithInTreePlugins(t, func(env *testEnv) {
+		env.create(append(pods, gang("b", 2, 9)...)...)
+		env.wantBound(0, "a 3, b 1")
+	}, append(nodesWithCPUs(2, 8), group)...)
+}
+
+// Half of a gang has no pods yet when the profile begins to schedule groups.
+func TestASwapTakesGangsApartAndTogether(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		pods := gang("a", 4, 4)
+		env.create(pods[:2]...)
+		env.want("queue", env.counts(), "2 gated")
+		env.profile("p", nil)
+		env.wantBound(0, "a 2, b 0")
+		env.profile("p", gangPlugins)
+		env.create(pods[2:]...)
+		env.wantBound(0, "a 4, b 0")
+	}, nodesWithCPUs(2, 8)...)
+}
+
+// A nominated pod of a gang counts once while the others are decided: on its node.
+func TestANominatedPodOfAGangCountsOnce(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		pods := gang("a", 2, 2)
+		pods[0].(*v1.Pod).Status.NominatedNodeName = "n0"
+		env.create(pods...)
+		env.wantBound(0, "a 2, b 0")
+	}, nodesWithCPUs(1, 8)...)
+}

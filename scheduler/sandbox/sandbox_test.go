@@ -25,12 +25,18 @@ import (
 // newDefaultScheduler returns a Scheduler with kube-scheduler's default profile on an empty cluster.
 func newDefaultScheduler(t *testing.T) *sandbox.Scheduler {
 	t.Helper()
+	return newScheduler(t, plugins.InTree())
+}
+
+// newScheduler is newDefaultScheduler with the plugins of registry.
+func newScheduler(t *testing.T, registry framework.Registry) *sandbox.Scheduler {
+	t.Helper()
 	profile := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Registry: plugins.InTree()})
+	blueprint, rejection := compile.Profile(compile.Input{Profile: profile, Registry: registry})
 	if rejection != nil {
 		t.Fatal(rejection.Message())
 	}
-	s, err := sandbox.New(t.Context(), sandbox.Options{Blueprint: blueprint, Registry: plugins.InTree(), Unsupported: plugins.Unsupported, Preempt: true})
+	s, err := sandbox.New(t.Context(), sandbox.Options{Blueprint: blueprint, Registry: registry, Unsupported: plugins.Unsupported, Preempt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +131,12 @@ func TestOnTrialNothingIsWritten(t *testing.T) {
 
 // The queue holds such pods too: they would be bound without their devices.
 func TestAPodWithAnUnsupportedFieldIsNotTried(t *testing.T) {
-	s := newDefaultScheduler(t)
+	registry := plugins.InTree()
+	delete(registry, "DynamicResources")
+	s := newScheduler(t, registry)
 	s.SetNode(nil, fixture.Node("n1").Obj())
-	pod := fixture.Pod("member").Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} }).Obj()
-	if found, want := s.Attempt(t.Context(), pod), "unsupported: spec.schedulingGroup"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
+	pod := fixture.Pod("member").ResourceClaim("gpu").Obj()
+	if found, want := s.Attempt(t.Context(), pod), "unsupported: spec.resourceClaims"; found.Err == nil || !strings.HasPrefix(found.Err.Error(), want) {
 		t.Errorf("%v, want %s", found.Err, want)
 	}
 }

@@ -38,35 +38,27 @@ func schedulingGroupFlags() []string {
 	return []string{"--feature-gates=GenericWorkload=true"}
 }
 
-// requestUnsupported sets the field that no plugin supports.
-func requestUnsupported(b *fixture.PodBuilder) *fixture.PodBuilder {
+// requireSchedulingGroup skips a spec where the API server has no spec.schedulingGroup.
+func requireSchedulingGroup() {
 	GinkgoHelper()
 	if serverMinor < schedulingGroupSince {
-		Skip(fmt.Sprintf("this build supports all fields of a pod on Kubernetes before 1.%d", schedulingGroupSince))
+		Skip(fmt.Sprintf("pods have no spec.schedulingGroup on Kubernetes before 1.%d", schedulingGroupSince))
 	}
-	return b.Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
 }
 
-var _ = Describe("A pod with an unsupported field", func() {
-	It("is held with Unsupported and the field's name", minute, func(ctx SpecContext) {
+var _ = Describe("A pod that names a group under a profile without GangScheduling", func() {
+	It("is scheduled on its own, as by kube-scheduler with its gate off", minute, func(ctx SpecContext) {
+		requireSchedulingGroup()
 		env, p := newTestEnv(ctx), createProfile(ctx)
-		watch := watchPods(ctx, env)
 		createNode(ctx, env.node("n"))
-		// A new leader writes the status of pods that it has not tried. It has finished
-		// when it binds a pod.
-		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "first")))
-		pod := createPod(ctx, requestUnsupported(env.pod(p, "web")))
-		expectReason(ctx, "Unsupported: spec.schedulingGroup", pod)
-		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Held: 1}))
-
-		By("another pod is bound")
-		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "other")))
-		expectReason(ctx, "Unsupported: spec.schedulingGroup", pod)
-		Expect(watch.conditionChanges(pod)()).To(HaveExactElements(HavePrefix("False Unsupported: ")), "never Unschedulable")
-		Expect(podEvents(ctx, pod)(Default)).To(ConsistOf(HavePrefix("Warning FailedScheduling Scheduling by " + p.Name + ": spec.schedulingGroup")))
+		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "web").Mutate(func(pod *v1.Pod) {
+			pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")}
+		})))
 	})
+})
 
-	It("is not held for a preference", minute, func(ctx SpecContext) {
+var _ = Describe("A pod with preferences", func() {
+	It("is bound where they are not met", minute, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
 		createNode(ctx, env.node("n"))
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "web").
@@ -76,17 +68,19 @@ var _ = Describe("A pod with an unsupported field", func() {
 				MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
 			})))
 	})
+})
 
+var _ = Describe("A pod that is held", func() {
 	It("loses an older Unschedulable, for which autoscalers add nodes", minute, func(ctx SpecContext) {
-		env, p := newTestEnv(ctx), createProfile(ctx)
-		pod := createPod(ctx, requestUnsupported(env.pod(p, "web").SchedulerName(env.namespace)))
+		env := newTestEnv(ctx)
+		pod := createPod(ctx, fixture.Pod("web").Namespace(env.namespace).SchedulerName(env.namespace))
 		pod.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
 			Message: "0/9 nodes are available: 9 Insufficient cpu.",
 		}}
 		Expect(admin.Status().Update(ctx, pod)).To(Succeed())
-		createProfileNamed(ctx, env.namespace)
-		expectReason(ctx, "Unsupported", pod)
+		createProfileNamed(ctx, env.namespace, setState(v1alpha1.StatePaused))
+		expectReason(ctx, "ProfilePaused", pod)
 	})
 })
 

@@ -304,7 +304,7 @@ func (sim *simulation) checkPlace(pod *v1.Pod, p *profile, place queue.Place, qu
 			sim.failf("%s is %s, and its profile does not run", describe(pod), place)
 		}
 		return
-	case p.paused, pod.Spec.SchedulingGroup != nil:
+	case p.paused:
 		want = queue.Held
 	case len(pod.Spec.SchedulingGates) > 0, !p.running.withoutProbe && pod.Labels[holdLabel] != "":
 		want = queue.Gated

@@ -75,11 +75,6 @@ func TestDecisionsFollowTheLog(t *testing.T) {
 				`{"pod":"default/q","node":"n1","evaluated":2,"feasible":1}`,
 			},
 		},
-		"a field that no plugin supports is refused by its name": {
-			lines: []string{n1, podOp("schedule", "p", "1", `,"schedulingGroup":{}`)},
-			want: []string{`{"pod":"default/p","node":"","evaluated":0,"feasible":0,"message":"unsupported: spec.schedulingGroup: ` +
-				`this version of Berth does not support it yet; the pod is held so that it is not bound incorrectly"}`},
-		},
 		"a search starts at the given index, else where the last one ended": {
 			lines: append(identicalNodes(300), `{"op":"schedule","start":7,"object":{"metadata":{"name":"p"}}}`, `{"op":"schedule","object":{"metadata":{"name":"q"}}}`,
 				`{"op":"schedule","start":7,"object":{"metadata":{"name":"r"}}}`),

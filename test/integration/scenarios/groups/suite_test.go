@@ -1,0 +1,167 @@
+// Package groups tests groups of pods on a real kube-apiserver. Berth is the shipped manager,
+// a process with the permissions of its ServiceAccount.
+package groups
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
+)
+
+const (
+	// eventuallyTimeout is the timeout of Eventually, pollingInterval how often it polls.
+	eventuallyTimeout = 60 * time.Second
+	pollingInterval   = 50 * time.Millisecond
+	// profileName is the name of the only profile.
+	profileName = "gangs"
+)
+
+// specTimeout is the timeout of a scenario.
+const specTimeout = SpecTimeout(4 * time.Minute)
+
+var (
+	cp    *controlplane.ControlPlane
+	admin apitest.API
+)
+
+func TestGroups(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "groups")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	SetDefaultEventuallyTimeout(eventuallyTimeout)
+	SetDefaultEventuallyPollingInterval(pollingInterval)
+	minor, err := controlplane.Minor(ctx, "kube-apiserver")
+	Expect(err).NotTo(HaveOccurred())
+	if minor < 37 {
+		Skip("PodGroups of scheduling.k8s.io/v1beta1 are of Kubernetes 1.37")
+	}
+	binary, err := operator.Build(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: []string{
+		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true",
+		// No controller runs that would remove the taint from nodes that are not ready, or the
+		// finalizer from PodGroups that no pod uses.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,PodGroupProtection",
+	}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { cp.Stop() })
+	config := rest.CopyConfig(cp.Config())
+	config.QPS = -1
+	admin.Client, err = client.New(config, client.Options{Scheme: operator.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cp.Kubectl(ctx, nil, "apply", "--server-side", "-f", "testdata/coscheduling.yaml")).Error().NotTo(HaveOccurred())
+	Expect(cp.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd/podgroups.scheduling.x-k8s.io")).Error().NotTo(HaveOccurred())
+
+	Expect(operator.Install(ctx, cp)).To(Succeed())
+	account, err := operator.AccountConfig(ctx, cp)
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := cp.WriteKubeconfig("berth", account)
+	Expect(err).NotTo(HaveOccurred())
+	berth, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
+	spec := v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
+		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}},
+	}}
+	// Gated pods are requeued by events only.
+	spec.Queue.FlushAfterSeconds = new(int32(0))
+	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
+	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
+}, NodeTimeout(15*time.Minute))
+
+// testEnv is the namespace of one scenario.
+type testEnv struct{ namespace string }
+
+// newTestEnv creates the namespace, and nodes with that many CPUs. When the scenario ends it
+// deletes all that it made.
+func newTestEnv(ctx context.Context, nodes, cpus int) testEnv {
+	GinkgoHelper()
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	Expect(admin.Create(ctx, namespace)).To(Succeed())
+	env := testEnv{namespace.Name}
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(admin.DeleteAllOf(ctx, &schedulingv1beta1.PodGroup{}, client.InNamespace(env.namespace))).To(Succeed())
+		Expect(admin.DeleteAllOf(ctx, &v1.Node{})).To(Succeed())
+	}, NodeTimeout(eventuallyTimeout))
+	for i := range nodes {
+		apitest.Created(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Capacity("cpu", fmt.Sprint(cpus), "memory", "64Gi", "pods", "110").Obj())
+	}
+	return env
+}
+
+// podGroup creates a PodGroup; minCount 0 makes it one that is no gang.
+func (env testEnv) podGroup(ctx context.Context, name string, minCount int32) *schedulingv1beta1.PodGroup {
+	GinkgoHelper()
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}}
+	if minCount > 0 {
+		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount}
+	} else {
+		group.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+	}
+	return apitest.Created(ctx, admin, group)
+}
+
+// pod returns a pod with so many CPUs.
+func (env testEnv) pod(name string, cpus int) *fixture.PodBuilder {
+	return fixture.Pod(env.namespace+"/"+name).SchedulerName(profileName).Requests("cpu", fmt.Sprint(cpus))
+}
+
+// member returns a pod with one CPU that names a PodGroup.
+func (env testEnv) member(name, group string) *fixture.PodBuilder {
+	return env.pod(name, 1).Mutate(func(pod *v1.Pod) { pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group} })
+}
+
+// members creates count members of a group, called group-0 and so on from first on.
+func (env testEnv) members(ctx context.Context, group string, first, count int) (pods []*v1.Pod) {
+	GinkgoHelper()
+	for i := range count {
+		pods = append(pods, admin.Pod(ctx, env.member(fmt.Sprint(group, "-", first+i), group)))
+	}
+	return pods
+}
+
+// expectGated expects that the queue has so many gated pods.
+func expectGated(ctx context.Context, count int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var profile v1alpha1.SchedulingProfile
+		g.Expect(admin.Get(ctx, client.ObjectKey{Name: profileName}, &profile)).To(Succeed())
+		g.Expect(profile.Status.Queue).To(HaveValue(HaveField("Gated", BeEquivalentTo(count))))
+	}).Should(Succeed())
+}
+
+// expectWaiting expects that pods are Unschedulable.
+func expectWaiting(ctx context.Context, pods ...*v1.Pod) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		Eventually(admin.PodScheduled(ctx, pod)).Should(HavePrefix("False Unschedulable"), pod.Name)
+	}
+}
+
+// expectCondition expects the condition PodGroupInitiallyScheduled of a PodGroup.
+func expectCondition(ctx context.Context, group *schedulingv1beta1.PodGroup, status metav1.ConditionStatus, reason string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+		g.Expect(group.Status.Conditions).To(ConsistOf(And(
+			HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled), HaveField("Status", status), HaveField("Reason", reason))))
+	}).Should(Succeed())
+}

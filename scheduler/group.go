@@ -102,7 +102,7 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 			Framework: g.generation.Framework, PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
 			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
 		},
-		Group: g.group, Members: g.members, Nominations: nominations{s.cache},
+		Group: g.group, Members: g.members, Nominations: s.cache,
 	}
 	g.request.Before = func(m *cycle.GroupMember) {
 		t := byMember[m]
@@ -193,12 +193,6 @@ func (s *Scheduler) submitMember(ctx context.Context, t *schedulingCycle, m *cyc
 	s.release(t)
 	return err
 }
-
-// nominations are the nominated pods of the cache.
-type nominations struct{ *cache.Cache }
-
-// NominatedNode returns the node that a pod is nominated for, "" for none.
-func (n nominations) NominatedNode(pod *v1.Pod) string { return n.Cache.NominatedNode(pod.UID) }
 
 // validateGroup returns why the group cannot be scheduled as one: it has no PodGroup, or its
 // pods, also those that have a node, name several profiles, priorities or preemption

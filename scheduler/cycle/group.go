@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -50,7 +51,7 @@ func (m *GroupMember) Tried() bool { return m.tried }
 type Nominations interface {
 	fwk.PodNominator
 	// NominatedNode returns the node that a pod is nominated for, "" for none.
-	NominatedNode(pod *v1.Pod) string
+	NominatedNode(uid types.UID) string
 }
 
 // GroupRequest is the input of one attempt of a group.
@@ -164,7 +165,7 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 func reserveMember(ctx context.Context, r GroupRequest, m *GroupMember, node string, overlay *cache.Overlay) error {
 	overlay.Add(m.Info, node)
 	if r.Nominations != nil {
-		if m.nominated = r.Nominations.NominatedNode(m.Pod); m.nominated != "" {
+		if m.nominated = r.Nominations.NominatedNode(m.Pod.UID); m.nominated != "" {
 			r.Nominations.DeleteNominatedPodIfExists(m.Pod)
 		}
 	}

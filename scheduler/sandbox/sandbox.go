@@ -89,7 +89,7 @@ func New(ctx context.Context, options Options) (*Scheduler, error) {
 		return nil, err
 	}
 	s.cluster.host = framework.Host{
-		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Devices: s.devices.Offline(), Clock: clock.RealClock{},
+		Client: client, KubeConfig: config, Informers: s.Factory, Preemptor: s.preemptor, Volumes: vols, Devices: s.devices.Offline(), Groups: s.cluster.cache.Groups(), Clock: clock.RealClock{},
 	}
 	s.framework, err = framework.New(ctx, framework.Config{Profile: blueprint.Name, Chains: blueprint.Chains, Args: blueprint.Args},
 		options.Registry, s.cluster.Host())

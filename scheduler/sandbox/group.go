@@ -1,0 +1,55 @@
+package sandbox
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
+)
+
+// GroupOutcome is the result of an attempt to schedule a group of pods.
+type GroupOutcome struct {
+	// Err is nil where enough pods fit, and a *cycle.GroupUnschedulableError where they do
+	// not.
+	Err error
+	// Members are what was decided about the pods, in their order. Where Err is set, no pod
+	// goes to the node of its placement.
+	Members []*cycle.GroupMember
+}
+
+// AttemptGroup runs the cycle of a group for its pending pods, in that order, up to the
+// selected nodes. It changes nothing. The pods name the PodGroup in spec.schedulingGroup.
+func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta1.PodGroup, pods []*v1.Pod) GroupOutcome {
+	groups := s.cluster.cache.Groups()
+	groups.SetPodGroup(podgroups.Native, podGroup)
+	for _, pod := range pods {
+		groups.SetPod(pod)
+	}
+	var o GroupOutcome
+	for _, pod := range pods {
+		o.Members = append(o.Members, &cycle.GroupMember{Pod: pod, State: framework.NewCycleState()})
+	}
+	o.Err = s.cycle.RunGroup(ctx, cycle.GroupRequest{
+		Request: cycle.Request{
+			Framework: s.framework, PercentageOfNodesToScore: s.percentageOfNodesToScore,
+			Snapshot: s.cluster.cache.UpdateSnapshot(), EquivalenceCache: s.equivalenceCache,
+		},
+		Group:       groups.Group(podgroups.Key{Source: podgroups.Native, Namespace: podGroup.Namespace, Name: podGroup.Name}),
+		Members:     o.Members,
+		Nominations: s.cluster.cache,
+	})
+	return o
+}
+
+// AssumeMember adds a pod of the last AttemptGroup to its node, and ends its nomination.
+func (s *Scheduler) AssumeMember(m *cycle.GroupMember) error {
+	if err := s.cluster.cache.AssumePod(m.Info, m.Placement.Node); err != nil {
+		return err
+	}
+	s.cluster.cache.DeleteNominatedPodIfExists(m.Pod)
+	return nil
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/sandbox"
 	"github.com/berthdev/berth/test/support/fixture"

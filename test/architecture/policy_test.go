@@ -19,7 +19,8 @@ const root = "../.."
 const importPolicy = `
 # The lowest packages import none of ours.
 api/...:                api/...
-scheduler/framework:
+scheduler/podgroups:    api/...
+scheduler/framework:    scheduler/podgroups
 # Plugins import podclass, podclass imports counts, counts imports framework;
 # never back.
 scheduler/framework/counts:   scheduler/framework
@@ -30,13 +31,13 @@ scheduler/decision:     api/...
 
 # Plugins do not import each other: what two share is in framework. Only the
 # registry imports all of them.
-scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass
+scheduler/plugins/*:    scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/podgroups
 scheduler/plugins:      scheduler/framework scheduler/plugins/*
 
 # Cluster state and pending pods.
-scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass
-scheduler/queue:        scheduler/framework scheduler/decision
-scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue
+scheduler/cache:        scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/podgroups
+scheduler/queue:        scheduler/framework scheduler/decision scheduler/podgroups
+scheduler/eventhandlers:       scheduler/framework scheduler/cache scheduler/queue scheduler/podgroups
 scheduler/extender:     scheduler/framework
 scheduler/volumes:      scheduler/framework
 scheduler/devices/allocation: scheduler/framework
@@ -50,10 +51,10 @@ scheduler/scopedinformers:        scheduler/framework
 scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue scheduler/scopedinformers scheduler/cache scheduler/cycle scheduler/extender scheduler/sandbox
 
 # One attempt, and its results.
-scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender
+scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/podgroups
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding
 scheduler/preemption:   scheduler/framework
-scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/devices scheduler/volumes
+scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/devices scheduler/volumes scheduler/podgroups
 scheduler/sandbox/log:
 scheduler/recorder:     scheduler/framework
 scheduler/unserved:

@@ -13,7 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	manager "github.com/berthdev/berth/operator"
@@ -35,7 +37,7 @@ func schedulingGroupFlags() []string {
 	case serverMinor == schedulingGroupSince: // its admission needs these kinds
 		return []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"}
 	}
-	return []string{"--feature-gates=GenericWorkload=true"}
+	return []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true"}
 }
 
 // requireSchedulingGroup skips a spec where the API server has no spec.schedulingGroup.
@@ -57,6 +59,36 @@ var _ = Describe("A pod that names a group under a profile without GangSchedulin
 	})
 })
 
+var _ = Describe("A group of pods", func() {
+	It("is scheduled whole, and its PodGroup says so", minute, func(ctx SpecContext) {
+		if serverMinor <= schedulingGroupSince {
+			Skip("PodGroups of scheduling.k8s.io/v1beta1 are of Kubernetes 1.37")
+		}
+		env, p := newTestEnv(ctx), createProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) {
+			s.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}}}
+		})
+		createNode(ctx, env.node("n"))
+		group := apitest.Created(ctx, admin, &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: "gang"},
+			Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2},
+			}},
+		})
+		member := func(name string) *v1.Pod {
+			return createPod(ctx, env.pod(p, name).Mutate(func(pod *v1.Pod) {
+				pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group.Name}
+			}))
+		}
+		first := member("first")
+		Eventually(queueCounts(p)).Should(Equal(decision.QueueCounts{Gated: 1}))
+		admin.ExpectBound(ctx, first, member("second"))
+		Eventually(func(g Gomega) {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+			g.Expect(group.Status.Conditions).To(ConsistOf(And(HaveField("Status", metav1.ConditionTrue), HaveField("Reason", "Scheduled"))))
+		}).Should(Succeed())
+	})
+})
+
 var _ = Describe("A pod with preferences", func() {
 	It("is bound where they are not met", minute, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
@@ -73,7 +105,7 @@ var _ = Describe("A pod with preferences", func() {
 var _ = Describe("A pod that is held", func() {
 	It("loses an older Unschedulable, for which autoscalers add nodes", minute, func(ctx SpecContext) {
 		env := newTestEnv(ctx)
-		pod := createPod(ctx, fixture.Pod("web").Namespace(env.namespace).SchedulerName(env.namespace))
+		pod := createPod(ctx, fixture.Pod(env.namespace + "/web").SchedulerName(env.namespace))
 		pod.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
 			Message: "0/9 nodes are available: 9 Insufficient cpu.",
@@ -126,19 +158,17 @@ var _ = Describe("A pod of another scheduler", func() {
 	})
 })
 
-// holdReasons has a profile or a pod for each reason to hold pods.
+// holdReasons has a profile for each reason to hold pods.
 var holdReasons = map[string]struct {
 	// reason is the reason of the condition.
-	reason  string
-	edit    func(*v1alpha1.SchedulingProfileSpec)
-	request func(*fixture.PodBuilder) *fixture.PodBuilder
+	reason string
+	edit   func(*v1alpha1.SchedulingProfileSpec)
 }{
-	"paused":      {reason: "ProfilePaused", edit: setState(v1alpha1.StatePaused)},
-	"others":      {reason: "NamespaceNotAllowed", edit: allowTeam("none")},
-	"refused":     {reason: "ProfileNotRunning", edit: enableScore("NoSuch")},
-	"awaits":      {reason: "ProfileNotRunning", edit: func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }},
-	"unsupported": {reason: "Unsupported", request: requestUnsupported},
-	"deleted":     {reason: "ProfileDeleted"},
+	"paused":  {reason: "ProfilePaused", edit: setState(v1alpha1.StatePaused)},
+	"others":  {reason: "NamespaceNotAllowed", edit: allowTeam("none")},
+	"refused": {reason: "ProfileNotRunning", edit: enableScore("NoSuch")},
+	"awaits":  {reason: "ProfileNotRunning", edit: func(s *v1alpha1.SchedulingProfileSpec) { s.Activation = v1alpha1.ActivationManual }},
+	"deleted": {reason: "ProfileDeleted"},
 }
 
 var _ = Describe("Held pods", func() {
@@ -160,9 +190,6 @@ var _ = Describe("Held pods", func() {
 			}
 			p := createProfileNamed(ctx, env.namespace+"-"+key, edits...)
 			pod := env.pod(p, key)
-			if by.request != nil {
-				pod = by.request(pod)
-			}
 			if key == "deleted" {
 				expectReady(ctx, p)
 				pods[key] = createPod(ctx, pod.Requests("cpu", "1000"))

@@ -123,10 +123,9 @@ var _ = Describe("The status of a profile", func() {
 		unfit := createPod(ctx, env.pod(p, "unfit").Requests("cpu", "1"))
 		expectReason(ctx, v1.PodReasonUnschedulable, unfit)
 		createPod(ctx, env.pod(p, "gated").SchedulingGate("example.com/quota"))
-		createPod(ctx, requestUnsupported(env.pod(p, "unsupported")))
 
 		Eventually(queueStatus(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
-			Pending: 3, Unschedulable: 1, Gated: 1, Held: 1,
+			Pending: 2, Unschedulable: 1, Gated: 1,
 		})))
 		Eventually(publishedTotals(ctx, p)).Should(SatisfyAll(
 			HaveField("Bound", BeEquivalentTo(5)), HaveField("Refusals", BeEquivalentTo(1)),
@@ -189,10 +188,9 @@ var _ = Describe("A pod that is deleted while it is pending", func() {
 			onPermit,
 			createPod(ctx, env.pod(p, "unfit").Requests("cpu", "2")),
 			createPod(ctx, env.pod(p, "gated").SchedulingGate("example.com/quota")),
-			createPod(ctx, requestUnsupported(env.pod(p, "unsupported"))),
 		}
 		Eventually(queueStatus(ctx, p)).Should(HaveValue(Equal(v1alpha1.QueueStatus{
-			Pending: 4, Waiting: 1, Unschedulable: 1, Gated: 1, Held: 1,
+			Pending: 3, Waiting: 1, Unschedulable: 1, Gated: 1,
 		})))
 		for _, pod := range pods {
 			admin.Remove(ctx, pod)

@@ -62,6 +62,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { cp.Stop() })
 	_, err = kubectl(ctx, "apply", "--server-side", "--kustomize", "install")
 	Expect(err).NotTo(HaveOccurred())
+	// The manager looks for this kind when it starts.
+	_, err = kubectl(ctx, "apply", "--server-side", "-f", "scenarios/groups/testdata/coscheduling.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	_, err = kubectl(ctx, "wait", "--for=condition=Established", "crd/podgroups.scheduling.x-k8s.io")
+	Expect(err).NotTo(HaveOccurred())
 
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())

@@ -21,13 +21,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
 	process "github.com/berthdev/berth/test/support/operator"
 )
 
 // waiting is a profile whose pods wait on Permit and are rejected at the time-out.
-const waiting = `{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: waiting}, spec: {plugins: {permit: {enabled: [{name: Waits}]}}}}`
+const waiting = `{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: waiting}, spec: {plugins: {multiPoint: {enabled: [{name: GangScheduling}]}, permit: {enabled: [{name: Waits}]}}}}`
 
 var _ = Describe("Metrics", Ordered, func() {
 	var scraped map[string]*dto.MetricFamily
@@ -48,7 +49,9 @@ var _ = Describe("Metrics", Ordered, func() {
 		for _, pod := range bound {
 			admin.ExpectBound(ctx, pod)
 		}
-		admin.Pod(ctx, fixture.Pod("default/waits").SchedulerName("waiting"))
+		admin.Pod(ctx, fixture.Pod("default/waits").SchedulerName("waiting").Mutate(func(p *v1.Pod) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationPodGroup: "alone", v1alpha1.AnnotationPodGroupMinCount: "1"}
+		}))
 		admin.Pod(ctx, fixture.Pod("default/large").SchedulerName("berth").Requests("cpu", "64"))
 		first := admin.Pod(ctx, fixture.Pod("default/first").SchedulerName("berth").Requests("cpu", "3").Mutate(func(p *v1.Pod) {
 			p.Spec.PriorityClassName = "system-cluster-critical"
@@ -198,7 +201,7 @@ type family struct {
 }
 
 // upstream are the metrics that kube-scheduler registers, with all feature gates but those of
-// pod groups. Source: k8s.io/kubernetes/pkg/scheduler/metrics.
+// pod groups, and of these the ones of scheduling them. Source: k8s.io/kubernetes/pkg/scheduler/metrics.
 var upstream = []family{
 	{"scheduler_schedule_attempts_total", "counter", "STABLE", []string{"result", "profile"}},
 	{"scheduler_scheduling_attempt_duration_seconds", "histogram", "STABLE", []string{"result", "profile"}},
@@ -237,5 +240,8 @@ var upstream = []family{
 	{"scheduler_async_api_call_execution_duration_seconds", "histogram", "ALPHA", []string{"call_type", "result"}},
 	{"scheduler_pending_async_api_calls", "gauge", "ALPHA", []string{"call_type"}},
 	{"scheduler_dra_bindingconditions_allocations_total", "counter", "ALPHA", []string{"profile", "driver", "status"}},
+	{"scheduler_podgroup_schedule_attempts_total", "counter", "ALPHA", []string{"result", "profile"}},
+	{"scheduler_podgroup_scheduling_attempt_duration_seconds", "histogram", "ALPHA", []string{"result", "profile"}},
+	{"scheduler_podgroup_scheduling_algorithm_duration_seconds", "histogram", "ALPHA", nil},
 	{"scheduler_dra_bindingconditions_wait_duration_seconds", "histogram", "ALPHA", []string{"profile", "driver", "status"}},
 }

@@ -89,7 +89,8 @@ func (s *Scheduler) AttemptGroup(group *schedulingv1beta1.PodGroup, pods []*v1.P
 
 // Close ends the wait of the pods that AttemptGroup has assumed.
 func (s *Scheduler) Close() {
-	s.scheduler.FailureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {}
+	s.scheduler.FailureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
+	}
 	s.framework.IterateOverWaitingPods(func(p fwk.WaitingPod) { p.Reject(holdName, "the history is over") })
 }
 

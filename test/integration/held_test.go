@@ -105,7 +105,7 @@ var _ = Describe("A pod with preferences", func() {
 var _ = Describe("A pod that is held", func() {
 	It("loses an older Unschedulable, for which autoscalers add nodes", minute, func(ctx SpecContext) {
 		env := newTestEnv(ctx)
-		pod := createPod(ctx, fixture.Pod(env.namespace + "/web").SchedulerName(env.namespace))
+		pod := createPod(ctx, fixture.Pod(env.namespace+"/web").SchedulerName(env.namespace))
 		pod.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable,
 			Message: "0/9 nodes are available: 9 Insufficient cpu.",

@@ -81,6 +81,7 @@ const (
 	devices           = "scheduler/devices"
 	allocation        = "scheduler/devices/allocation"
 	dynamicresources  = "scheduler/plugins/dynamicresources"
+	gangscheduling    = "scheduler/plugins/gangscheduling"
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"
@@ -115,6 +116,7 @@ const (
 	noPoison    = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
+	noGroups    = "its pods are in no groups"
 	noTrial     = "its profiles are not tried before they run"
 	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
 	noRefusal   = "its API server refuses no right"
@@ -656,4 +658,18 @@ var table = []mutant{
 		[]killer{{allocation, "TestAClaimThatWantsMoreThanThereIsFailsAfterFewSteps"}}, noVolumes},
 	{"SearchUnbounded", "a search goes on for ever",
 		[]killer{{allocation, "TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim"}}, noVolumes},
+	{"GroupMembersUnordered", "the pods of a group are tried in the order in which they came last",
+		[]killer{{queue, "TestMembersAreOrdered"}}, noGroups},
+	{"GroupArrivalsForgotten", "pods that come while their group is tried are not queued",
+		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noGroups},
+	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
+		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noGroups},
+	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",
+		[]killer{{loop, "TestTwoGangsThatDoNotFitTogetherRunOneAfterTheOther"}}, noGroups},
+	{"OverlayUnseenByTheCache", "the equivalence cache does not see the pods of the group that is decided",
+		[]killer{{sandbox, "TestAGroupIsDecidedFromTheCache"}}, noGroups},
+	{"IncompleteGroupAdmitted", "a group is tried although it has too few pods",
+		[]killer{{gangscheduling, "TestPreEnqueue"}}, noGroups},
+	{"NoQuorumAtPermit", "the first pod of a group is bound before enough others have a node",
+		[]killer{{gangscheduling, "TestPermit"}}, noGroups},
 }

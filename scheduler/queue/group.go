@@ -166,6 +166,7 @@ func (q *Queue) addMember(group, p *Entity) {
 // flight or being requeued already. The caller holds q.mu.
 func (q *Queue) joinGroup(p *Entity, key podgroups.Key) (group *Entity, strategy queueingStrategy) {
 	q.inFlight.end(p)
+	wasHeld := p.held.Reason != ""
 	p.place, p.held = Grouped, Hold{}
 	group, exists := q.podGroups[key]
 	if !exists {
@@ -181,6 +182,10 @@ func (q *Queue) joinGroup(p *Entity, key podgroups.Key) (group *Entity, strategy
 		return nil, queueSkip
 	}
 	q.addMember(group, p)
+	if group.place == Gated {
+		// The gate of the group is no change for the others.
+		q.markHoldChange(p, wasHeld)
+	}
 	switch {
 	case !exists:
 		return group, queueImmediately

@@ -251,13 +251,15 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.popGroup("a", "b")
 		},
 		"a pod of an incomplete group is reported as gated": func(w *groupEnv) {
-			w.addPods(member("a", 2))
-			changes := w.TakeHoldChanges()
-			if len(changes) != 1 || changes[0].Pod.Name != "a" || changes[0].Gate != "GangScheduling" {
-				w.t.Errorf("changes: %+v", changes)
-			}
-			if c := w.Counts("p"); c.Gated != 1 {
-				w.t.Errorf("counts: %+v, want one gated pod", c)
+			for i, name := range []string{"a", "b"} {
+				w.addPods(member(name, 3))
+				changes := w.TakeHoldChanges()
+				if len(changes) != 1 || changes[0].Pod.Name != name || changes[0].Gate != "GangScheduling" {
+					w.t.Errorf("changes: %+v, want that %s is gated", changes, name)
+				}
+				if c := w.Counts("p"); c.Gated != i+1 {
+					w.t.Errorf("counts: %+v, want %d gated pods", c, i+1)
+				}
 			}
 		},
 		"Activate of one member activates the group": func(w *groupEnv) {

@@ -17,6 +17,25 @@ var incomingPods = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "[STABLE] Number of pods added to the scheduling queue, by queue and event.",
 }, []string{"queue", "event"})
 
+// incomingGroups counts the groups that do, and incomingMembers their pods, which are part of
+// incomingPods.
+var (
+	incomingGroups  = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "groups", Help: "not exported"}, []string{"queue", "event"})
+	incomingMembers = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "members", Help: "not exported"}, []string{"queue", "event"})
+)
+
+// countIncoming counts that a pod or group enters a part of the queue.
+func countIncoming(p *Entity, to, event string) {
+	if p.podGroup == nil {
+		incomingPods.WithLabelValues(to, event).Inc()
+		return
+	}
+	pods := float64(len(p.podGroup.members))
+	incomingPods.WithLabelValues(to, event).Add(pods)
+	incomingMembers.WithLabelValues(to, event).Add(pods)
+	incomingGroups.WithLabelValues(to, event).Inc()
+}
+
 // hintDuration is the duration of a sample of the calls of queueing hints.
 var hintDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "scheduler_queueing_hint_execution_duration_seconds",
@@ -89,7 +108,7 @@ var (
 		"[STABLE] Number of pending pods, by queue: active, backoff, unschedulable or gated.",
 		[]string{"queue"}, nil)
 	queuedDesc = prometheus.NewDesc("scheduler_queued_entities",
-		"[ALPHA] Number of queued entities, by queue and type: pod, since groups are not queued as such.",
+		"[ALPHA] Number of queued entities, by queue and type: pod or podgroup. The pods of a group are one entity.",
 		[]string{"queue", "type"}, nil)
 	unschedulableDesc = prometheus.NewDesc("scheduler_unschedulable_pods",
 		"[BETA] Number of pending pods that a plugin refused in their last attempt, by plugin and profile. A pod counts for each plugin that refused it.",
@@ -119,10 +138,12 @@ type profileLabel struct{ value, profile string }
 
 // podCounts is what one scrape counts.
 type podCounts struct {
-	byQueue  map[string]int
-	byPlugin map[profileLabel]int
-	byReason map[profileLabel]int
-	oldest   map[string]time.Time
+	byQueue map[string]int
+	// pods and groups count the entities: a pod of a group is none.
+	pods, groups map[string]int
+	byPlugin     map[profileLabel]int
+	byReason     map[profileLabel]int
+	oldest       map[string]time.Time
 	// markers is the number of pods in the in-flight log, events the number of the
 	// events recorded for them.
 	markers int
@@ -133,7 +154,8 @@ func (s metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	c := s.queue.countPods()
 	for name, n := range c.byQueue {
 		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(n), name)
-		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(n), name, "pod")
+		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(c.pods[name]), name, "pod")
+		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(c.groups[name]), name, "podgroup")
 	}
 	for by, n := range c.byPlugin {
 		ch <- prometheus.MustNewConstMetric(unschedulableDesc, prometheus.GaugeValue, float64(n), by.value, by.profile)
@@ -155,12 +177,17 @@ func (q *Queue) countPods() podCounts {
 	c := podCounts{
 		byQueue:  map[string]int{"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0},
 		byPlugin: map[profileLabel]int{}, byReason: map[profileLabel]int{}, oldest: map[string]time.Time{},
-		events: map[fwk.ClusterEvent]int{},
+		pods: map[string]int{}, groups: map[string]int{}, events: map[fwk.ClusterEvent]int{},
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range q.pods {
 		c.add(p)
+	}
+	for _, group := range q.podGroups {
+		if name, pending := queueNames[group.place]; pending {
+			c.groups[name]++
+		}
 	}
 	c.markers = q.inFlight.markers
 	for e := q.inFlight.entries.Front(); e != nil; e = e.Next() {
@@ -187,6 +214,9 @@ func (c *podCounts) add(p *Entity) {
 	name, pending := queueNames[place]
 	if pending {
 		c.byQueue[name]++
+		if p.memberOf == nil {
+			c.pods[name]++
+		}
 		for plugin := range p.rejectors {
 			c.byPlugin[profileLabel{plugin, p.profile}]++
 		}
@@ -207,32 +237,43 @@ func (c *podCounts) add(p *Entity) {
 	}
 }
 
-// entitiesCollector reports incomingPods under kube-scheduler's newer name, which
-// has a label for the type of the entity: always pod.
+// entitiesCollector reports what enters the queue under kube-scheduler's newer name, which
+// has a label for the type of the entity: pod or podgroup.
 type entitiesCollector struct{}
 
 var entitiesDesc = prometheus.NewDesc("scheduler_queue_incoming_entities_total",
-	"[ALPHA] Number of entities added to the scheduling queue, by queue, event and type: pod.",
+	"[ALPHA] Number of entities added to the scheduling queue, by queue, event and type: pod or podgroup.",
 	[]string{"queue", "event", "type"}, nil)
 
 func (entitiesCollector) Describe(ch chan<- *prometheus.Desc) { ch <- entitiesDesc }
 
 func (entitiesCollector) Collect(ch chan<- prometheus.Metric) {
-	// Gather of a registry reads the counter without a goroutine.
-	reader := prometheus.NewRegistry()
-	reader.MustRegister(incomingPods)
-	families, err := reader.Gather()
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(entitiesDesc, err)
-		return
-	}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			labels := map[string]string{}
-			for _, label := range m.Label {
-				labels[label.GetName()] = label.GetValue()
+	members := map[[2]string]float64{}
+	report := func(counter prometheus.Collector, each func(queue, event string, n float64)) {
+		// Gather of a registry reads the counter without a goroutine.
+		reader := prometheus.NewRegistry()
+		reader.MustRegister(counter)
+		families, err := reader.Gather()
+		if err != nil {
+			ch <- prometheus.NewInvalidMetric(entitiesDesc, err)
+			return
+		}
+		for _, family := range families {
+			for _, m := range family.Metric {
+				labels := map[string]string{}
+				for _, label := range m.Label {
+					labels[label.GetName()] = label.GetValue()
+				}
+				each(labels["queue"], labels["event"], m.Counter.GetValue())
 			}
-			ch <- prometheus.MustNewConstMetric(entitiesDesc, prometheus.CounterValue, m.Counter.GetValue(), labels["queue"], labels["event"], "pod")
 		}
 	}
+	emit := func(kind string) func(queue, event string, n float64) {
+		return func(queue, event string, n float64) {
+			ch <- prometheus.MustNewConstMetric(entitiesDesc, prometheus.CounterValue, n, queue, event, kind)
+		}
+	}
+	report(incomingMembers, func(queue, event string, n float64) { members[[2]string{queue, event}] = n })
+	report(incomingPods, func(queue, event string, n float64) { emit("pod")(queue, event, n-members[[2]string{queue, event}]) })
+	report(incomingGroups, emit("podgroup"))
 }

@@ -81,15 +81,20 @@ func TestMetricsCollector(t *testing.T) {
 
 func TestIncomingPodsAreCountedUnderBothNames(t *testing.T) {
 	incomingPods.Reset()
+	incomingMembers.Reset()
+	incomingGroups.Reset()
 	incomingPods.WithLabelValues("active", "NodeAdd").Add(3)
+	countIncoming(&Entity{podGroup: &podGroup{members: make([]*Entity, 2)}}, "active", "NodeAdd")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(entitiesCollector{})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	metric := families[0].Metric[0]
-	if got := fmt.Sprint(labelValues(metric), " ", metric.Counter.GetValue()); got != "NodeAdd,active,pod 3" {
-		t.Error(got)
+	for i, want := range []string{"NodeAdd,active,pod 3", "NodeAdd,active,podgroup 1"} {
+		metric := families[0].Metric[i]
+		if got := fmt.Sprint(labelValues(metric), " ", metric.Counter.GetValue()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

@@ -269,7 +269,7 @@ func (q *Queue) TryPop() *Attempt {
 			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)
 			if p := pick(q.subQueues[q.lastPopped]); p != nil {
 				if p.place == Backoff {
-					incomingPods.WithLabelValues("active", "PopFromBackoffQ").Inc()
+					countIncoming(p, "active", "PopFromBackoffQ")
 				}
 				return q.beginAttempt(p)
 			}

@@ -243,12 +243,12 @@ func (q *Queue) enqueue(p *Entity, d requeueDecision) {
 	if d.strategy == queueAfterBackoff && isBackingOff(p, now) {
 		p.place = Backoff
 		sub.backoffHeap(p).add(p)
-		incomingPods.WithLabelValues("backoff", d.cause).Inc()
+		countIncoming(p, "backoff", d.cause)
 	} else {
 		p.place = Active
 		p.setInitialAttempt(now)
 		sub.active.add(p)
-		incomingPods.WithLabelValues("active", d.cause).Inc()
+		countIncoming(p, "active", d.cause)
 	}
 }
 
@@ -265,7 +265,7 @@ func (q *Queue) addUnschedulable(p *Entity, cause string, count bool) {
 	}
 	q.unschedulable[p.profile].add(p)
 	if count {
-		incomingPods.WithLabelValues("unschedulable", cause).Inc()
+		countIncoming(p, "unschedulable", cause)
 	}
 }
 

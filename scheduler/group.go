@@ -68,7 +68,7 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
 		err = s.cycle.RunGroup(ctx, g.request)
 		groupAlgorithmDuration.Observe(s.options.Clock.Since(g.start).Seconds())
 	}
-	s.queue.RecordLoopTime(first.Spec.SchedulerName, s.options.Clock.Since(g.start))
+	s.queue.RecordLoopTime(first.Spec.SchedulerName, s.options.Clock.Since(g.start), len(g.members))
 
 	// 5 and 6. The pods are assumed, or their failures recorded.
 	s.submitGroup(ctx, g, err)
@@ -171,15 +171,17 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 // returns why the pod does not go to a node.
 func (s *Scheduler) submitMember(ctx context.Context, t *schedulingCycle, m *cycle.GroupMember, groupErr error) error {
 	err := m.Err
+	if groupErr != nil {
+		t.placement = nil // the pod may fit, its group does not
+	}
 	switch {
 	case groupErr != nil && !cycle.IsUnschedulable(groupErr):
 		if err == nil || cycle.IsUnschedulable(err) {
 			err = groupErr
 		}
 		t.nominatingInfo = clearNominatedNode
-	case err == nil && groupErr != nil:
-		err = groupErr // the pod fits, its group does not
-		t.placement = nil
+	case groupErr != nil && err == nil:
+		err = groupErr
 	case err == nil:
 		t.state.SetGroup(nil)
 		t.SetNodeChosen()

@@ -70,7 +70,7 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
 		// 5. binding.Begin assumes the pod on the node and runs Reserve and Permit.
 		return s.beginBinding(ctx, t)
 	})
-	s.queue.RecordLoopTime(attempt.Pod.Spec.SchedulerName, s.options.Clock.Since(t.start))
+	s.queue.RecordLoopTime(attempt.Pod.Spec.SchedulerName, s.options.Clock.Since(t.start), 1)
 
 	// 6. The result is recorded: now after a failure, else at the end of the binding cycle.
 	switch {

@@ -347,12 +347,12 @@ func TestADeletedProfileLeavesNothingInTheQueue(t *testing.T) {
 			attempt.Done()
 		},
 		"it has a deficit": func(w *testEnv) {
-			w.RecordLoopTime("p", time.Minute)
+			w.RecordLoopTime("p", time.Minute, 1)
 			w.RemoveProfile("p", deleted)
 		},
 		"its last attempt is slow and ends afterwards": func(w *testEnv) {
 			w.RemoveProfile("p", deleted)
-			w.RecordLoopTime("p", time.Minute)
+			w.RecordLoopTime("p", time.Minute, 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

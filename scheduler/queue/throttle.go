@@ -26,10 +26,12 @@ type deficit struct {
 	at     time.Time // when amount was computed
 }
 
-// RecordLoopTime adds the loop time that one attempt of the named profile took.
-func (q *Queue) RecordLoopTime(name string, took time.Duration) {
+// RecordLoopTime adds the loop time that one attempt of the named profile took, for that many
+// pods: a group has the budget of each of its pods.
+func (q *Queue) RecordLoopTime(name string, took time.Duration, pods int) {
 	loopSeconds.WithLabelValues(name).Add(took.Seconds())
-	if took <= attemptBudget {
+	budget := attemptBudget * time.Duration(max(pods, 1))
+	if took <= budget {
 		return
 	}
 	q.mu.Lock()
@@ -38,7 +40,7 @@ func (q *Queue) RecordLoopTime(name string, took time.Duration) {
 		return // the profile was deleted during the attempt
 	}
 	now := q.clock.Now()
-	amount := q.deficitOf(name, now) + took - attemptBudget
+	amount := q.deficitOf(name, now) + took - budget
 	q.deficits[name] = deficit{min(amount, maxDeficit), now}
 }
 

@@ -19,7 +19,7 @@ func (w *testEnv) runLoop(takes map[string]time.Duration, total time.Duration) m
 		}
 		name := a.Pod.Spec.SchedulerName
 		w.clock.Step(takes[name])
-		w.RecordLoopTime(name, takes[name])
+		w.RecordLoopTime(name, takes[name], 1)
 		spent[name] += takes[name]
 		a.Return(w.ctx)
 	}
@@ -92,7 +92,7 @@ func TestASlowProfileIsThrottledWhileOthersWait(t *testing.T) {
 func TestAReplacedProfileIsNotThrottled(t *testing.T) {
 	w := newTestEnv(t)
 	w.addProfiles("Priority", map[string]int{"p": 1, "q": 1})
-	w.RecordLoopTime("p", time.Minute)
+	w.RecordLoopTime("p", time.Minute, 1)
 	w.pop("q0").Return(w.ctx)
 	w.setProfile()
 	w.pop("q0").Return(w.ctx)

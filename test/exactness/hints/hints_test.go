@@ -141,9 +141,11 @@ func splitActions(all fwk.ActionType) []fwk.ActionType {
 	return parts
 }
 
-// requeuedWithoutEvents are plugins that refuse pods and requeue them themselves.
-var requeuedWithoutEvents = map[string]string{
+// excluded are plugins that refuse pods, and why the changes do not show whether they miss a
+// requeue.
+var excluded = map[string]string{
 	"DefaultPreemption": "it gates a preemptor while its victims are evicted, and activates it itself",
+	"GangScheduling":    "it refuses pods of groups alone, and the changes have none; test/integration/scenarios/groups has its events",
 }
 
 // refusingPlugins are the plugins that can refuse a pod.
@@ -151,7 +153,7 @@ func refusingPlugins() []string {
 	var names []string
 	registry := plugins.InTree()
 	for _, name := range registry.Names() {
-		if _, ok := requeuedWithoutEvents[name]; ok || !upstreamconfig.IsUpstreamPlugin(name) {
+		if _, ok := excluded[name]; ok || !upstreamconfig.IsUpstreamPlugin(name) {
 			continue
 		}
 		for _, point := range []framework.Point{framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.Reserve, framework.Permit} {

@@ -129,7 +129,7 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 	}, nodesWithCPUs(2, 8)...)
 }
 
-// The pods beyond the minimum are bound where there is room, and the others wait.
+// The pods beyond the minimum are bound where they fit, and the others wait.
 func TestAnElasticGang(t *testing.T) {
 	runWithGangs(t, func(env *testEnv) {
 		env.create(gang("a", 6, 3)...)
@@ -225,7 +225,7 @@ func TestPodsThatNameAGroupUnderAProfileWithoutGangSchedulingAreTriedOneByOne(t 
 	runWithInTreePlugins(t, func(env *testEnv) {
 		env.create(append(pods, gang("b", 2, 9)...)...)
 		if bound := env.boundOf("a") + env.boundOf("b"); bound != 4 {
-			t.Errorf("%d pods are bound, want the four for which there is room", bound)
+			t.Errorf("%d pods are bound, want the four that fit", bound)
 		}
 	}, append(nodesWithCPUs(2, 8), group)...)
 }

@@ -6,8 +6,9 @@ import (
 
 // Overlay are pods that count on nodes of a snapshot for a while: the members of a group
 // while the others are decided. It changes the snapshot in place, as deltas do, and nothing
-// but the snapshot. Only the scheduling loop may use it, and it must call Revert before the
-// next UpdateSnapshot.
+// but the snapshot. Only the scheduling loop may use it. It must remove each pod that it
+// added, the last one first, before the next UpdateSnapshot: then each list of pods has its
+// former order again.
 type Overlay struct {
 	snapshot *Snapshot
 	pods     []*framework.PodInfo
@@ -28,14 +29,6 @@ func (o *Overlay) RemoveLast() {
 	last := o.pods[len(o.pods)-1]
 	o.pods = o.pods[:len(o.pods)-1]
 	o.snapshot.change(func(s *Snapshot) *nodeState { return s.removePod(last) })
-}
-
-// Revert removes all pods, the last one first, so that each list of pods has its former
-// order again.
-func (o *Overlay) Revert() {
-	for len(o.pods) > 0 {
-		o.RemoveLast()
-	}
 }
 
 // change makes one change of the pods of a node.

@@ -9,7 +9,7 @@ import (
 )
 
 // Attempt is one scheduling attempt of a pod, or of a group of pods. That of a pod ends
-// exactly once, by Done, Return, Refused or Failed; that of a group by Return or Finish.
+// exactly once, by Done, Return, Refused or Failed; that of a group by Return or FinishGroup.
 type Attempt struct {
 	// Pod is the pod as it was when the attempt began; nil for a group.
 	Pod *v1.Pod

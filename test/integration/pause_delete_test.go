@@ -54,14 +54,14 @@ var _ = Describe("A paused profile", func() {
 		expectReason(ctx, v1.PodReasonUnschedulable, pod)
 		for range 10 {
 			for range 3 {
-				berth.Scheduler().Profiles().SetPaused(p.Name, true)
-				berth.Scheduler().Profiles().SetPaused(p.Name, false)
+				editProfile(ctx, p, setState(v1alpha1.StatePaused))
+				editProfile(ctx, p, setState(v1alpha1.StateActive))
 			}
-			berth.Scheduler().Profiles().SetPaused(p.Name, true)
+			editProfile(ctx, p, setState(v1alpha1.StatePaused))
 			expectReason(ctx, "ProfilePaused", pod)
-			berth.Scheduler().Profiles().SetPaused(p.Name, false)
-			berth.Scheduler().Profiles().SetPaused(p.Name, true)
-			berth.Scheduler().Profiles().SetPaused(p.Name, false)
+			editProfile(ctx, p, setState(v1alpha1.StateActive))
+			editProfile(ctx, p, setState(v1alpha1.StatePaused))
+			editProfile(ctx, p, setState(v1alpha1.StateActive))
 			expectReason(ctx, v1.PodReasonUnschedulable, pod)
 		}
 	})

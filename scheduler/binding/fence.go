@@ -104,10 +104,11 @@ func (f *fencing) workerDone() {
 // or one whose status it failed to write. A pod that is gone is neither returned nor
 // fenced.
 func (w *statusWriter) fence(ctx context.Context, pod *v1.Pod, epoch int64) (unfenced *v1.Pod, fenced bool) {
-	w.patchExclusively(pod, func() (answer podStatus) {
+	w.patchExclusively(pod, func() (podStatus, error) {
+		var answer podStatus
 		unfenced, answer = w.patchFence(ctx, pod, epoch)
 		fenced = answer.version != ""
-		return answer
+		return answer, nil // the fence changes nothing that a statusUpdate does
 	})
 	return unfenced, fenced
 }

@@ -37,14 +37,14 @@ func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, versio
 	if err != nil {
 		return err
 	}
-	w.patchExclusively(pod, func() podStatus {
+	w.patchExclusively(pod, func() (podStatus, error) {
 		var patched *v1.Pod
 		patched, err = w.options.Client.CoreV1().Pods(pod.Namespace).
 			Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil {
-			return podStatus{}
+			return podStatus{}, err
 		}
-		return podStatusOf(w.options.applyTransform(patched))
+		return podStatusOf(w.options.applyTransform(patched)), nil
 	})
 	return err
 }

@@ -114,7 +114,19 @@ var statusTests = map[string]struct {
 			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: 3})
 			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
 		},
-		calls:     []string{"patch web", "patch web", "patch web", "patch web"},
+		calls:     []string{"patch web", "get web", "patch web", "get web", "patch web", "get web", "patch web"},
+		condition: "False ProfilePaused paused",
+	},
+	"after a patch whose answer was lost, the pod is read before the next patch": {
+		history: func(env *testEnv) {
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+			synctest.Wait()
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Committed: true, After: func() {
+				env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+			}})
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+		},
+		calls:     []string{"patch web", "patch web", "get web", "patch web"},
 		condition: "False ProfilePaused paused",
 	},
 	"a forbidden patch is not sent again": {
@@ -224,7 +236,7 @@ func TestStatus(t *testing.T) {
 				}
 				env.Forget(env.pod.UID)
 				s := env.status
-				if n := len(s.known) + len(s.pending) + len(s.inFlight) + s.workers; n != 0 {
+				if n := len(s.known) + len(s.pending) + len(s.inFlight) + len(s.unanswered) + s.workers; n != 0 {
 					t.Errorf("%d items are held of a forgotten pod", n)
 				}
 			})

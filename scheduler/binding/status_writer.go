@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -45,6 +46,9 @@ type statusWriter struct {
 	// that the informer delivered, until the pod is bound or gone. The version of
 	// a pod in a running attempt may be older.
 	known map[types.UID]podStatus
+	// unanswered are the pods whose last patch failed: it may have taken effect, so that
+	// known says nothing until the pod is read.
+	unanswered sets.Set[types.UID]
 }
 
 // patchInFlight is a patch that is being sent.
@@ -62,7 +66,7 @@ type patchInFlight struct {
 func newStatusWriter(o Options) *statusWriter {
 	return &statusWriter{
 		options: o, pending: map[types.UID]*statusUpdate{},
-		inFlight: map[types.UID]*patchInFlight{}, known: map[types.UID]podStatus{},
+		inFlight: map[types.UID]*patchInFlight{}, known: map[types.UID]podStatus{}, unanswered: sets.New[types.UID](),
 	}
 }
 
@@ -98,6 +102,7 @@ func (w *statusWriter) forget(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.known, uid)
 	delete(w.pending, uid)
+	w.unanswered.Delete(uid)
 	if s := w.inFlight[uid]; s != nil {
 		s.final, s.discardAnswer = true, true
 	}
@@ -123,14 +128,22 @@ func (w *statusWriter) beginPatch(uid types.UID) *patchInFlight {
 	return s
 }
 
-// endPatch stores the status in the answer to a patch; the zero podStatus when there
-// is none. The caller holds the lock.
-func (w *statusWriter) endPatch(pod *v1.Pod, s *patchInFlight, known podStatus) {
+// endPatch stores the status that the API server answered with; the zero podStatus when
+// nothing was written. err says that the patch may have taken effect without an answer.
+// The caller holds the lock.
+func (w *statusWriter) endPatch(pod *v1.Pod, s *patchInFlight, known podStatus, err error) {
 	delete(w.inFlight, pod.UID)
 	close(s.done)
-	if known.version == "" || s.discardAnswer {
+	switch {
+	case s.discardAnswer:
+		return
+	case err != nil:
+		w.unanswered.Insert(pod.UID)
+		return
+	case known.version == "":
 		return
 	}
+	w.unanswered.Delete(pod.UID)
 	known = known.sharePod(pod)
 	if s.delivered != nil {
 		known = known.updatedBy(s.delivered)
@@ -139,7 +152,7 @@ func (w *statusWriter) endPatch(pod *v1.Pod, s *patchInFlight, known podStatus) 
 }
 
 // patchExclusively calls write while no other patch of the pod is in flight.
-func (w *statusWriter) patchExclusively(pod *v1.Pod, write func() podStatus) {
+func (w *statusWriter) patchExclusively(pod *v1.Pod, write func() (podStatus, error)) {
 	w.mu.Lock()
 	for w.inFlight[pod.UID] != nil {
 		done := w.inFlight[pod.UID].done
@@ -150,10 +163,10 @@ func (w *statusWriter) patchExclusively(pod *v1.Pod, write func() podStatus) {
 	s := w.beginPatch(pod.UID)
 	w.mu.Unlock()
 
-	known := write()
+	known, err := write()
 
 	w.mu.Lock()
-	w.endPatch(pod, s, known)
+	w.endPatch(pod, s, known, err)
 	start := len(w.pending) > 0 && w.reserveWorker()
 	w.mu.Unlock()
 	if start {
@@ -223,7 +236,7 @@ func (w *statusWriter) runWorker() {
 		known, err := w.send(u)
 
 		w.mu.Lock()
-		w.endPatch(u.pod, s, known)
+		w.endPatch(u.pod, s, known, err)
 		if u.tries++; err != nil && !s.final && u.tries < maxStatusTries {
 			if next, ok := w.pending[uid]; ok {
 				next.merge(u)
@@ -281,17 +294,30 @@ func (w *statusWriter) dequeue() *statusUpdate {
 
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 
-// send patches one pod and returns its status in the answer; the zero podStatus when
-// nothing was written. On a conflict it reads the pod and, when that has no node,
-// patches again. An error says that another try may succeed.
+// send patches one pod and returns its status in the API server's answer; the zero
+// podStatus when there was none to ask for. After a conflict, or a patch without an answer,
+// it reads the pod first and patches only a pod that has no node. An error says that another
+// try may succeed.
 func (w *statusWriter) send(u *statusUpdate) (podStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	pods, current := w.options.Client.CoreV1().Pods(u.pod.Namespace), w.latest(u.pod)
+	pods, current, answer := w.options.Client.CoreV1().Pods(u.pod.Namespace), w.latest(u.pod), podStatus{}
+	read := w.isUnanswered(u.pod.UID)
 	for range maxStatusConflicts {
+		if read {
+			live, err := pods.Get(ctx, u.pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return podStatus{}, w.recordFailure(u, err)
+			}
+			if live.UID != u.pod.UID || live.Spec.NodeName != "" {
+				return podStatus{}, nil
+			}
+			answer = podStatusOf(w.options.applyTransform(live))
+			current = answer
+		}
 		patch, err := u.patch(current, metav1.NewTime(w.options.Clock.Now()))
 		if patch == nil {
-			return podStatus{}, err
+			return answer, err
 		}
 		patched, err := pods.Patch(ctx, u.pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err == nil {
@@ -300,16 +326,16 @@ func (w *statusWriter) send(u *statusUpdate) (podStatus, error) {
 		if !apierrors.IsConflict(err) {
 			return podStatus{}, w.recordFailure(u, err)
 		}
-		live, err := pods.Get(ctx, u.pod.Name, metav1.GetOptions{})
-		if err != nil {
-			return podStatus{}, w.recordFailure(u, err)
-		}
-		if live.UID != u.pod.UID || live.Spec.NodeName != "" {
-			return podStatus{}, nil
-		}
-		current = podStatusOf(w.options.applyTransform(live))
+		read = true
 	}
 	return podStatus{}, w.recordFailure(u, errors.New("other writers change the pod all the time"))
+}
+
+// isUnanswered reports whether the pod's last patch may have taken effect without an answer.
+func (w *statusWriter) isUnanswered(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unanswered.Has(uid)
 }
 
 // recordFailure counts a failed write, and returns err when another try may succeed.

@@ -346,6 +346,8 @@ var table = []mutant{
 		[]killer{{binding, "TestALostBindingCannotTakeEffectLater"}}, ""},
 	{"StatusBehindAFenceWaits", "a status that comes while a new leader fences the pod waits for the next status",
 		[]killer{{binding, "TestStatus"}}, "each pod that it marks is tried soon, which is other news"},
+	{"UnansweredPatchForgotten", "a status is not written since the patch before it, which took effect, had no answer",
+		[]killer{{binding, "TestStatus"}}, "its informers deliver what the patch wrote before the next status"},
 	{"PatchedDuringBind", "a status write that failed is repeated while the pod is bound",
 		[]killer{{binding, "TestStatus"}}, "the version that each patch carries keeps it harmless"},
 	{"BindWithoutUID", "a Binding does not carry the pod's UID",

@@ -30,6 +30,8 @@ type groupCycle struct {
 	request cycle.GroupRequest
 	// explained says that a pod of the group that fits nowhere was explained: one is enough.
 	explained bool
+	// waiting says that a PodGroupPostFilter plugin makes room for the group.
+	waiting bool
 }
 
 // scheduleGroup takes one group through steps 2 to 6. All its pods are decided before the
@@ -65,7 +67,9 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
 	err := invalid
 	if err == nil {
 		s.prepareGroupRequest(g, snapshot)
-		err = s.cycle.RunGroup(ctx, g.request)
+		if err = s.cycle.RunGroup(ctx, g.request); err != nil {
+			g.waiting, err = s.cycle.RunGroupPostFilter(ctx, g.request, err)
+		}
 		groupAlgorithmDuration.Observe(s.options.Clock.Since(g.start).Seconds())
 	}
 	s.queue.RecordLoopTime(first.Spec.SchedulerName, s.options.Clock.Since(g.start), len(g.members))
@@ -102,7 +106,7 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 			Framework: g.generation.Framework, PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
 			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
 		},
-		Group: g.group, Members: g.members, Nominations: s.cache,
+		Group: g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
 	}
 	g.request.Before = func(m *cycle.GroupMember) {
 		t := byMember[m]
@@ -127,11 +131,7 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 // pods before it on their nodes. What is missing for the others is the same or more.
 func (s *Scheduler) explainMember(g *groupCycle, t *schedulingCycle, m *cycle.GroupMember) {
 	var fitErr *framework.FitError
-	if !errors.As(m.Err, &fitErr) {
-		return
-	}
-	t.nominatingInfo = nil // as in kube-scheduler, a pod that does not fit keeps its nomination
-	if g.explained {
+	if g.explained || !errors.As(m.Err, &fitErr) {
 		return
 	}
 	g.explained = true
@@ -145,7 +145,7 @@ func (s *Scheduler) explainMember(g *groupCycle, t *schedulingCycle, m *cycle.Gr
 func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	var failed []error
 	for i, t := range g.cycles {
-		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), t, g.members[i], err)
+		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), g, i, err)
 		if memberErr != nil {
 			failed = append(failed, memberErr)
 		}
@@ -154,6 +154,8 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(1).Info("Scheduled the group", "pods", len(g.cycles)-len(failed), "notScheduled", len(failed))
+	case g.waiting:
+		result, label = queue.GroupUnschedulable, "waiting_on_preemption"
 	case cycle.IsUnschedulable(err):
 		result, label = queue.GroupUnschedulable, "unschedulable"
 	default:
@@ -169,17 +171,18 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 
 // submitMember is steps 5 and 6 for one pod of a group whose attempt ended with groupErr. It
 // returns why the pod does not go to a node.
-func (s *Scheduler) submitMember(ctx context.Context, t *schedulingCycle, m *cycle.GroupMember, groupErr error) error {
-	err := m.Err
+func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, groupErr error) error {
+	t, m := g.cycles[i], g.members[i]
+	err, failed := m.Err, groupErr != nil && !cycle.IsUnschedulable(groupErr)
 	if groupErr != nil {
 		t.placement = nil // the pod may fit, its group does not
 	}
+	if err != nil && !failed {
+		t.nominatingInfo = nil // as in kube-scheduler, a pod that does not fit keeps its nomination
+	}
 	switch {
-	case groupErr != nil && !cycle.IsUnschedulable(groupErr):
-		if err == nil || cycle.IsUnschedulable(err) {
-			err = groupErr
-		}
-		t.nominatingInfo = clearNominatedNode
+	case failed && (err == nil || cycle.IsUnschedulable(err)):
+		err = groupErr
 	case groupErr != nil && err == nil:
 		err = groupErr
 	case err == nil:
@@ -190,6 +193,10 @@ func (s *Scheduler) submitMember(ctx context.Context, t *schedulingCycle, m *cyc
 	if err == nil {
 		s.startBindingCycle(ctx, t)
 		return nil
+	}
+	if g.waiting {
+		// The explanation from before the plugins made room is not valid any more.
+		t.nominatingInfo, t.explanation = m.Nominating, nil
 	}
 	s.handleSchedulingFailure(ctx, t, err)
 	s.release(t)

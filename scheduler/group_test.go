@@ -103,7 +103,7 @@ func TestTwoGangsThatDoNotFitTogetherRunOneAfterTheOther(t *testing.T) {
 		env.create(gang("b", 8, 8)...)
 		env.wantBound(0, "a 8, b 0")
 		env.want("condition of a pod that fits with three others", env.podScheduled("b-0"),
-			"False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining")
+			"False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining, pod group preemption: No preemption victims found for incoming preemptor")
 		if condition := env.podScheduled("b-4"); !strings.Contains(condition, "0/6 nodes are available: 6 Insufficient cpu") {
 			t.Errorf("condition of the first that does not fit: %s", condition)
 		}
@@ -203,7 +203,7 @@ func TestAPodGroupHasACondition(t *testing.T) {
 		}
 		env.create(pods...)
 		env.wantBound(0, "a 0, b 0")
-		env.want("condition", condition(), "PodGroupInitiallyScheduled False Unschedulable: minCount (3) cannot be satisfied: 2 scheduled, 0 remaining")
+		env.want("condition", condition(), "PodGroupInitiallyScheduled False Unschedulable: minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, pod group preemption: No preemption victims found for incoming preemptor")
 		env.create(nodeWithCPUs("more", 8))
 		env.wantBound(time.Minute, "a 3, b 0")
 		env.want("condition", condition(), "PodGroupInitiallyScheduled True Scheduled")

@@ -56,6 +56,7 @@ func newPlanner(o Options, nominations *cache.Cache) *preemption.Planner {
 		NominatedNode: nominations.NominatedNode,
 		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Offset:        random.Int32N,
+		Groups:        nominations.Groups(),
 		Clock:         o.Clock,
 	})
 }
@@ -78,12 +79,21 @@ func latestPod(pods corelisters.PodLister, pod *v1.Pod) (*v1.Pod, error) {
 // Plan returns which victims would have to be evicted so that the pod fits. The
 // explanation and the queue read the result from the attempt's CycleState.
 func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest) (*framework.PreemptionPlan, error) {
-	preemption.RecordAttempt()
+	start := p.options.Clock.Now()
 	plan, err := p.planner.Plan(ctx, request)
+	preemption.RecordAttempt(err, p.options.Clock.Since(start))
 	if state, ok := request.State.(*framework.CycleState); ok {
 		state.SetPreemption(&framework.PreemptionSearch{Plan: plan, Err: err})
 	}
 	return plan, err
+}
+
+// PlanGroup returns which victims would have to be evicted so that the group fits.
+func (p preemptor) PlanGroup(ctx context.Context, request framework.GroupPreemptionRequest) (*framework.GroupPreemptionPlan, *fwk.Status) {
+	start := p.options.Clock.Now()
+	plan, status := p.planner.PlanGroup(ctx, request)
+	preemption.RecordGroupAttempt(status.Code(), p.options.Clock.Since(start))
+	return plan, status
 }
 
 // remainingRejectors returns the plugins that would reject the pod even without its
@@ -128,13 +138,13 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionRes
 // and ends with the loop.
 func (p preemptor) Execute(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	ctx = klog.NewContext(p.inFlight.ctx, klog.FromContext(ctx))
-	preemption.RecordVictims(len(plan.Victims))
+	preemption.RecordPlan(plan)
 	klog.FromContext(ctx).V(1).Info("Preempting", "node", plan.Node, "victims", len(plan.Victims), "violations", plan.Violations)
 	p.inFlight.Add(1)
 	start := p.options.Clock.Now()
 	p.binding.Evict(ctx, handle, plan, func(result binding.EvictionResult) {
 		defer p.inFlight.Done()
-		preemption.RecordEviction(p.options.Clock.Since(start), result.Err)
+		preemption.RecordEviction(plan, p.options.Clock.Since(start), result.Err)
 		p.recordEviction(ctx, plan, result)
 	})
 }
@@ -146,19 +156,26 @@ func (p preemptor) InProgress(uid types.UID) bool { return p.binding.Evicting(ui
 // event will: at once when its victims are gone already, and after preemptionRetryAfter
 // when an eviction failed, so that a failing API server is not called without pause.
 func (p preemptor) recordEviction(ctx context.Context, plan *framework.PreemptionPlan, result binding.EvictionResult) {
-	pod := plan.Preemptor
-	p.options.Ledger.Evicted(pod.Spec.SchedulerName, result.Victims)
-	p.queue.GateOpened(ctx, pod.UID)
+	pods := map[string]*v1.Pod{}
+	for _, pod := range plan.Preemptors() {
+		pods[pod.Name] = pod
+		p.queue.GateOpened(ctx, pod.UID)
+	}
+	p.options.Ledger.Evicted(plan.Preemptor.Spec.SchedulerName, result.Victims)
 	switch {
 	case result.Err != nil:
-		klog.FromContext(ctx).Error(result.Err, "Preemption failed; the pod is tried again", "evictedVictims", result.Victims)
+		klog.FromContext(ctx).Error(result.Err, "Preemption failed; the preemptor is tried again", "evictedVictims", result.Victims)
 		p.options.Clock.AfterFunc(preemptionRetryAfter, func() { p.options.Go(func() { p.retryPreemption(ctx, plan) }) })
 	case !result.DeleteEventExpected:
-		p.queue.Activate(ctx, map[string]*v1.Pod{pod.Name: pod})
+		p.queue.Activate(ctx, pods)
 	}
 }
 
 // retryPreemption requeues the preemptor of a plan that failed.
 func (p preemptor) retryPreemption(ctx context.Context, plan *framework.PreemptionPlan) {
-	p.queue.Event(ctx, eventPreemptionFailed, nil, nil, func(pod *v1.Pod) bool { return pod.UID == plan.Preemptor.UID })
+	uids := sets.New[types.UID]()
+	for _, pod := range plan.Preemptors() {
+		uids.Insert(pod.UID)
+	}
+	p.queue.Event(ctx, eventPreemptionFailed, nil, nil, func(pod *v1.Pod) bool { return uids.Has(pod.UID) })
 }

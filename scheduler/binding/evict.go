@@ -48,7 +48,7 @@ func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.
 		done(EvictionResult{DeleteEventExpected: true})
 		return
 	}
-	task := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptor.UID), done: done}
+	task := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptors()), done: done}
 	b.options.Go(func() {
 		b.clearNominations(ctx, handle, plan)
 		b.runEviction(ctx, task)
@@ -78,12 +78,13 @@ func (b *Binding) runEviction(ctx context.Context, task *evictionTask) {
 			return
 		}
 	}
-	b.evictions.end(task.plan.Preemptor.UID, task.eviction)
+	b.evictions.end(task.plan.Preemptors(), task.eviction)
 	task.done(task.result)
 }
 
 // clearNominations removes the nominations of pods with a lower priority for the
-// plan's node. They may not fit there any more and should be tried elsewhere.
+// plan's node. They may not fit there any more and should be tried elsewhere. As in
+// kube-scheduler, the plan of a group, whose victims are on several nodes, removes none.
 func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	none := ""
 	for _, info := range handle.NominatedPodsForNode(plan.Node) {
@@ -110,7 +111,7 @@ func (b *Binding) evictNext(ctx context.Context, task *evictionTask) bool {
 	}
 	// The UID, because the victim's owner may not be allowed to know the
 	// preemptor's namespace.
-	note := fmt.Sprintf("Preempted by pod %v on node %v", plan.Preemptor.UID, plan.Node)
+	note := fmt.Sprintf("Preempted by %s %v on node %v", plan.Kind(), plan.UID(), plan.Node)
 	inMemory, gone := stopInMemory(handle, plan.Plugin, victim), false
 	if inMemory {
 		note += " (in the scheduler's memory)."
@@ -196,7 +197,7 @@ func (b *Binding) disruptionPatch(plan *framework.PreemptionPlan, victim *v1.Pod
 		Type:               v1.DisruptionTarget,
 		Status:             v1.ConditionTrue,
 		Reason:             v1.PodReasonPreemptionByScheduler,
-		Message:            plan.Preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
+		Message:            plan.Preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority " + plan.Kind(),
 		ObservedGeneration: victim.Generation,
 	}}
 	return update.patch(podStatus{condition: conditionOf(victim, v1.DisruptionTarget)}, metav1.NewTime(b.options.Clock.Now()))

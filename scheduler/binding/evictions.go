@@ -12,7 +12,8 @@ import (
 // after a profile swap the evictions of the old one continue.
 type evictions struct {
 	mu sync.Mutex
-	// inProgress holds the evictions by UID of the preemptor.
+	// inProgress holds the evictions by UID of the preemptor, or of each pod of the group that
+	// preempts.
 	inProgress map[types.UID]*eviction
 	// victims are the pods, by UID, that were evicted and still exist. Another
 	// plan that names one of them does not evict it again.
@@ -103,12 +104,15 @@ func (b *Binding) claimExpired(v claimedVictim) bool {
 	return cached == nil || cached.DeletionTimestamp != nil
 }
 
-// begin records that victims of a pod are being evicted.
-func (e *evictions) begin(preemptor types.UID) *eviction {
+// begin records that victims of these pods are being evicted.
+func (e *evictions) begin(preemptors []*v1.Pod) *eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.inProgress[preemptor] = &eviction{}
-	return e.inProgress[preemptor]
+	begun := &eviction{}
+	for _, pod := range preemptors {
+		e.inProgress[pod.UID] = begun
+	}
+	return begun
 }
 
 // lookUp reports whether victims of a pod are being evicted, and returns the last
@@ -130,11 +134,13 @@ func (e *evictions) setLast(current *eviction, last *v1.Pod) {
 }
 
 // end removes what begin recorded, unless a newer eviction has replaced it.
-func (e *evictions) end(preemptor types.UID, current *eviction) {
+func (e *evictions) end(preemptors []*v1.Pod, current *eviction) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.inProgress[preemptor] == current {
-		delete(e.inProgress, preemptor)
+	for _, pod := range preemptors {
+		if e.inProgress[pod.UID] == current {
+			delete(e.inProgress, pod.UID)
+		}
 	}
 }
 

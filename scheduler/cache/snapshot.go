@@ -55,6 +55,9 @@ type Snapshot struct {
 	incremental *incrementalCounts
 	useScan     bool         // incremental is not used
 	touched     []*nodeState // by the current deltas
+
+	// mutated is nil outside a session of mutations.
+	mutated *mutations
 }
 
 // noSlot is the slot of a node that is not listed.

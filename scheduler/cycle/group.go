@@ -38,6 +38,11 @@ type GroupMember struct {
 	// *framework.FitError where it refused the pod. A pod that was not tried has the
 	// group's.
 	Err error
+	// FilterState is the state for Filter as it was when the pod was decided, with the pods
+	// before it on their nodes. It is set where GroupRequest.KeepFilterStates is.
+	FilterState fwk.CycleState
+	// Nominating is the node that RunGroupPostFilter nominates the pod for; nil for none.
+	Nominating *fwk.NominatingInfo
 	// tried says that the pod was evaluated, and not only given the group's error.
 	tried bool
 	// nominated is the node for which the pod was nominated before it was assumed.
@@ -46,6 +51,26 @@ type GroupMember struct {
 
 // Tried reports whether the pod was evaluated: the search ends when it cannot succeed.
 func (m *GroupMember) Tried() bool { return m.tried }
+
+// A GroupMember with a Placement is what PodGroupPostFilter plugins work with.
+var _ fwk.ProposedAssignment = &GroupMember{}
+
+// GetPod returns the pod.
+func (m *GroupMember) GetPod() *v1.Pod { return m.Pod }
+
+// GetPodInfo returns the pod with what is derived from it.
+func (m *GroupMember) GetPodInfo() fwk.PodInfo { return m.Info }
+
+// GetNodeName returns the pod's node, "" for none.
+func (m *GroupMember) GetNodeName() string {
+	if m.Placement == nil {
+		return ""
+	}
+	return m.Placement.Node
+}
+
+// GetCycleState returns FilterState.
+func (m *GroupMember) GetCycleState() fwk.CycleState { return m.FilterState }
 
 // Nominations are the nominated pods.
 type Nominations interface {
@@ -62,6 +87,10 @@ type GroupRequest struct {
 	// Members are the pods to schedule, in the order in which they are decided.
 	Members     []*GroupMember
 	Nominations Nominations
+	// GroupState is that of the group's cycle; nil for a new one.
+	GroupState *framework.GroupCycleState
+	// KeepFilterStates sets FilterState of each member that fits.
+	KeepFilterStates bool
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
 }
@@ -73,7 +102,10 @@ type GroupRequest struct {
 //
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
-	state := &framework.GroupCycleState{}
+	state := r.GroupState
+	if state == nil {
+		state = &framework.GroupCycleState{}
+	}
 	overlay := r.Snapshot.NewOverlay()
 	defer func() { revertMembers(ctx, r, overlay) }()
 	err := c.decideMembers(ctx, r, state, overlay)
@@ -88,13 +120,19 @@ func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
 	return err
 }
 
-// decideMembers decides about the members, up to the one after which it is clear that too
-// few fit.
-func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framework.GroupCycleState, overlay *cache.Overlay) error {
+// Info returns the group and its pods as plugins see them.
+func (r GroupRequest) Info() *framework.PodGroupInfo {
 	info := &framework.PodGroupInfo{Key: r.Group.Key, PodGroup: r.Group.PodGroup}
 	for _, m := range r.Members {
 		info.Unscheduled = append(info.Unscheduled, m.Pod)
 	}
+	return info
+}
+
+// decideMembers decides about the members, up to the one after which it is clear that too
+// few fit.
+func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framework.GroupCycleState, overlay *cache.Overlay) error {
+	info := r.Info()
 	progress := framework.PlacementProgress{Remaining: len(r.Members), Scheduled: len(r.Group.Scheduled)}
 	feasible := func() *fwk.Status { return r.Framework.RunPlacementFeasiblePlugins(ctx, state, info, progress) }
 	status, anyScheduled := feasible(), false
@@ -143,6 +181,9 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 		r.Before(m)
 	}
 	placement, err := c.Run(ctx, request)
+	if err == nil && r.KeepFilterStates {
+		err = keepFilterState(ctx, request, m)
+	}
 	if err == nil {
 		err = reserveMember(ctx, r, m, placement.Node, overlay)
 	}
@@ -159,6 +200,16 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 		return m.Err
 	}
 	return nil
+}
+
+// keepFilterState sets the member's FilterState. It cannot be the state of the attempt, which
+// may share that of the pod's class, and counts of the snapshot that change with it.
+func keepFilterState(ctx context.Context, r Request, m *GroupMember) error {
+	state := framework.NewCycleState()
+	state.SetGroup(m.State.Group())
+	_, status, _ := r.Framework.RunPreFilterPlugins(ctx, state, m.Pod)
+	m.FilterState = state.Detached()
+	return status.AsError()
 }
 
 // reserveMember counts a member on its node, and runs its Reserve plugins.

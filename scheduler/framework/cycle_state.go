@@ -152,6 +152,23 @@ func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
 	}
 }
 
+// detacher is data that reads the snapshot. Detached returns a clone that does not.
+type detacher interface{ Detached() fwk.StateData }
+
+// Detached is Clone for a state that is still read after the snapshot has changed. c must have
+// been written by PreFilter for the pod itself.
+func (c *CycleState) Detached() fwk.CycleState {
+	clone := c.Clone()
+	if detached := clone.(*CycleState); detached != c {
+		for key, data := range c.storage {
+			if d, ok := data.(detacher); ok {
+				detached.storage[key] = d.Detached()
+			}
+		}
+	}
+	return clone
+}
+
 // WithSkipFilterPlugins returns a state with c's data and other plugins that do
 // not run at Filter. Neither state may be written any more.
 func (c *CycleState) WithSkipFilterPlugins(plugins sets.Set[string]) *CycleState {

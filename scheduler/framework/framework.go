@@ -121,8 +121,15 @@ type Framework struct {
 	preBind    []fwk.PreBindPlugin
 	bind       []fwk.BindPlugin
 	postBind   []fwk.PostBindPlugin
-	// placementFeasible are the plugins that implement it; profiles have no chain for it.
-	placementFeasible []PlacementFeasiblePlugin
+	// placementFeasible and podGroupPostFilter are the plugins that implement them; profiles
+	// have no chains for them.
+	placementFeasible  []PlacementFeasiblePlugin
+	podGroupPostFilter []fwk.PodGroupPostFilterPlugin
+
+	// inPodGroupPostFilter is true while the loop calls such a plugin; endMutations ends the
+	// mutations of the snapshot that it has begun.
+	inPodGroupPostFilter bool
+	endMutations         func() error
 }
 
 // CountedFilter is a Filter plugin with the counter of its evaluations.
@@ -177,7 +184,8 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.Close()
 		return nil, err
 	}
-	f.placementFeasible = f.findPlacementFeasible()
+	f.placementFeasible = findPlugins[PlacementFeasiblePlugin](f)
+	f.podGroupPostFilter = findPlugins[fwk.PodGroupPostFilterPlugin](f)
 	f.initEvaluationCounters()
 	for i := range f.opaquePlugins {
 		facets := PodFacets(i) * PodVolumes

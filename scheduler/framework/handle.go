@@ -62,18 +62,43 @@ type inTreeHandle struct{ *Framework }
 // SnapshotSharedLister returns the snapshot of the last UpdateSnapshot.
 func (i inTreeHandle) SnapshotSharedLister() fwk.SharedLister { return i.Lister }
 
-// MutableSnapshotSharedLister returns SnapshotSharedLister without mutations.
-// Plugins list nodes with it through kube-scheduler's preemption.Evaluator.
-// Only extension points of pod groups may mutate the snapshot, and pod groups
-// are not scheduled yet.
+// MutableSnapshotSharedLister returns SnapshotSharedLister. Only PodGroupPostFilter may start
+// mutations; what it does not end is ended after it.
 func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	if mutable, ok := f.SnapshotSharedLister().(fwk.MutableSnapshotSharedLister); ok {
+		return guardedSnapshot{mutable, f}
+	}
 	return immutableSnapshot{f.SnapshotSharedLister()}
+}
+
+// guardedSnapshot refuses mutations outside of PodGroupPostFilter.
+type guardedSnapshot struct {
+	fwk.MutableSnapshotSharedLister
+	framework *Framework
+}
+
+// StartMutations begins a session of mutations.
+func (g guardedSnapshot) StartMutations() error {
+	if !g.framework.inPodGroupPostFilter {
+		return errImmutableSnapshot
+	}
+	err := g.MutableSnapshotSharedLister.StartMutations()
+	if err == nil {
+		g.framework.endMutations = g.MutableSnapshotSharedLister.EndMutations
+	}
+	return err
+}
+
+// EndMutations ends the session.
+func (g guardedSnapshot) EndMutations() error {
+	g.framework.endMutations = nil
+	return g.MutableSnapshotSharedLister.EndMutations()
 }
 
 // immutableSnapshot refuses mutations.
 type immutableSnapshot struct{ fwk.SharedLister }
 
-var errImmutableSnapshot = errors.New("the snapshot cannot be changed: Berth does not schedule pod groups")
+var errImmutableSnapshot = errors.New("the snapshot can be changed only in PodGroupPostFilter")
 
 func (immutableSnapshot) StartMutations() error                        { return errImmutableSnapshot }
 func (immutableSnapshot) EndMutations() error                          { return errImmutableSnapshot }

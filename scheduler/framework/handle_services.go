@@ -20,6 +20,11 @@ type Preemptor interface {
 	// *IneligibleError if the pod may not preempt, or the error of a plugin or
 	// client.
 	Plan(ctx context.Context, request PreemptionRequest) (*PreemptionPlan, error)
+	// PlanGroup finds the pods to evict so that the request's group fits. It is called in
+	// PodGroupPostFilter, and changes nothing. The plan has no victims where the group only
+	// has to wait for those of an earlier one. A status that is no success says why there is
+	// no plan.
+	PlanGroup(ctx context.Context, request GroupPreemptionRequest) (*GroupPreemptionPlan, *fwk.Status)
 	// Execute starts to evict the victims asynchronously. InProgress reports
 	// true from before it returns.
 	Execute(ctx context.Context, handle fwk.Handle, eviction *PreemptionPlan)
@@ -52,21 +57,73 @@ type PreemptionRequest struct {
 	MinPercentage, MinAbsolute int32
 }
 
+// GroupPreemptionRequest is the input of Preemptor.PlanGroup.
+type GroupPreemptionRequest struct {
+	// Handle is the calling plugin's.
+	Handle fwk.Handle
+	Group  fwk.PodGroupInfo
+	// Schedule decides about the group in the snapshot as it is then.
+	Schedule fwk.PodGroupSchedulingFunc
+}
+
+// GroupPreemptionPlan says that a group fits after the victims are evicted.
+type GroupPreemptionPlan struct {
+	// PreemptionPlan is nil where victims of an earlier plan still terminate.
+	*PreemptionPlan
+	// Nominations are the nodes for the pods of the group.
+	Nominations map[types.NamespacedName]*fwk.NominatingInfo
+}
+
 // PreemptionPlan says that Preemptor fits on Node after Victims are evicted.
 type PreemptionPlan struct {
 	// Plugin is the plugin that asked for the plan. Victims at Permit are
 	// stopped in its name.
 	Plugin string
-	// Preemptor is the newest version of the preempting pod.
+	// Preemptor is the newest version of the preempting pod; of a group, the first of its
+	// pods.
 	Preemptor *v1.Pod
-	Node      string
+	// Group is the preempting group; nil for a pod.
+	Group fwk.PodGroupInfo
+	// Node is the node of the victims; ClusterDomain for a group.
+	Node string
 	// Victims are the pods to evict, the most important first; at least one.
 	Victims []*v1.Pod
 	// Violations is how many victims a PodDisruptionBudget protects.
 	Violations int
+	// GroupDisruptions is the number of victims that are groups, or pods of groups.
+	GroupDisruptions int
 	// Candidates is the number of plans from which this one was chosen, itself
 	// included.
 	Candidates int
+}
+
+// ClusterDomain is what the plan of a group calls the node of its victims, as kube-scheduler
+// does.
+const ClusterDomain = "cluster"
+
+// Preemptors returns the preempting pod, or the pods of the preempting group.
+func (p *PreemptionPlan) Preemptors() []*v1.Pod {
+	if p.Group != nil {
+		return p.Group.GetUnscheduledPods()
+	}
+	return []*v1.Pod{p.Preemptor}
+}
+
+// Kind returns what kube-scheduler calls the preemptor: pod or podgroup.
+func (p *PreemptionPlan) Kind() string {
+	if p.Group != nil {
+		return string(fwk.PodGroupKeyType)
+	}
+	return string(fwk.PodKeyType)
+}
+
+// UID returns that of the preempting pod or PodGroup. A group that is in no API server has
+// that of its first pod.
+func (p *PreemptionPlan) UID() types.UID {
+	if p.Group != nil && p.Group.GetPodGroup().UID != "" {
+		return p.Group.GetPodGroup().UID
+	}
+	return p.Preemptor.UID
 }
 
 // PreemptionSearch is what Preemptor.Plan returned in an attempt.

@@ -204,6 +204,26 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	return nil
 }
 
+// PlacedPods is the pods of a NodeInfo, each list in its order, and the host ports that count
+// as used: as in kube-scheduler, a port that two pods use is free once one of them is removed.
+type PlacedPods struct {
+	pods, withAffinity, withRequiredAntiAffinity []fwk.PodInfo
+	usedPorts                                    fwk.HostPortInfo
+}
+
+// All returns all pods.
+func (p PlacedPods) All() []fwk.PodInfo { return p.pods }
+
+// PlacedPods returns a copy of what n has.
+func (n *NodeInfo) PlacedPods() PlacedPods {
+	return PlacedPods{slices.Clone(n.pods), slices.Clone(n.podsWithAffinity), slices.Clone(n.podsWithRequiredAntiAffinity), clonePorts(n.usedPorts)}
+}
+
+// SetPlacedPods restores what PlacedPods returned, while n has the same pods again.
+func (n *NodeInfo) SetPlacedPods(p PlacedPods) {
+	n.pods, n.podsWithAffinity, n.podsWithRequiredAntiAffinity, n.usedPorts = p.pods, p.withAffinity, p.withRequiredAntiAffinity, p.usedPorts
+}
+
 // removePodByUID removes the pod with uid from list and returns it, or nil. The
 // last pod takes its place, as in kube-scheduler: the order of pods influences
 // the choice of preemption victims.

@@ -53,10 +53,13 @@ func (f *Framework) PodGroupManager() fwk.PodGroupManager {
 // a plugin that says whether enough of them fit.
 func (f *Framework) SchedulesGroups() bool { return len(f.placementFeasible) > 0 }
 
-// findPlacementFeasible returns the built plugins that decide about groups.
-func (f *Framework) findPlacementFeasible() (found []PlacementFeasiblePlugin) {
+// HasPodGroupPostFilterPlugins reports whether there are PodGroupPostFilter plugins.
+func (f *Framework) HasPodGroupPostFilterPlugins() bool { return len(f.podGroupPostFilter) > 0 }
+
+// findPlugins returns the built plugins that implement an extension point of groups.
+func findPlugins[T fwk.Plugin](f *Framework) (found []T) {
 	for _, plugin := range f.plugins {
-		if p, ok := plugin.(PlacementFeasiblePlugin); ok {
+		if p, ok := plugin.(T); ok {
 			found = append(found, p)
 		}
 	}
@@ -81,6 +84,57 @@ func (f *Framework) RunPlacementFeasiblePlugins(ctx context.Context, state fwk.P
 		}
 	}
 	return status
+}
+
+// RunPodGroupPostFilterPlugins calls PodGroupPostFilter of one plugin after the other until one
+// succeeds. The reasons of the others are combined. schedule decides about the group again, in
+// the snapshot as the plugin has changed it.
+func (f *Framework) RunPodGroupPostFilterPlugins(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (result *fwk.PodGroupPostFilterResult, status *fwk.Status) {
+	f.inPodGroupPostFilter = true
+	defer func() { f.inPodGroupPostFilter = false }()
+	var reasons []string
+	rejector := ""
+	for _, plugin := range f.podGroupPostFilter {
+		var r *fwk.PodGroupPostFilterResult
+		s := f.callRecovered(nil, nil, plugin.Name(), "PodGroupPostFilter", func() (s *fwk.Status) {
+			r, s = plugin.PodGroupPostFilter(ctx, state, group, schedule)
+			return s
+		})
+		if f.endMutations != nil {
+			if err := f.endMutations(); err != nil {
+				return nil, fwk.AsStatus(err).WithPlugin(plugin.Name())
+			}
+			f.endMutations = nil
+		}
+		switch {
+		case s.IsSuccess() && r == nil:
+			return nil, fwk.AsStatus(fmt.Errorf("PodGroupPostFilter plugin %q returned success without a result", plugin.Name())).WithPlugin(plugin.Name())
+		case s.IsSuccess(), s.Code() == fwk.UnschedulableAndUnresolvable:
+			return r, s.WithPlugin(plugin.Name())
+		case !s.IsRejected():
+			return nil, fwk.AsStatus(fmt.Errorf("error in %q PodGroupPostFilter plugins: %w", plugin.Name(), s.AsError())).WithPlugin(plugin.Name())
+		}
+		reasons = append(reasons, s.Reasons()...)
+		if rejector == "" {
+			rejector = plugin.Name()
+		}
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(rejector)
+}
+
+// FilterReadsOtherPods reports whether a Filter plugin that runs with this state may read more
+// than its node: pods of other nodes, or what Reserve plugins claim.
+func (f *Framework) FilterReadsOtherPods(state fwk.CycleState) bool {
+	for _, filter := range f.filter {
+		if state.GetSkipFilterPlugins().Has(filter.Name()) {
+			continue
+		}
+		reads := ReadsOf(filter.FilterPlugin).Filter
+		if isOpaque(filter.FilterPlugin) || reads&(DomainCounts|ClaimsInUse|StorageObjects|DeviceObjects) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // PodGroupInfo is a group, and its pods that are being scheduled, as plugins see them.
@@ -134,6 +188,9 @@ func (s *GroupCycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { 
 // SetGroup sets the state of the group whose cycle decides the pod; nil ends that: the pod's
 // binding cycle belongs to no group.
 func (c *CycleState) SetGroup(group *GroupCycleState) { c.group = group }
+
+// Group returns the state of the group whose cycle decides the pod; nil without one.
+func (c *CycleState) Group() *GroupCycleState { return c.group }
 
 // IsPodGroupSchedulingCycle reports whether the cycle of a group decides the pod.
 func (c *CycleState) IsPodGroupSchedulingCycle() bool { return c.group != nil }

@@ -295,6 +295,38 @@ func (s *Store) Priority(key Key, pod *v1.Pod) int32 {
 	return 0
 }
 
+// Disruption is how preemption treats the pods of a group as victims.
+type Disruption struct {
+	// Priority is that of the group.
+	Priority int32
+	// Together says that they are evicted together or not at all.
+	Together bool
+}
+
+// DisruptionOf returns the disruption of the PodGroup that a pod names in
+// spec.schedulingGroup; ok is false where it names none that exists.
+func (s *Store) DisruptionOf(pod *v1.Pod) (d Disruption, ok bool) {
+	if pod.Spec.SchedulingGroup == nil {
+		return d, false
+	}
+	key, named := KeyOf(pod)
+	if !named || key.Source != Native {
+		return d, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	group := s.groups[key]
+	if group == nil || group.podGroup == nil {
+		return d, false
+	}
+	spec := &group.podGroup.Spec
+	if spec.Priority != nil {
+		d.Priority = *spec.Priority
+	}
+	d.Together = spec.DisruptionMode != nil && spec.DisruptionMode.All != nil
+	return d, true
+}
+
 // effectivePodGroup returns the group's PodGroup. For a group that is not named by
 // spec.schedulingGroup it has the priority of the pods, and for one whose pods say how many
 // are scheduled together it is made from that.

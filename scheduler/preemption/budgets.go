@@ -51,12 +51,18 @@ func (b *budgets) forNamespace(namespace string) []*budget {
 }
 
 // split splits victims, in their order, into those whose eviction would violate a
-// budget and the others. Each of the others uses up one disruption of every budget
-// that selects it.
+// budget and the others, and counts the violations. Each of the others uses up one disruption
+// of every budget that selects it. A group is protected if one of its pods is.
 func (b *budgets) split(victims []*victim) (protected, free []*victim) {
 	used := map[*budget]int32{}
 	for _, v := range victims {
-		if b.wouldViolate(v.GetPod(), used) {
+		v.violations = 0
+		for info := range v.pods() {
+			if b.wouldViolate(info.GetPod(), used) {
+				v.violations++
+			}
+		}
+		if v.violations > 0 {
 			protected = append(protected, v)
 		} else {
 			free = append(free, v)

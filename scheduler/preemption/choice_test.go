@@ -1,12 +1,18 @@
 package preemption
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -92,7 +98,8 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 		fixture.Pod("great").Priority(7).Obj(),
 		fixture.Pod("greatest").Priority(10).Obj(),
 	)
-	victims := lowerPriorityPods(node, 10, fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time)
+	search := victimSearch{below: 10, now: fixture.Pod("p").StartTime(1000).Obj().Status.StartTime.Time}
+	victims := search.on(node)
 	sortByImportance(victims)
 	want := []string{"great", "old", "young", "new", "newer"}
 	if len(victims) != len(want) {
@@ -102,6 +109,54 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 		if v.GetPod().Name != want[i] {
 			t.Errorf("victim %d is %s, want %s", i, v.GetPod().Name, want[i])
 		}
+	}
+}
+
+// A group that is disrupted as a whole is one victim, and stays rather than single pods.
+func TestVictimsInGroups(t *testing.T) {
+	groups, nodes := podgroups.NewStore(), cache.New()
+	for name, mode := range map[string]*schedulingv1beta1.DisruptionMode{"whole": {All: &schedulingv1beta1.AllDisruptionMode{}}, "loose": nil, "vip": nil} {
+		priority := int32(5)
+		if name == "vip" {
+			priority = 10
+		}
+		groups.SetPodGroup(podgroups.Native, &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec:       schedulingv1beta1.PodGroupSpec{Priority: &priority, DisruptionMode: mode},
+		})
+	}
+	for _, node := range []string{"n1", "n2"} {
+		nodes.SetNode(fixture.Node(node).Capacity("cpu", "8").Obj())
+		for _, group := range []string{"", "loose", "vip", "whole"} {
+			pod := fixture.Pod(node + group).Priority(5).StartTime(3).On(node).Mutate(func(p *v1.Pod) {
+				if group != "" {
+					p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+				}
+			}).Obj()
+			nodes.SetPod(pod)
+			groups.SetPod(pod)
+		}
+	}
+	search := victimSearch{groups: groups, nodes: nodes.UpdateSnapshot().NodeInfos(), below: 10}
+	var victims []*victim
+	for _, node := range nodes.Snapshot().Nodes() {
+		victims = append(victims, search.on(node)...)
+	}
+	sortByImportance(victims)
+	var got []string
+	for _, v := range victims {
+		names := []string{}
+		for info := range v.pods() {
+			names = append(names, info.GetPod().Name)
+		}
+		got = append(got, strings.Join(names, "+"))
+	}
+	want := []string{"n1whole+n2whole", "n1loose", "n2loose", "n1", "n2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if groupsOf(victims) != 3 {
+		t.Errorf("%d victims are groups or pods of groups, want 3", groupsOf(victims))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -21,9 +22,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
-// Options are the dependencies of a Planner. All are required.
+// Options are the dependencies of a Planner. All but Groups are required.
 type Options struct {
 	// Newest returns the newest version of a pod that has no node. An error says
 	// that the pod does not exist any more.
@@ -37,6 +39,8 @@ type Options struct {
 	// Offset returns the index of the first of n nodes to try, from 0 to n-1. It
 	// varies, so that victims are not always taken from the same nodes.
 	Offset func(n int32) int32
+	// Groups are the groups of pods; may be nil.
+	Groups *podgroups.Store
 	Clock  clock.PassiveClock
 }
 
@@ -76,7 +80,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	}
 	r.Pod = withNominatedNode(pod, p.options.NominatedNode(pod.UID))
 	lister := r.Handle.SnapshotSharedLister().NodeInfos()
-	if err := checkEligible(r, lister); err != nil {
+	if err := p.checkEligible(r, lister); err != nil {
 		return nil, err
 	}
 	nodes, err := lister.List()
@@ -115,7 +119,7 @@ func withNominatedNode(pod *v1.Pod, node string) *v1.Pod {
 // checkEligible returns an error when the pod may not preempt others now: while pods
 // that were preempted on its nominated node terminate, it has to wait for them, unless
 // that node is unresolvable for it.
-func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
+func (p *Planner) checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) error {
 	if policy := r.Pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
 		return &framework.IneligibleError{Reason: "not eligible due to preemptionPolicy=Never."}
 	}
@@ -127,12 +131,20 @@ func checkEligible(r framework.PreemptionRequest, lister fwk.NodeInfoLister) err
 	if err != nil {
 		return nil // the nominated node does not exist any more
 	}
-	for _, other := range node.GetPods() {
-		if corev1.PodPriority(other.GetPod()) < corev1.PodPriority(r.Pod) && terminatingByPreemption(other.GetPod()) {
-			return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", VictimsTerminating: true}
-		}
+	if p.victimsTerminate(node, corev1.PodPriority(r.Pod)) {
+		return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", VictimsTerminating: true}
 	}
 	return nil
+}
+
+// victimsTerminate reports whether a pod of lower priority on the node terminates because a
+// scheduler preempted it.
+func (p *Planner) victimsTerminate(node fwk.NodeInfo, below int32) bool {
+	search := victimSearch{groups: p.options.Groups}
+	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool {
+		priority, _, _ := search.priorityOf(framework.OriginalPod(info))
+		return priority < below && terminatingByPreemption(info.GetPod())
+	})
 }
 
 // terminatingByPreemption reports whether a pod terminates because a scheduler
@@ -169,7 +181,7 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 	var errs []error
 	for i := 0; i < len(nodes) && ctx.Err() == nil; i++ {
 		node := nodes[(offset+i)%len(nodes)]
-		plan, status := p.planForNode(ctx, r, node, budgets)
+		plan, status := p.planForNode(ctx, r, node, lister, budgets)
 		switch {
 		case status.Code() == fwk.Error:
 			errs = append(errs, status.AsError())
@@ -201,19 +213,22 @@ func calculateNumCandidates(r framework.PreemptionRequest, n int) int {
 
 // planForNode makes a plan for one node. The status says why preemption does not help
 // there.
-func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, budgets *budgets) (*framework.PreemptionPlan, *fwk.Status) {
+func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, lister fwk.NodeInfoLister, budgets *budgets) (*framework.PreemptionPlan, *fwk.Status) {
 	// Before anything is copied: most nodes have no pod of lower priority.
-	evictable := lowerPriorityPods(node, corev1.PodPriority(r.Pod), p.options.Clock.Now())
+	search := victimSearch{groups: p.options.Groups, nodes: lister, below: corev1.PodPriority(r.Pod), now: p.options.Clock.Now()}
+	evictable := search.on(node)
 	if len(evictable) == 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	d := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot()}
-	victims, violations, status := d.selectVictims(ctx, evictable, budgets)
+	d := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot(), nodes: lister}
+	victims, status := d.selectVictims(ctx, evictable, budgets)
 	if !status.IsSuccess() {
 		return nil, status
 	}
 	if len(victims) == 0 {
 		return nil, fwk.AsStatus(fmt.Errorf("expected at least one victim pod on node %q", node.Node().Name))
 	}
-	return &framework.PreemptionPlan{Preemptor: r.Pod, Node: node.Node().Name, Victims: victims, Violations: violations}, nil
+	return &framework.PreemptionPlan{
+		Preemptor: r.Pod, Node: node.Node().Name, Victims: podsOf(victims), Violations: violationsOf(victims), GroupDisruptions: groupsOf(victims),
+	}, nil
 }

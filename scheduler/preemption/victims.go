@@ -1,37 +1,81 @@
 package preemption
 
 import (
-	"context"
+	"iter"
 	"sort"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
-// victim is a pod that may be evicted.
+// victim is a pod that may be evicted, or the pods of a group that are evicted together or
+// not at all.
 type victim struct {
 	fwk.PodInfo
+	// others are the other pods of such a group; nil for a pod.
+	others   []fwk.PodInfo
 	priority int32
 	start    time.Time
+	// inGroup says that a PodGroup has the pods. Where importance is equal otherwise, pods of
+	// groups stay.
+	inGroup bool
+	// violations is how many of the pods budgets protect.
+	violations int
 }
 
-// lowerPriorityPods returns the pods on node whose priority is lower than priority.
-func lowerPriorityPods(node fwk.NodeInfo, priority int32, now time.Time) []*victim {
+// pods returns the pods of the victim.
+func (v *victim) pods() iter.Seq[fwk.PodInfo] {
+	return func(yield func(fwk.PodInfo) bool) {
+		if !yield(v.PodInfo) {
+			return
+		}
+		for _, other := range v.others {
+			if !yield(other) {
+				return
+			}
+		}
+	}
+}
+
+// victimSearch finds the victims on nodes, one node after the other.
+type victimSearch struct {
+	groups *podgroups.Store
+	nodes  fwk.NodeInfoLister
+	// below is the priority of the preemptor: victims have a lower one.
+	below int32
+	// now is when pods that have not started count as started. kube-scheduler reads the clock
+	// for each such pod, so that the one looked at first is the older one: looked keeps that
+	// order also when the clock stands still.
+	now    time.Time
+	looked time.Duration
+	// seen are the groups of which a pod was met.
+	seen map[podgroups.Key]bool
+}
+
+// on returns the victims on a node. A group that is evicted as a whole is a victim once.
+func (s *victimSearch) on(node fwk.NodeInfo) []*victim {
 	var all []victim // one allocation, because there are many nodes
 	pods := node.GetPods()
 	for i, info := range pods {
-		pod := info.GetPod()
-		if p := corev1.PodPriority(pod); p < priority {
-			if all == nil {
-				all = make([]victim, 0, len(pods)-i)
-			}
-			all = append(all, victim{PodInfo: info, priority: p, start: startTime(pod, now.Add(time.Duration(i)))})
+		pod := framework.OriginalPod(info)
+		s.looked++
+		priority, disruption, inGroup := s.priorityOf(pod)
+		if priority >= s.below {
+			continue
 		}
+		v := victim{PodInfo: info, priority: priority, inGroup: inGroup, start: startTime(pod, s.now.Add(s.looked))}
+		if disruption.Together && !s.addOthers(&v, pod) {
+			continue
+		}
+		if all == nil {
+			all = make([]victim, 0, len(pods)-i)
+		}
+		all = append(all, v)
 	}
 	found := make([]*victim, len(all))
 	for i := range all {
@@ -40,9 +84,51 @@ func lowerPriorityPods(node fwk.NodeInfo, priority int32, now time.Time) []*vict
 	return found
 }
 
-// startTime returns when a pod started; now for one that has not. kube-scheduler reads
-// the clock for each such pod, so that the one looked at first is the older one:
-// lowerPriorityPods keeps that order also when the clock stands still.
+func (s *victimSearch) priorityOf(pod *v1.Pod) (priority int32, d podgroups.Disruption, inGroup bool) {
+	if pod.Spec.SchedulingGroup == nil || s.groups == nil {
+		return corev1.PodPriority(pod), d, false
+	}
+	d, known := s.groups.DisruptionOf(pod)
+	if !known {
+		return corev1.PodPriority(pod), d, true
+	}
+	return d.Priority, d, true
+}
+
+// addOthers adds the other pods of a group to the victim of its first pod that is met. It
+// returns false for a group that is a victim already. Pods that the snapshot does not have on
+// a node are left out.
+func (s *victimSearch) addOthers(v *victim, first *v1.Pod) bool {
+	key, _ := podgroups.KeyOf(first)
+	if s.seen[key] {
+		return false
+	}
+	if s.seen == nil {
+		s.seen = map[podgroups.Key]bool{}
+	}
+	s.seen[key] = true
+	for _, pod := range s.groups.Group(key).Scheduled {
+		if pod.UID == first.UID {
+			continue
+		}
+		node, err := s.nodes.Get(pod.Spec.NodeName)
+		if err != nil {
+			continue
+		}
+		for _, info := range node.GetPods() {
+			if framework.OriginalPod(info).UID == pod.UID {
+				v.others = append(v.others, info)
+				s.looked++
+				if start := startTime(pod, s.now.Add(s.looked)); start.Before(v.start) {
+					v.start = start
+				}
+			}
+		}
+	}
+	return true
+}
+
+// startTime returns when a pod started; now for one that has not.
 func startTime(pod *v1.Pod, now time.Time) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
@@ -50,90 +136,48 @@ func startTime(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
-// sortByImportance sorts the most important victims to the front: higher priority,
-// then the longer run. It uses sort.Slice, as kube-scheduler does, because the order of
-// equal victims decides which of them are evicted.
+// sortByImportance sorts the most important victims to the front: higher priority, pods of
+// groups, more pods, then the longer run. It uses sort.Slice, as kube-scheduler does, because
+// the order of equal victims decides which of them are evicted.
 func sortByImportance(victims []*victim) {
 	sort.Slice(victims, func(i, j int) bool {
 		a, b := victims[i], victims[j]
-		if a.priority != b.priority {
+		switch {
+		case a.priority != b.priority:
 			return a.priority > b.priority
+		case a.inGroup != b.inGroup:
+			return a.inGroup
+		case len(a.others) != len(b.others):
+			return len(a.others) > len(b.others)
 		}
 		return a.start.Before(b.start)
 	})
 }
 
-// dryRun selects victims on one node. It owns state and node.
-type dryRun struct {
-	request framework.PreemptionRequest
-	state   fwk.CycleState
-	node    fwk.NodeInfo
-}
-
-// selectVictims returns which of the evictable pods have to leave, the most important
-// first, and how many of them violate a budget. It removes all; if the pod fits then, it
-// adds them back one by one and keeps removed those with which the pod does not fit.
-// Pods that a budget protects are added back first.
-func (d *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets *budgets) (selected []*v1.Pod, violations int, status *fwk.Status) {
-	for _, v := range evictable {
-		if err := d.remove(ctx, v); err != nil {
-			return nil, 0, fwk.AsStatus(err)
-		}
-	}
-	if status := d.fits(ctx); !status.IsSuccess() {
-		return nil, 0, status
-	}
-	sortByImportance(evictable)
-	protected, free := budgets.split(evictable)
-	left, err := d.reprieve(ctx, protected)
-	if err != nil {
-		return nil, 0, fwk.AsStatus(err)
-	}
-	rest, err := d.reprieve(ctx, free)
-	if err != nil {
-		return nil, 0, fwk.AsStatus(err)
-	}
-	violations = len(left)
-	left = append(left, rest...)
-	if len(protected) > 0 && len(free) > 0 {
-		sortByImportance(left)
-	}
-	for _, v := range left {
-		selected = append(selected, v.GetPod())
-	}
-	return selected, violations, nil
-}
-
-// reprieve adds victims back in their order as long as the pod still fits, and returns
-// those with which it does not.
-func (d *dryRun) reprieve(ctx context.Context, victims []*victim) (selected []*victim, err error) {
+// podsOf returns the pods of victims, in order.
+func podsOf(victims []*victim) (pods []*v1.Pod) {
 	for _, v := range victims {
-		if err := d.add(ctx, v); err != nil {
-			return nil, err
+		for info := range v.pods() {
+			pods = append(pods, info.GetPod())
 		}
-		if d.fits(ctx).IsSuccess() {
-			continue
-		}
-		if err := d.remove(ctx, v); err != nil {
-			return nil, err
-		}
-		selected = append(selected, v)
 	}
-	return selected, nil
+	return pods
 }
 
-func (d *dryRun) fits(ctx context.Context) *fwk.Status {
-	return d.request.Handle.RunFilterPluginsWithNominatedPods(ctx, d.state, d.request.Pod, d.node)
-}
-
-func (d *dryRun) remove(ctx context.Context, v *victim) error {
-	if err := d.node.RemovePod(klog.FromContext(ctx), v.GetPod()); err != nil {
-		return err
+// groupsOf returns how many victims are groups, or pods of groups.
+func groupsOf(victims []*victim) (n int) {
+	for _, v := range victims {
+		if v.inGroup {
+			n++
+		}
 	}
-	return d.request.Handle.RunPreFilterExtensionRemovePod(ctx, d.state, d.request.Pod, v.PodInfo, d.node).AsError()
+	return n
 }
 
-func (d *dryRun) add(ctx context.Context, v *victim) error {
-	d.node.AddPodInfo(v.PodInfo)
-	return d.request.Handle.RunPreFilterExtensionAddPod(ctx, d.state, d.request.Pod, v.PodInfo, d.node).AsError()
+// violationsOf returns how many pods of victims budgets protect.
+func violationsOf(victims []*victim) (n int) {
+	for _, v := range victims {
+		n += v.violations
+	}
+	return n
 }

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -19,10 +21,15 @@ type GroupOutcome struct {
 	// Members are what was decided about the pods, in their order. Where Err is set, no pod
 	// goes to the node of its placement.
 	Members []*cycle.GroupMember
+	// Waiting says that the group fits after a preemption: after that of Plan, or after an
+	// earlier one where Plan is nil.
+	Waiting bool
+	Plan    *framework.PreemptionPlan
 }
 
 // AttemptGroup runs the cycle of a group for its pending pods, in that order, up to the
-// selected nodes. It changes nothing. The pods name the PodGroup in spec.schedulingGroup.
+// selected nodes, and where too few fit and Options.Preempt is set, the PodGroupPostFilter
+// plugins. It changes nothing but nominations. The pods name the PodGroup in spec.schedulingGroup.
 func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta1.PodGroup, pods []*v1.Pod) GroupOutcome {
 	groups := s.cluster.cache.Groups()
 	groups.SetPodGroup(podgroups.Native, podGroup)
@@ -33,7 +40,7 @@ func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta
 	for _, pod := range pods {
 		o.Members = append(o.Members, &cycle.GroupMember{Pod: pod, State: framework.NewCycleState()})
 	}
-	o.Err = s.cycle.RunGroup(ctx, cycle.GroupRequest{
+	request := cycle.GroupRequest{
 		Request: cycle.Request{
 			Framework: s.framework, PercentageOfNodesToScore: s.percentageOfNodesToScore,
 			Snapshot: s.cluster.cache.UpdateSnapshot(), EquivalenceCache: s.equivalenceCache,
@@ -41,8 +48,31 @@ func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta
 		Group:       groups.Group(podgroups.Key{Source: podgroups.Native, Namespace: podGroup.Namespace, Name: podGroup.Name}),
 		Members:     o.Members,
 		Nominations: s.cluster.cache,
-	})
+		GroupState:  &framework.GroupCycleState{},
+	}
+	o.Err = s.cycle.RunGroup(ctx, request)
+	if o.Err != nil && s.options.Preempt {
+		s.preemptor.plan = nil
+		o.Waiting, o.Err = s.cycle.RunGroupPostFilter(ctx, request, o.Err)
+		o.Plan = s.preemptor.plan
+		s.nominate(o)
+	}
 	return o
+}
+
+// nominate keeps the nominations of a group that does not fit.
+func (s *Scheduler) nominate(o GroupOutcome) {
+	for _, m := range o.Members {
+		nomination := m.Nominating
+		if m.Err == nil && !o.Waiting || !cycle.IsUnschedulable(o.Err) {
+			nomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+		}
+		info := m.Info
+		if info == nil {
+			info, _ = framework.NewPodInfo(m.Pod)
+		}
+		s.cluster.cache.AddNominatedPod(klog.Background(), info, nomination)
+	}
 }
 
 // AssumeMember adds a pod of the last AttemptGroup to its node, and ends its nomination.

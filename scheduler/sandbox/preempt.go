@@ -35,6 +35,7 @@ func (s *Scheduler) newDryRunPreemptor() *dryRunPreemptor {
 		NominatedNode: s.cluster.cache.NominatedNode,
 		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
 		Offset:        func(int32) int32 { return 0 },
+		Groups:        s.cluster.cache.Groups(),
 		Clock:         clock.RealClock{},
 	})}
 }

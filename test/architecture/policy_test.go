@@ -53,7 +53,7 @@ scheduler/profile:      scheduler/framework scheduler/compile scheduler/queue sc
 # One attempt, and its results.
 scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts scheduler/framework/podclass scheduler/cache scheduler/decision scheduler/extender scheduler/podgroups
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding
-scheduler/preemption:   scheduler/framework
+scheduler/preemption:   scheduler/framework scheduler/podgroups
 scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/devices scheduler/volumes scheduler/podgroups
 scheduler/sandbox/log:
 scheduler/recorder:     scheduler/framework

@@ -3,6 +3,7 @@ package counts
 import (
 	"maps"
 	"math"
+	"slices"
 )
 
 // DomainValues are numbers by topology domain, which are updated with the
@@ -278,6 +279,19 @@ func (t *DomainSums) Min() int64 {
 // Clone returns independent sums with the same numbers.
 func (t *DomainSums) Clone() *DomainSums {
 	return &DomainSums{terms: t.terms, added: maps.Clone(t.added)}
+}
+
+// Detached returns a clone that stays valid when the snapshot changes.
+func (t *DomainSums) Detached() *DomainSums {
+	clone := t.Clone()
+	clone.terms = slices.Clone(t.terms)
+	for i := range clone.terms {
+		values := *clone.terms[i].DomainValues
+		values.values, values.listings = slices.Clone(values.values), slices.Clone(values.listings)
+		values.Drop()
+		clone.terms[i].DomainValues = &values
+	}
+	return clone
 }
 
 func (n *DomainValues) isListed(domain string) bool {

@@ -86,6 +86,15 @@ func (t *TermSums) Clone() *TermSums {
 	return clone
 }
 
+// Detached returns a clone that stays valid when the snapshot changes.
+func (t *TermSums) Detached() *TermSums {
+	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
+	for key, sums := range t.ByTopologyKey {
+		clone.ByTopologyKey[key] = sums.Detached()
+	}
+	return clone
+}
+
 // Add adds n to a domain of the topology key.
 func (t *TermSums) Add(key, domain string, n int64) { t.sumsFor(key).Add(domain, n) }
 

@@ -1,5 +1,5 @@
-// Package defaultpreemption makes room for a pod that fits on no node by evicting pods
-// of lower priority. The scheduler's Preemptor selects and evicts the victims; the
+// Package defaultpreemption makes room for a pod that fits on no node, or for a group of
+// pods of which too few fit, by evicting pods of lower priority. The scheduler's Preemptor selects and evicts the victims; the
 // plugin calls it, and keeps the pod out of the active queue until the preemption has
 // finished.
 package defaultpreemption
@@ -31,9 +31,10 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
-	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin         = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin         = (*Plugin)(nil)
+	_ fwk.PodGroupPostFilterPlugin = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions        = (*Plugin)(nil)
 )
 
 // New builds the plugin from defaulted *configv1.DefaultPreemptionArgs. It returns an
@@ -126,6 +127,27 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	p.preemptor.Execute(ctx, p.handle, plan)
 	return resultWithNominatedNode(plan.Node), fwk.NewStatus(fwk.Success, fmt.Sprintf(
 		"preemption: found a potential placement for pod on node %v, preempting %d victims", plan.Node, len(plan.Victims)))
+}
+
+// PodGroupPostFilter finds victims anywhere in the cluster for a group of which too few pods
+// fit, starts to evict them and nominates the group's pods. The messages are those of
+// kube-scheduler.
+func (p *Plugin) PodGroupPostFilter(ctx context.Context, _ fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	const prefix = "pod group preemption: "
+	if p.preemptor == nil {
+		return nil, fwk.AsStatus(errors.New(prefix + "the handle has no Preemptor"))
+	}
+	plan, status := p.preemptor.PlanGroup(ctx, framework.GroupPreemptionRequest{Handle: p.handle, Group: group, Schedule: schedule})
+	if !status.IsSuccess() {
+		return nil, fwk.NewStatus(status.Code(), prefix+status.Message())
+	}
+	result := &fwk.PodGroupPostFilterResult{NominatingInfos: plan.Nominations}
+	if plan.PreemptionPlan == nil {
+		return result, fwk.NewStatus(fwk.Success, prefix+"ongoing preemption on nominated nodes")
+	}
+	plan.Plugin = Name
+	p.preemptor.Execute(ctx, p.handle, plan.PreemptionPlan)
+	return result, fwk.NewStatus(fwk.Success, fmt.Sprintf(prefix+"found a placement for podgroup, preempting %d victims", len(plan.Victims)))
 }
 
 func resultWithNominatedNode(node string) *fwk.PostFilterResult {

@@ -28,6 +28,8 @@ type fakePreemptor struct {
 	request    framework.PreemptionRequest
 	executed   []*framework.PreemptionPlan
 	nominated  *v1.Pod
+	groupPlan  *framework.GroupPreemptionPlan
+	status     *fwk.Status
 }
 
 func (h *fakePreemptor) NominatedPodsForNode(node string) []fwk.PodInfo {
@@ -44,8 +46,43 @@ func (h *fakePreemptor) Plan(_ context.Context, r framework.PreemptionRequest) (
 	h.request = r
 	return h.plan, h.err
 }
+func (h *fakePreemptor) PlanGroup(context.Context, framework.GroupPreemptionRequest) (*framework.GroupPreemptionPlan, *fwk.Status) {
+	return h.groupPlan, h.status
+}
 func (h *fakePreemptor) Execute(_ context.Context, _ fwk.Handle, plan *framework.PreemptionPlan) {
 	h.executed = append(h.executed, plan)
+}
+
+func TestPodGroupPostFilter(t *testing.T) {
+	nominations := map[types.NamespacedName]*fwk.NominatingInfo{{Namespace: "default", Name: "a"}: {NominatedNodeName: "n1", NominatingMode: fwk.ModeOverride}}
+	plan := &framework.PreemptionPlan{Victims: []*v1.Pod{fixture.Pod("low").Obj(), fixture.Pod("lower").Obj()}}
+	for name, c := range map[string]struct {
+		preemptor *fakePreemptor
+		code      fwk.Code
+		message   string
+		executed  int
+	}{
+		"victims were found": {&fakePreemptor{groupPlan: &framework.GroupPreemptionPlan{PreemptionPlan: plan, Nominations: nominations}}, fwk.Success,
+			"pod group preemption: found a placement for podgroup, preempting 2 victims", 1},
+		"victims of an earlier plan terminate": {&fakePreemptor{groupPlan: &framework.GroupPreemptionPlan{Nominations: nominations}}, fwk.Success,
+			"pod group preemption: ongoing preemption on nominated nodes", 0},
+		"there are none": {&fakePreemptor{status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming preemptor")},
+			fwk.UnschedulableAndUnresolvable, "pod group preemption: No preemption victims found for incoming preemptor", 0},
+		"the search failed": {&fakePreemptor{status: fwk.AsStatus(errors.New("no budgets"))}, fwk.Error, "pod group preemption: no budgets", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, status := newPlugin(t, c.preemptor).PodGroupPostFilter(t.Context(), nil, nil, nil)
+			if status.Code() != c.code || status.Message() != c.message {
+				t.Errorf("%v %q, want %v %q", status.Code(), status.Message(), c.code, c.message)
+			}
+			if c.code == fwk.Success && cmp.Diff(nominations, result.NominatingInfos) != "" {
+				t.Errorf("nominations %v, want %v", result.NominatingInfos, nominations)
+			}
+			if len(c.preemptor.executed) != c.executed || c.executed > 0 && c.preemptor.executed[0].Plugin != defaultpreemption.Name {
+				t.Errorf("executed %v, want %d plans in the name of the plugin", c.preemptor.executed, c.executed)
+			}
+		})
+	}
 }
 
 func newPlugin(t *testing.T, handle fwk.Handle) *defaultpreemption.Plugin {

@@ -39,10 +39,26 @@ func (r *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
+// Detached returns a clone that stays valid when the snapshot changes.
+func (r *preFilterState) Detached() fwk.StateData {
+	clone := *r
+	clone.affinityCounts, clone.antiAffinityCounts = detachAll(r.affinityCounts), detachAll(r.antiAffinityCounts)
+	clone.existingAntiAffinityCounts = r.existingAntiAffinityCounts.Detached()
+	return &clone
+}
+
 func cloneAll(sums []*counts.DomainSums) []*counts.DomainSums {
 	clones := make([]*counts.DomainSums, len(sums))
 	for i, sum := range sums {
 		clones[i] = sum.Clone()
+	}
+	return clones
+}
+
+func detachAll(sums []*counts.DomainSums) []*counts.DomainSums {
+	clones := make([]*counts.DomainSums, len(sums))
+	for i, sum := range sums {
+		clones[i] = sum.Detached()
 	}
 	return clones
 }

@@ -32,6 +32,16 @@ func (h *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
+// Detached returns a clone that stays valid when the snapshot changes.
+func (h *preFilterState) Detached() fwk.StateData {
+	clone := *h
+	clone.counts = make([]*counts.DomainSums, len(h.counts))
+	for i, sum := range h.counts {
+		clone.counts[i] = sum.Detached()
+	}
+	return &clone
+}
+
 // PreFilter counts the pods by domain. It skips Filter for a pod without hard
 // constraints.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {

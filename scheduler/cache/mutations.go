@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+// mutations are the nodes as they were before a session of mutations.
+type mutations struct {
+	// pods are those of the nodes that were changed, images those of all nodes.
+	pods   map[string]framework.PlacedPods
+	images map[*nodeState]map[string]*fwk.ImageStateSummary
+}
+
+// A Snapshot can be changed by PodGroupPostFilter plugins, which find out in it whether a
+// group fits without some pods. Only the nodes that they change are copied.
+var _ fwk.MutableSnapshotSharedLister = &Snapshot{}
+
+// StartMutations begins a session of AddPod and RemovePod. It must end before the next
+// UpdateSnapshot. Only the scheduling loop may call it.
+//
+// Until the session ends the nodes have no images: kube-scheduler copies the snapshot, and
+// its copies do not know on how many nodes an image is, so that no image counts in scores.
+func (s *Snapshot) StartMutations() error {
+	if s.mutated != nil {
+		return errors.New("a session of mutations has begun already")
+	}
+	s.mutated = &mutations{pods: map[string]framework.PlacedPods{}, images: map[*nodeState]map[string]*fwk.ImageStateSummary{}}
+	for _, n := range s.nodes {
+		if len(n.ImageStates) > 0 {
+			s.mutated.images[n] = n.ImageStates
+			s.setImages(n, nil)
+		}
+	}
+	return nil
+}
+
+// EndMutations ends the session. Each node has the pods that it had before, in their order.
+func (s *Snapshot) EndMutations() error {
+	if s.mutated == nil {
+		return errors.New("no session of mutations has begun")
+	}
+	for node, before := range s.mutated.pods {
+		s.change(func(s *Snapshot) *nodeState { return s.restorePods(node, before) })
+	}
+	for n, images := range s.mutated.images {
+		s.setImages(n, images)
+	}
+	s.mutated = nil
+	return nil
+}
+
+func (s *Snapshot) setImages(n *nodeState, images map[string]*fwk.ImageStateSummary) {
+	s.change(func(*Snapshot) *nodeState {
+		n.ImageStates = images
+		return n
+	})
+}
+
+// AddPod counts a pod on a node until the session ends.
+func (s *Snapshot) AddPod(pod fwk.PodInfo, node string) error {
+	if err := s.keepPods(node); err != nil {
+		return err
+	}
+	info, ok := pod.(*framework.PodInfo)
+	if !ok {
+		info, _ = framework.NewPodInfo(pod.GetPod()) // a malformed term counts as none, as everywhere
+	}
+	if info.NodeName() != node {
+		info = info.WithNode(node)
+	}
+	s.change(func(s *Snapshot) *nodeState { return s.addPod(info) })
+	return nil
+}
+
+// RemovePod does not count a pod on its node until the session ends.
+func (s *Snapshot) RemovePod(_ klog.Logger, pod *v1.Pod, node string) error {
+	if err := s.keepPods(node); err != nil {
+		return err
+	}
+	for _, info := range s.nodes[node].GetPods() {
+		if found := info.(*framework.PodInfo); found.OriginalPod().UID == pod.UID {
+			s.change(func(s *Snapshot) *nodeState { return s.removePod(found) })
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, node)
+}
+
+// keepPods keeps the pods of a node before the first mutation of it.
+func (s *Snapshot) keepPods(node string) error {
+	if s.mutated == nil {
+		return errors.New("the snapshot can be changed only between StartMutations and EndMutations")
+	}
+	n := s.nodes[node]
+	if n == nil {
+		return fmt.Errorf("nodeinfo not found for node name %q", node)
+	}
+	if _, kept := s.mutated.pods[node]; !kept {
+		s.mutated.pods[node] = n.PlacedPods()
+	}
+	return nil
+}
+
+// restorePods gives a node the pods that it had before.
+func (s *Snapshot) restorePods(node string, before framework.PlacedPods) *nodeState {
+	n := s.nodes[node]
+	had, has := sets.New[types.UID](), sets.New[types.UID]()
+	for _, info := range before.All() {
+		had.Insert(framework.OriginalPod(info).UID)
+	}
+	for _, info := range n.PlacedPods().All() {
+		if uid := framework.OriginalPod(info).UID; had.Has(uid) {
+			has.Insert(uid)
+		} else {
+			s.removePod(info.(*framework.PodInfo))
+		}
+	}
+	for _, info := range before.All() {
+		if !has.Has(framework.OriginalPod(info).UID) {
+			s.addPod(info.(*framework.PodInfo))
+		}
+	}
+	n.SetPlacedPods(before)
+	return n
+}

@@ -1,0 +1,98 @@
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+// nodesOf describes each node, with the order of its pods.
+func nodesOf(s *Snapshot) (nodes []string) {
+	for _, node := range s.Nodes() {
+		nodes = append(nodes, fmt.Sprint(node, " images ", len(node.GetImageStates()), " row ", s.Columns().Rows[s.nodes[node.Node().Name].slot].RequestedCPU))
+	}
+	return nodes
+}
+
+// Whatever a session changes, the snapshot has the same pods in the same order after it, and
+// the counts of a scan.
+func TestASessionOfMutationsLeavesNothingBehind(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 50 {
+		c := New()
+		var pods []*v1.Pod
+		for i := range 4 {
+			c.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%2)).Capacity("cpu", "64").Image(1<<30, "web").Obj())
+		}
+		for i := range 12 {
+			b := fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", "1").On(fmt.Sprint("n", random.IntN(4)))
+			if i%3 == 0 {
+				b = b.HostPort("", v1.ProtocolTCP, 80) // also where another pod of the node has it
+			}
+			pods = append(pods, b.Obj())
+			c.SetPod(b.Obj())
+		}
+		c.RemovePod(pods[0])
+		pods = pods[1:]
+		s := c.UpdateSnapshot()
+		before := nodesOf(s)
+		if err := s.StartMutations(); err != nil {
+			t.Fatal(err)
+		}
+		for range random.IntN(20) {
+			at := random.IntN(len(pods))
+			if err := s.RemovePod(klog.Background(), pods[at], pods[at].Spec.NodeName); err != nil {
+				continue // it is away
+			}
+			if info, _ := framework.NewPodInfo(pods[at]); random.IntN(2) == 0 {
+				if err := s.AddPod(info, pods[at].Spec.NodeName); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		foreign, _ := framework.NewPodInfo(fixture.Pod("foreign").Requests("cpu", "2").Obj())
+		if err := s.AddPod(foreign, "n1"); err != nil {
+			t.Fatal(err)
+		}
+		if images := s.Node("n1").ImageStates; len(images) != 0 {
+			t.Errorf("images count during a session: %v", images)
+		}
+		if err := s.EndMutations(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, nodesOf(s)); diff != "" {
+			t.Fatalf("round %d (-before +after):\n%s", round, diff)
+		}
+	}
+}
+
+func TestMutationsNeedASession(t *testing.T) {
+	c := New()
+	c.SetNode(fixture.Node("n").Obj())
+	s := c.UpdateSnapshot()
+	info, _ := framework.NewPodInfo(fixture.Pod("p").Obj())
+	for name, err := range map[string]error{
+		"add": s.AddPod(info, "n"), "remove": s.RemovePod(klog.Background(), info.GetPod(), "n"), "end": s.EndMutations(),
+	} {
+		if err == nil {
+			t.Errorf("%s is accepted without a session", name)
+		}
+	}
+	if err := s.StartMutations(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"a second session": s.StartMutations(), "an unknown node": s.AddPod(info, "m"), "a pod that is not there": s.RemovePod(klog.Background(), info.GetPod(), "n"),
+	} {
+		if err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

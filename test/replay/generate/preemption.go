@@ -21,9 +21,11 @@ import (
 
 // NewPreempting returns a history of a full cluster: many pods fit only after a preemption.
 // Victims leave at once or slowly, and preemptors are retried.
-func NewPreempting(seed uint64, attempts int) *Generator {
+func NewPreempting(seed uint64, attempts int) *Generator { return newPreempting(seed, attempts, false) }
+
+func newPreempting(seed uint64, attempts int, groups bool) *Generator {
 	g := New(seed, attempts)
-	g.preempting = &preempting{}
+	g.preempting = &preempting{groups: groups}
 	g.config.Preempt = true
 	g.addPreemptionArgs()
 	for range g.between(1, 6) {
@@ -40,6 +42,9 @@ type preempting struct {
 	pods int
 	// victims are the pods to be evicted, by namespace/name.
 	victims []string
+	// groups says that groups preempt. Then each namespace has one budget: kube-scheduler
+	// charges several of a pod in the order of a map.
+	groups bool
 }
 
 // addPreemptionArgs gives DefaultPreemption its arguments: every node is a candidate, since
@@ -124,6 +129,9 @@ func (g *Generator) budget() log.Object {
 		ObjectMeta: metav1.ObjectMeta{Namespace: pick(g.random, namespaces), Name: fmt.Sprintf("%s-%d", app, g.IntN(2))},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: g.selector()},
 		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(g.between(-1, 2))},
+	}
+	if g.preempting.groups {
+		pdb.Name = "only"
 	}
 	if g.chance(5) {
 		pdb.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles"}}}

@@ -50,9 +50,14 @@ func (s *Scheduler) addPending(before, after *v1.Pod) error {
 	if err := s.podStore.Update(after); err != nil {
 		return err
 	}
-	if before == nil || !listed {
+	switch {
+	case before == nil || !listed:
 		s.scheduler.SchedulingQueue.Add(s.ctx, after)
-	} else {
+	case (before.Spec.SchedulingGroup == nil) != (after.Spec.SchedulingGroup == nil):
+		// A pod keeps its group in the API. Histories put known pods into groups.
+		s.scheduler.SchedulingQueue.Delete(s.log, before)
+		s.scheduler.SchedulingQueue.Add(s.ctx, after)
+	default:
 		s.scheduler.SchedulingQueue.Update(s.ctx, before, after)
 	}
 	return nil

@@ -48,6 +48,8 @@ type Scheduler struct {
 	// evaluator preempts; nil unless Config.Preempt is set and the plugin is enabled. prefer
 	// is the node to choose where the criteria leave a choice, tied the number of such nodes.
 	evaluator *evaluator
+	// groupPreemption preempts for groups; nil without.
+	groupPreemption *groupPreemption
 	// preempts is Config.Preempt.
 	preempts bool
 	prefer   string

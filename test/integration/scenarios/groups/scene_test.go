@@ -73,7 +73,7 @@ var _ = Describe("Two gangs of eight pods, of which twelve fit", func() {
 			for _, pod := range second {
 				Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
 				switch condition := admin.PodScheduled(ctx, pod)(Default); condition {
-				case "False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining":
+				case "False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining, pod group preemption: No preemption victims found for incoming preemptor":
 					fits++
 				default:
 					Expect(condition).To(ContainSubstring("0/6 nodes are available: 6 Insufficient cpu."))

@@ -24,7 +24,7 @@ import (
 var (
 	scheduleAttempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_schedule_attempts_total",
-		Help: "[STABLE] Attempts to schedule a pod, by result: scheduled, unschedulable or error.",
+		Help: "[STABLE] Attempts to schedule a pod, by result: scheduled, waiting_on_preemption, unschedulable or error.",
 	}, []string{"result", "profile"})
 	attemptDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_scheduling_attempt_duration_seconds",
@@ -52,7 +52,7 @@ var (
 	})
 	groupAttempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "scheduler_podgroup_schedule_attempts_total",
-		Help: "[ALPHA] Attempts to schedule a group of pods, by result: scheduled, unschedulable or error.",
+		Help: "[ALPHA] Attempts to schedule a group of pods, by result: scheduled, waiting_on_preemption, unschedulable or error.",
 	}, []string{"result", "profile"})
 	groupAttemptDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "scheduler_podgroup_scheduling_attempt_duration_seconds",

@@ -100,6 +100,17 @@ func declaredMinCount(source Source, pod *v1.Pod) (count int32, ok bool, err err
 	return int32(parsed), true, nil
 }
 
+// Validate returns why the group that a pod names cannot be scheduled, as far as the pod says:
+// the annotation that is missing or invalid.
+func Validate(pod *v1.Pod) error {
+	key, ok := KeyOf(pod)
+	if !ok {
+		return nil
+	}
+	_, _, err := declaredMinCount(key.Source, pod)
+	return err
+}
+
 // differingCountsError says that two pods of a group declare different numbers.
 func differingCountsError(a, b *v1.Pod, countA, countB int32) error {
 	return fmt.Errorf("the pods of a group must agree on how many are scheduled together: pod %s says %d, pod %s says %d",

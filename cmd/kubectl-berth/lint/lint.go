@@ -33,7 +33,8 @@ reads the flags of Berth's Deployment, kube-scheduler's Lease, and which schedul
 pods with the name. --offline does not contact a cluster.
 
 The CEL expressions in ResourceClaims, ResourceClaimTemplates and DeviceClasses are compiled
-as the API server does.
+as the API server does. Pods that name a group, also those of workloads, are compared with
+their profile: a warning says that it schedules no groups.
 
 lint does not run the trial that Berth runs on pods of the cluster, and knows only the
 built-in plugins.`,
@@ -99,7 +100,15 @@ func (o *options) run(ctx context.Context, names []string) error {
 		fmt.Fprint(o.Out, result)
 	}
 	devices := 0
+	var grouped []*groupedPods
 	for _, d := range files.Others {
+		if pods := groupedPodsOf(d); pods != nil {
+			grouped = append(grouped, pods)
+			if pods.err != nil {
+				invalid++
+			}
+			fmt.Fprint(o.Out, pods)
+		}
 		if object := deviceObjectOf(d); object != nil {
 			devices++
 			if len(object.errors) > 0 {
@@ -112,7 +121,8 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	err = o.summarize(summary{files: files, devices: devices, invalid: invalid, unresolved: unresolved})
+	warned += o.printGroupWarnings(ctx, files, grouped)
+	err = o.summarize(summary{files: files, ofOtherKinds: devices + len(grouped), invalid: invalid, unresolved: unresolved})
 	if err == nil && warned > 0 && o.warningsAsErrors {
 		fmt.Fprintf(o.ErrOut, "%s treated as errors (--warnings-as-errors).\n", show.Count(warned, "warning"))
 		return verb.ErrFindings
@@ -123,15 +133,16 @@ func (o *options) run(ctx context.Context, names []string) error {
 // summary counts what was validated.
 type summary struct {
 	files *manifest.Files
-	// devices and invalid are numbers of documents about devices, and of invalid objects.
-	devices, invalid int
+	// ofOtherKinds is the number of documents that are not of Berth and were validated, about
+	// devices or with groups of pods; invalid that of invalid objects.
+	ofOtherKinds, invalid int
 	// unresolved: a profile references a PluginConfig that is in no file.
 	unresolved bool
 }
 
 // summarize prints a summary and returns the error that the command ends with.
 func (o *options) summarize(s summary) error {
-	all, others := len(s.files.Objects)+s.devices, len(s.files.Others)-s.devices
+	all, others := len(s.files.Objects)+s.ofOtherKinds, len(s.files.Others)-s.ofOtherKinds
 	if all == 0 {
 		return fmt.Errorf("-f: nothing to validate: no document has apiVersion %s (%d of other kinds)", v1alpha1.GroupVersion, others)
 	}

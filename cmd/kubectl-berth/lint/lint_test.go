@@ -96,30 +96,51 @@ metadata: {name: misspelled}
 spec: {devices: {request: []}}
 `
 
+// jobsYAML are the Jobs that the profile batch schedules: with a group and without.
+const jobsYAML = `apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    metadata: {annotations: {berth.dev/pod-group: train, berth.dev/pod-group-min-count: "8"}}
+    spec: {schedulerName: batch, containers: [{name: c, image: train}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: alone}
+spec: {template: {spec: {schedulerName: batch, containers: [{name: c, image: alone}]}}}
+---
+`
+
 func TestLint(t *testing.T) {
+	const gangs = "spec: {plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}\n"
 	const profile = "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\n"
 	for name, c := range map[string]struct {
 		in   string
 		args []string
 	}{
-		"the samples are valid":                      {args: []string{"-f", samplesFolder}},
-		"a file with many errors":                    {args: []string{"-f", badInputFolder + "many-faults.yaml"}},
-		"a PluginConfig from another file":           {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samplesFolder + "/binpack.yaml"}},
-		"a PluginConfig in no file":                  {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
-		"both conditions at once":                    {in: profile + "spec: {percentageOfNodesToScore: 5, plugins: {score: {enabled: [{name: Nope}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
-		"an unknown field":                           {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
-		"a duplicate key":                            {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
-		"a file that is not YAML":                    {in: "what: is: this\n", args: []string{"-f", "-"}},
-		"a List, and other kinds":                    {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},
-		"a kind that is misspelled":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
-		"an unsupported version":                     {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
-		"a document without a name":                  {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\n", args: []string{"-f", "-"}},
-		"CEL of devices":                             {in: devicesYAML, args: []string{"-f", "-"}},
-		"CEL that does not compile":                  {in: brokenDevicesYAML, args: []string{"-f", "-"}},
-		"only other kinds":                           {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
-		"no file":                                    {},
-		"a file that does not exist":                 {args: []string{"-f", "nowhere.yaml"}},
-		"a PluginConfig changed by a later document": {args: []string{"-f", badInputFolder + "pluginconfig-plugin-changed.yaml"}},
+		"the samples are valid":                         {args: []string{"-f", samplesFolder}},
+		"a file with many errors":                       {args: []string{"-f", badInputFolder + "many-faults.yaml"}},
+		"a PluginConfig from another file":              {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-", "-f", samplesFolder + "/binpack.yaml"}},
+		"a PluginConfig in no file":                     {in: profile + "spec: {pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
+		"both conditions at once":                       {in: profile + "spec: {percentageOfNodesToScore: 5, plugins: {score: {enabled: [{name: Nope}]}}, pluginConfig: [{name: NodeResourcesFit, configRef: {name: binpack}}]}\n", args: []string{"-f", "-"}},
+		"an unknown field":                              {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
+		"a duplicate key":                               {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
+		"a file that is not YAML":                       {in: "what: is: this\n", args: []string{"-f", "-"}},
+		"a List, and other kinds":                       {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},
+		"a kind that is misspelled":                     {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
+		"an unsupported version":                        {in: "apiVersion: berth.dev/v1\nkind: SchedulingProfile\nmetadata: {name: batch}\n", args: []string{"-f", "-"}},
+		"a document without a name":                     {in: "apiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\n", args: []string{"-f", "-"}},
+		"CEL of devices":                                {in: devicesYAML, args: []string{"-f", "-"}},
+		"CEL that does not compile":                     {in: brokenDevicesYAML, args: []string{"-f", "-"}},
+		"a group under a profile that schedules groups": {in: jobsYAML + profile + gangs, args: []string{"-f", "-"}},
+		"a group under a profile that schedules none":   {in: jobsYAML + profile, args: []string{"-f", "-"}},
+		"a group under a profile in no file":            {in: jobsYAML, args: []string{"-f", "-", "--offline"}},
+		"a group without a minimum":                     {in: strings.Replace(jobsYAML, `, berth.dev/pod-group-min-count: "8"`, "", 1), args: []string{"-f", "-", "--offline"}},
+		"only other kinds":                              {in: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", args: []string{"-f", "-"}},
+		"no file":                                       {},
+		"a file that does not exist":                    {args: []string{"-f", "nowhere.yaml"}},
+		"a PluginConfig changed by a later document":    {args: []string{"-f", badInputFolder + "pluginconfig-plugin-changed.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := kubectltest.New(t)

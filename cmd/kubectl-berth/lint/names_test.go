@@ -133,6 +133,7 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 			}
 			return nil
 		}},
+		"a group under a profile of the cluster": {in: jobsYAML, objects: []client.Object{&v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "batch"}}}},
 		"no permission to list pods": {in: profileYAML("batch"), fail: func(object any) error {
 			if _, pods := object.(*corev1.PodList); pods {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("you are a tenant"))

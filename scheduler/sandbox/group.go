@@ -27,15 +27,44 @@ type GroupOutcome struct {
 	Plan    *framework.PreemptionPlan
 }
 
-// AttemptGroup runs the cycle of a group for its pending pods, in that order, up to the
-// selected nodes, and where too few fit and Options.Preempt is set, the PodGroupPostFilter
-// plugins. It changes nothing but nominations. The pods name the PodGroup in spec.schedulingGroup.
+// AttemptGroup is TryGroup for pods that name the PodGroup in spec.schedulingGroup.
 func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta1.PodGroup, pods []*v1.Pod) GroupOutcome {
-	groups := s.cluster.cache.Groups()
-	groups.SetPodGroup(podgroups.Native, podGroup)
-	for _, pod := range pods {
-		groups.SetPod(pod)
+	s.SetPodGroup(podgroups.Native, podGroup)
+	s.AddToGroup(pods)
+	return s.TryGroup(ctx, podgroups.Key{Source: podgroups.Native, Namespace: podGroup.Namespace, Name: podGroup.Name}, pods, nil)
+}
+
+// GroupOf returns the group that a pod names; ok is false where it names none, and for a
+// profile that schedules no groups.
+func (s *Scheduler) GroupOf(pod *v1.Pod) (key podgroups.Key, ok bool) {
+	if !s.framework.SchedulesGroups() {
+		return key, false
 	}
+	return podgroups.KeyOf(pod)
+}
+
+// SetPodGroup adds a PodGroup, as podgroups.Store does.
+func (s *Scheduler) SetPodGroup(source podgroups.Source, podGroup *schedulingv1beta1.PodGroup) {
+	s.cluster.cache.Groups().SetPodGroup(source, podGroup)
+}
+
+// AddToGroup adds pending pods to the groups that they name.
+func (s *Scheduler) AddToGroup(pods []*v1.Pod) {
+	for _, pod := range pods {
+		s.cluster.cache.Groups().SetPod(pod)
+	}
+}
+
+// Group returns what is known of a group.
+func (s *Scheduler) Group(key podgroups.Key) *podgroups.Group {
+	return s.cluster.cache.Groups().Group(key)
+}
+
+// TryGroup runs the cycle of a group, which must have a PodGroup, for pending pods of it, in
+// that order, up to the selected nodes, and where too few fit and Options.Preempt is set, the
+// PodGroupPostFilter plugins. It changes nothing but nominations. decided may be nil; it is
+// called as cycle.GroupRequest.Decided is.
+func (s *Scheduler) TryGroup(ctx context.Context, key podgroups.Key, pods []*v1.Pod, decided func(*cycle.GroupMember)) GroupOutcome {
 	var o GroupOutcome
 	for _, pod := range pods {
 		o.Members = append(o.Members, &cycle.GroupMember{Pod: pod, State: framework.NewCycleState()})
@@ -45,10 +74,11 @@ func (s *Scheduler) AttemptGroup(ctx context.Context, podGroup *schedulingv1beta
 			Framework: s.framework, PercentageOfNodesToScore: s.percentageOfNodesToScore,
 			Snapshot: s.cluster.cache.UpdateSnapshot(), EquivalenceCache: s.equivalenceCache,
 		},
-		Group:       groups.Group(podgroups.Key{Source: podgroups.Native, Namespace: podGroup.Namespace, Name: podGroup.Name}),
+		Group:       s.Group(key),
 		Members:     o.Members,
 		Nominations: s.cluster.cache,
 		GroupState:  &framework.GroupCycleState{},
+		Decided:     decided,
 	}
 	o.Err = s.cycle.RunGroup(ctx, request)
 	if o.Err != nil && s.options.Preempt {

@@ -40,6 +40,10 @@ func (o *options) tryPods(ctx context.Context, p *state.Profile, s *subject, liv
 		o.note("%s of profile %s already pending and not counted: pods that are scheduled first may take the resources", show.Count(waiting, "pod"), p.Name)
 	}
 	answer := &Result{Subject: s.title, Profile: p.Name, Title: p.Title, Nodes: len(live.Nodes)}
+	if key, grouped := scheduler.GroupOf(s.pod); grouped {
+		answer.Group, answer.Pods, err = o.tryGroup(ctx, scheduler, p, s, key)
+		return answer, err
+	}
 	for _, pod := range s.pods() {
 		one, err := tryPod(ctx, scheduler, p, pod)
 		if err != nil {

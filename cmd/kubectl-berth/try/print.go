@@ -21,6 +21,9 @@ func (o *options) print(a *Result) error {
 		return o.marshal(a, yaml.Marshal)
 	}
 	o.printLine("%s: %s", a.Subject, a.Title)
+	if a.Group != nil && a.Group.MinCount > 0 {
+		o.printLine("Group %s: at least %s scheduled together", a.Group.Name, show.Count(a.Group.MinCount, "pod"))
+	}
 	var err error
 	if len(a.Pods) == 1 {
 		err = o.printOne(a)
@@ -140,8 +143,11 @@ func (o *options) printPending(pods []Pod) error {
 	}
 	for _, pod := range pods {
 		if preemption := pod.Preemption; preemption != nil {
-			text := fmt.Sprintf("%s: preemption on node %s would evict %s: %s", pod.Pod, preemption.Node,
-				show.Count(len(preemption.Victims), "pod"), joinNames(preemption.Victims, "pods"))
+			text := pod.Pod + ": preemption on node " + preemption.Node
+			if preemption.Node == "" {
+				text = "Preemption for the group"
+			}
+			text += fmt.Sprintf(" would evict %s: %s", show.Count(len(preemption.Victims), "pod"), joinNames(preemption.Victims, "pods"))
 			if preemption.Violations > 0 {
 				text += fmt.Sprintf(" (%s)", show.Count(preemption.Violations, "PodDisruptionBudget violation"))
 			}

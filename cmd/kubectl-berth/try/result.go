@@ -17,7 +17,9 @@ type Result struct {
 	// Title says which generation of the profile was used.
 	Title string `json:"title"`
 	// Nodes is the number of nodes.
-	Nodes int      `json:"nodes"`
+	Nodes int `json:"nodes"`
+	// Group is set where the pods form a group, and the profile schedules groups.
+	Group *Group   `json:"group,omitempty"`
 	Pods  []Pod    `json:"pods"`
 	Notes []string `json:"notes,omitempty"`
 	// sampled: not all nodes were evaluated.
@@ -49,9 +51,10 @@ type Pod struct {
 	Preemption *Preemption `json:"preemption,omitempty"`
 }
 
-// Preemption is a node and its victims, as namespace/name, the most important first.
+// Preemption is a node and its victims, as namespace/name, the most important first. The
+// victims of a group are on several nodes, and Node is empty.
 type Preemption struct {
-	Node    string   `json:"node"`
+	Node    string   `json:"node,omitempty"`
 	Victims []string `json:"victims"`
 	// Violations is the number of victims whose PodDisruptionBudget would be violated.
 	Violations int `json:"violations,omitempty"`

@@ -158,6 +158,9 @@ nodes or more, the scheduler may stop before it evaluated all (percentageOfNodes
 and the result is one of several. Pods that are pending already may take the resources
 first. Extenders are not called; a note names those that would be.
 
+Pods that name a group are decided together, as by a profile with GangScheduling; a PodGroup
+is taken from the files before the cluster.
+
 --without-node removes a node and its pods, which are not scheduled again. With --with-node,
 a Node needs a name and status.allocatable or status.capacity; the default of the label
 kubernetes.io/hostname is the name.`,
@@ -175,6 +178,7 @@ kubernetes.io/hostname is the name.`,
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for default spreading"},
 		{Verbs: []string{"list"}, Group: "policy", Resource: "poddisruptionbudgets", Purpose: "for preemption"},
 		{Verbs: []string{"list"}, Group: "scheduling.k8s.io", Resource: "priorityclasses", Purpose: "without the dry run"},
+		{Verbs: []string{"get"}, Group: "scheduling.k8s.io", Resource: "podgroups", Scope: verb.InNamespace, Purpose: "for pods of a PodGroup"},
 		{Verbs: []string{"get"}, Group: "resource.k8s.io", Resource: "resourceclaimtemplates", Scope: verb.InNamespace, Purpose: "for pods with claims from templates"},
 	}, slices.Concat(state.StoragePermissions("for pods with volumes", "list"), state.DevicePermissions("for pods with devices", "list"))...),
 	Examples: []verb.Example{

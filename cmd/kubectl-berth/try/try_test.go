@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,35 @@ spec:
       schedulerName: batch
       containers: [{name: c, image: web, resources: {requests: {cpu: "2"}}}]
 `
+
+// gangYAML are those pods as a gang, jobYAML pods that name a PodGroup.
+var gangYAML = strings.Replace(deploymentYAML, "metadata: {labels: {app: web}}",
+	`metadata: {labels: {app: web}, annotations: {berth.dev/pod-group: web, berth.dev/pod-group-min-count: "3"}}`, 1)
+
+const jobYAML = `apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  parallelism: 2
+  template:
+    spec:
+      schedulingGroup: {podGroupName: train}
+      containers: [{name: c, image: train, resources: {requests: {cpu: "2"}}}]
+`
+
+const podGroupYAML = `---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+`
+
+// withGangs adds a profile that schedules groups.
+func withGangs(c *testCluster) {
+	c.profile("gangs", v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
+		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}},
+	}})
+}
 
 // gpuTemplateYAML follows another document.
 const gpuTemplateYAML = `---
@@ -156,7 +186,36 @@ func TestTry(t *testing.T) {
 				c.add(gpuTemplate("shop"), gpuClass(), gpuSlice("n1", 1), gpuSlice("n3", 1))
 			},
 		},
-		"a gated pod": {file: podYAML("1", "schedulingGates: [{name: quota}]"), code: 1},
+		"a gang that fits":                    {file: gangYAML, args: fixedArgs("--profile", "gangs"), in: withGangs},
+		"a gang that fits in wide":            {file: gangYAML, args: fixedArgs("--profile", "gangs", "-o", "wide"), in: withGangs},
+		"a gang with pods beyond its minimum": {file: gangYAML, args: fixedArgs("--profile", "gangs", "--replicas", "5"), code: 1, in: withGangs},
+		"a gang of which too few fit": {
+			file: strings.Replace(gangYAML, `"3"`, `"6"`, 1), args: fixedArgs("--profile", "gangs", "--replicas", "6"), code: 1, in: withGangs,
+		},
+		"a gang with too few pods":                 {file: strings.Replace(gangYAML, `"3"`, `"6"`, 1), args: fixedArgs("--profile", "gangs"), code: 1, in: withGangs},
+		"a gang whose profile schedules no groups": {file: strings.Replace(gangYAML, `"3"`, `"6"`, 1), args: fixedArgs("--profile", "batch")},
+		"a gang that says no number": {
+			file: strings.Replace(gangYAML, `"3"`, `many`, 1), args: fixedArgs("--profile", "gangs"), code: 1, in: withGangs,
+		},
+		"a gang that preempts": {
+			file: gangYAML, args: fixedArgs("--profile", "gangs"), code: 1,
+			in: func(c *testCluster) {
+				withGangs(c)
+				c.admit = func(p *v1.Pod) error { p.Spec.Priority = ptr.To[int32](1000); return nil }
+				c.add(fixture.Pod("shop/a").Requests("cpu", "3").On("n1").Obj(), fixture.Pod("shop/b").Requests("cpu", "2").On("n2").Obj())
+			},
+		},
+		"a gang with its PodGroup in the file": {file: jobYAML + podGroupYAML, args: fixedArgs("--profile", "gangs"), in: withGangs},
+		"a gang with its PodGroup in the cluster": {
+			file: jobYAML, args: fixedArgs("--profile", "gangs"), in: func(c *testCluster) {
+				withGangs(c)
+				c.add(&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "train"}, Spec: schedulingv1beta1.PodGroupSpec{
+					SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}},
+				}})
+			},
+		},
+		"a gang without its PodGroup": {file: jobYAML, args: fixedArgs("--profile", "gangs"), code: 1, in: withGangs},
+		"a gated pod":                 {file: podYAML("1", "schedulingGates: [{name: quota}]"), code: 1},
 		"a paused profile": {
 			file: podYAML("1"), code: 1, args: fixedArgs("--profile", "night"),
 			in: func(c *testCluster) { c.profile("night", v1alpha1.SchedulingProfileSpec{State: v1alpha1.StatePaused}) },

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,9 @@ type subject struct {
 	kind       string
 	// devices are the objects about devices in the files.
 	devices []state.Object
-	notes   []string
+	// podGroups are the PodGroups in the files.
+	podGroups []*schedulingv1beta1.PodGroup
+	notes     []string
 }
 
 // readSubject reads the one Pod, or workload, in the files.
@@ -44,7 +47,16 @@ func (o *options) readSubject() (*subject, error) {
 	var found *subject
 	var others []string
 	var devices []state.Object
+	var podGroups []*schedulingv1beta1.PodGroup
 	for _, d := range documents {
+		group, err := podGroupOf(d)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %s: %w", d.Source, err)
+		}
+		if group != nil {
+			podGroups = append(podGroups, group)
+			continue
+		}
 		device, err := deviceObjectOf(d)
 		if err != nil {
 			return nil, fmt.Errorf("-f: %s: %w", d.Source, err)
@@ -68,7 +80,7 @@ func (o *options) readSubject() (*subject, error) {
 	if found == nil {
 		return nil, fmt.Errorf("-f: no Pod and no workload in %d documents", len(documents))
 	}
-	found.notes, found.devices = append(found.notes, others...), devices
+	found.notes, found.devices, found.podGroups = append(found.notes, others...), devices, podGroups
 	found.pod.Namespace = cmp.Or(found.pod.Namespace, o.cluster.Namespace)
 	if o.cluster.NamespaceGiven && found.pod.Namespace != o.cluster.Namespace {
 		return nil, fmt.Errorf("metadata.namespace: %s is in namespace %s, but -n is %s", found.title, found.pod.Namespace, o.cluster.Namespace)

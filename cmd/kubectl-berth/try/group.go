@@ -1,0 +1,151 @@
+package try
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+	"github.com/berthdev/berth/cmd/kubectl-berth/state"
+	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
+	"github.com/berthdev/berth/scheduler/sandbox"
+)
+
+// Group is the group that the pods form.
+type Group struct {
+	// Name has the namespace, and how the pods name the group.
+	Name string `json:"name"`
+	// MinCount is how many of its pods are scheduled together; 0 where that is not known, or
+	// where the group is no gang.
+	MinCount int `json:"minCount,omitempty"`
+}
+
+// coschedulingKind is the PodGroup of the coscheduling plugin.
+var coschedulingKind = podgroups.CoschedulingResource.GroupVersion().WithKind("PodGroup")
+
+// podGroupOf reads a document about a PodGroup; nil if it is of another kind.
+func podGroupOf(d manifest.Document) (*schedulingv1beta1.PodGroup, error) {
+	switch d.Object.GroupVersionKind() {
+	case schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"):
+		group := &schedulingv1beta1.PodGroup{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, group, true); err != nil {
+			return nil, fmt.Errorf("PodGroup: %w", err)
+		}
+		return group, nil
+	case coschedulingKind:
+		return podgroups.FromCoscheduling(d.Object), nil
+	}
+	return nil, nil
+}
+
+// addPodGroup adds the PodGroup that the pods name, that of the files before that of the
+// cluster. Pods of other sources name none.
+func (o *options) addPodGroup(ctx context.Context, scheduler *sandbox.Scheduler, s *subject, key podgroups.Key) error {
+	for _, group := range s.podGroups {
+		if group.Name == key.Name && cmp.Or(group.Namespace, key.Namespace) == key.Namespace && podgroups.SourceOf(group) == key.Source {
+			group.Namespace = key.Namespace
+			scheduler.SetPodGroup(key.Source, group)
+			return nil
+		}
+	}
+	name := client.ObjectKey{Namespace: key.Namespace, Name: key.Name}
+	var err error
+	switch key.Source {
+	case podgroups.Native:
+		group := &schedulingv1beta1.PodGroup{}
+		if err = o.cluster.Client.Get(ctx, name, group); err == nil {
+			scheduler.SetPodGroup(key.Source, group)
+		}
+	case podgroups.Coscheduling:
+		group := &unstructured.Unstructured{}
+		group.SetGroupVersionKind(coschedulingKind)
+		if err = o.cluster.Client.Get(ctx, name, group); err == nil {
+			scheduler.SetPodGroup(key.Source, podgroups.FromCoscheduling(group))
+		}
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("PodGroup %s: %w", name, cluster.UserError(err))
+	}
+	return nil // the gate says that it does not exist
+}
+
+// tryGroup runs the cycle of the group that the pods form.
+func (o *options) tryGroup(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile, s *subject, key podgroups.Key) (*Group, []Pod, error) {
+	pods := s.pods()
+	if err := o.addPodGroup(ctx, scheduler, s, key); err != nil {
+		return nil, nil, err
+	}
+	scheduler.AddToGroup(pods)
+	known := scheduler.Group(key)
+	group := &Group{Name: key.String()}
+	if known.IsGang() {
+		group.MinCount = known.MinCount()
+	}
+	results := make([]Pod, len(pods))
+	refuse := func(message string, rejections ...v1alpha1.Rejection) (*Group, []Pod, error) {
+		for i, pod := range pods {
+			results[i] = Pod{Pod: pod.Namespace + "/" + pod.Name, Message: message, Rejections: rejections}
+		}
+		return group, results, nil
+	}
+	if p.HeldMessage != "" {
+		return refuse(p.HeldMessage)
+	}
+	if known.Err != nil {
+		return refuse(known.Err.Error())
+	}
+	for _, pod := range pods {
+		if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
+			return refuse(status.Message(), v1alpha1.Rejection{Plugin: plugin, Reason: status.Message()})
+		}
+	}
+	at := map[*v1.Pod]int{}
+	for i, pod := range pods {
+		at[pod] = i
+	}
+	outcome := scheduler.TryGroup(ctx, key, pods, func(m *cycle.GroupMember) {
+		if m.Placement != nil {
+			one := &results[at[m.Pod]]
+			one.setPlacement(m.Placement)
+			one.Devices = scheduler.Framework().GivenDevices(m.State, m.Pod)
+		}
+	})
+	for i, m := range outcome.Members {
+		if outcome.Err != nil || m.Placement == nil {
+			results[i] = Pod{}
+			results[i].setGroupRejection(m, outcome.Err)
+		}
+		results[i].Pod = m.Pod.Namespace + "/" + m.Pod.Name
+	}
+	if outcome.Plan != nil {
+		room := &Preemption{Violations: outcome.Plan.Violations}
+		for _, victim := range outcome.Plan.Victims {
+			room.Victims = append(room.Victims, victim.Namespace+"/"+victim.Name)
+		}
+		results[0].Preemption = room
+	}
+	return group, results, ctx.Err()
+}
+
+// setGroupRejection sets why a pod of a group would stay pending: for itself, or for its group.
+func (p *Pod) setGroupRejection(m *cycle.GroupMember, groupErr error) {
+	err := cmp.Or(m.Err, groupErr)
+	p.Message = err.Error()
+	var unfit *framework.FitError
+	if errors.As(err, &unfit) {
+		p.Rejections, _ = cycle.Rejections(unfit, func(_, reason string) string { return reason })
+	}
+}

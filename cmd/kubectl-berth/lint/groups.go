@@ -15,9 +15,11 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
-	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
 	"github.com/berthdev/berth/scheduler/podgroups"
 )
+
+// gangScheduling is the plugin with which a profile schedules groups.
+const gangScheduling = "GangScheduling"
 
 // groupedPods is a document whose pods name a group.
 type groupedPods struct {
@@ -72,7 +74,7 @@ func (g *groupedPods) String() string {
 
 // enablesGroups reports whether a profile schedules groups.
 func enablesGroups(p *v1alpha1.SchedulingProfile) bool {
-	return p.Spec.Plugins != nil && slices.ContainsFunc(p.Spec.Plugins.MultiPoint.Enabled, func(e v1alpha1.EnabledPlugin) bool { return e.Name == gangscheduling.Name })
+	return p.Spec.Plugins != nil && slices.ContainsFunc(p.Spec.Plugins.MultiPoint.Enabled, func(e v1alpha1.EnabledPlugin) bool { return e.Name == gangScheduling })
 }
 
 // printGroupWarnings prints a warning for each document whose pods name a group under a
@@ -93,7 +95,7 @@ func (o *options) printGroupWarnings(ctx context.Context, files *manifest.Files,
 		}
 		warned++
 		fmt.Fprintln(o.ErrOut, show.Wrap(fmt.Sprintf("Warning: %s: its pods name the group %s, and SchedulingProfile/%s does not enable %s at multiPoint: they are scheduled one by one",
-			g.title, g.group(), p.Name, gangscheduling.Name), "", "  "))
+			g.title, g.group(), p.Name, gangScheduling), "", "  "))
 	}
 	return warned
 }

@@ -22,6 +22,9 @@ import (
 // groupStatusRetry is the time between two tries to write the status of a PodGroup.
 const groupStatusRetry = 5 * time.Second
 
+// groupStatusLag is how long the informer may lack a condition that was written.
+const groupStatusLag = time.Minute
+
 // reasonScheduled is the reason of PodGroupInitiallyScheduled while it is True.
 const reasonScheduled = "Scheduled"
 
@@ -40,6 +43,8 @@ type groupStatus struct {
 	// pending are the conditions to write, writing the PodGroups that are being written.
 	pending map[types.UID]groupUpdate
 	writing map[types.UID]bool
+	// latest are the conditions that were set last, until the informer has them.
+	latest map[types.UID]metav1.Condition
 }
 
 type groupUpdate struct {
@@ -50,7 +55,7 @@ type groupUpdate struct {
 func newGroupStatus(o Options, inFlight *inFlight) *groupStatus {
 	return &groupStatus{
 		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, inFlight: inFlight,
-		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]bool{},
+		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]bool{}, latest: map[types.UID]metav1.Condition{},
 	}
 }
 
@@ -73,7 +78,12 @@ func (w *groupStatus) set(group *podgroups.Group, condition metav1.Condition) {
 	if podGroup == nil || group.Key.Source != podgroups.Native {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	existing := apimeta.FindStatusCondition(podGroup.Status.Conditions, condition.Type)
+	if latest, ok := w.latest[podGroup.UID]; ok {
+		existing = &latest
+	}
 	if existing != nil && existing.Status == metav1.ConditionTrue && condition.Status != metav1.ConditionTrue {
 		return
 	}
@@ -85,8 +95,7 @@ func (w *groupStatus) set(group *podgroups.Group, condition metav1.Condition) {
 	if existing != nil && *existing == condition {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.latest[podGroup.UID] = condition
 	w.pending[podGroup.UID] = groupUpdate{podGroup, condition}
 	if !w.writing[podGroup.UID] {
 		w.writing[podGroup.UID] = true
@@ -110,7 +119,12 @@ func (w *groupStatus) write(uid types.UID) {
 		delete(w.pending, uid)
 		w.mu.Unlock()
 		err := w.patch(ctx, update)
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+		switch {
+		case err == nil:
+			w.clock.AfterFunc(groupStatusLag, func() { w.forget(uid, update.condition) })
+			continue
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err):
+			w.forget(uid, update.condition)
 			continue
 		}
 		w.log.Error(err, "Cannot write the status of a PodGroup; it is tried again", "podGroup", update.podGroup.Namespace+"/"+update.podGroup.Name)
@@ -121,6 +135,15 @@ func (w *groupStatus) write(uid types.UID) {
 		w.mu.Unlock()
 		w.clock.AfterFunc(groupStatusRetry, func() { w.spawn(func() { w.write(uid) }) })
 		return
+	}
+}
+
+// forget drops a condition that was written, unless another one was set since.
+func (w *groupStatus) forget(uid types.UID, written metav1.Condition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.latest[uid] == written {
+		delete(w.latest, uid)
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/test/support/fakecluster"
 )
 
@@ -208,6 +210,39 @@ func TestAPodGroupHasACondition(t *testing.T) {
 		env.wantBound(time.Minute, "a 3, b 0")
 		env.want("condition", condition(), "PodGroupInitiallyScheduled True Scheduled")
 	}, append(nodesWithCPUs(1, 8), group)...)
+}
+
+// The informer may deliver a condition after the next one was set.
+func TestConditionsOfAPodGroupThatTheInformerLacks(t *testing.T) {
+	refused := func(message string) error { return &cycle.GroupUnschedulableError{Message: message} }
+	for name, test := range map[string]struct {
+		errs []error
+		want string
+	}{
+		"a condition that was True stays so": {[]error{nil, refused("one more pod does not fit")}, "True "},
+		"the last message counts":            {[]error{refused("a"), refused("b"), refused("a")}, "False a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stale, _ := nativeGang("a", 3, 3)
+			stale.Status.Conditions = []metav1.Condition{groupCondition(refused("a"))}
+			runWithGangs(t, func(env *testEnv) {
+				for _, err := range test.errs {
+					env.groupStatus.set(&podgroups.Group{Key: podgroups.Key{Source: podgroups.Native, Namespace: stale.Namespace, Name: stale.Name}, PodGroup: stale}, groupCondition(err))
+					synctest.Wait()
+				}
+				stored, err := env.cluster.SchedulingV1beta1().PodGroups(stale.Namespace).Get(env.ctx, stale.Name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := stored.Status.Conditions[0]
+				env.want("condition", fmt.Sprint(c.Status, " ", c.Message), test.want)
+				time.Sleep(2 * groupStatusLag)
+				if n := len(env.groupStatus.latest) + len(env.groupStatus.pending) + len(env.groupStatus.writing); n > 0 {
+					t.Errorf("%d conditions are kept", n)
+				}
+			}, stale)
+		})
+	}
 }
 
 // The bind of one pod fails after the others are bound: it is tried again on its own, as its

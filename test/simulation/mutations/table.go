@@ -676,6 +676,8 @@ var table = []mutant{
 		[]killer{{preemption, "TestVictimsInGroups"}, {loop, "TestAGangGetsTheResourcesOfItsVictims"}}, noGroups},
 	{"GroupNominationsLost", "the pods of a group that preempts have no nominated nodes",
 		[]killer{{loop, "TestAGangThatPreemptsSaysSo"}}, noGroups},
+	{"PodGroupConditionRegresses", "a PodGroup that was scheduled is reported as not scheduled when its informer lags",
+		[]killer{{loop, "TestConditionsOfAPodGroupThatTheInformerLacks"}}, noGroups},
 	{"PodsReorderedByPreemption", "the pods of a node have another order after a group looked for victims",
 		[]killer{{cache, "TestASessionOfMutationsLeavesNothingBehind"}}, noGroups},
 	{"OverlayUnseenByTheCache", "the equivalence cache does not see the pods of the group that is decided",

@@ -95,22 +95,11 @@ func (o *options) tryGroup(ctx context.Context, scheduler *sandbox.Scheduler, p 
 		group.MinCount = known.MinCount()
 	}
 	results := make([]Pod, len(pods))
-	refuse := func(message string, rejections ...v1alpha1.Rejection) (*Group, []Pod, error) {
+	if message, rejections := groupRefusal(ctx, scheduler, p, known, pods); message != "" {
 		for i, pod := range pods {
 			results[i] = Pod{Pod: pod.Namespace + "/" + pod.Name, Message: message, Rejections: rejections}
 		}
 		return group, results, nil
-	}
-	if p.HeldMessage != "" {
-		return refuse(p.HeldMessage)
-	}
-	if known.Err != nil {
-		return refuse(known.Err.Error())
-	}
-	for _, pod := range pods {
-		if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
-			return refuse(status.Message(), v1alpha1.Rejection{Plugin: plugin, Reason: status.Message()})
-		}
 	}
 	at := map[*v1.Pod]int{}
 	for i, pod := range pods {
@@ -138,6 +127,23 @@ func (o *options) tryGroup(ctx context.Context, scheduler *sandbox.Scheduler, p 
 		results[0].Preemption = room
 	}
 	return group, results, ctx.Err()
+}
+
+// groupRefusal returns why the group is not tried: its profile holds it, its pods make no
+// group, or a PreEnqueue plugin gates one of them, which gates all; "" where it is tried.
+func groupRefusal(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile, known *podgroups.Group, pods []*v1.Pod) (message string, rejections []v1alpha1.Rejection) {
+	switch {
+	case p.HeldMessage != "":
+		return p.HeldMessage, nil
+	case known.Err != nil:
+		return known.Err.Error(), nil
+	}
+	for _, pod := range pods {
+		if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
+			return status.Message(), []v1alpha1.Rejection{{Plugin: plugin, Reason: status.Message()}}
+		}
+	}
+	return "", nil
 }
 
 // setGroupRejection sets why a pod of a group would stay pending: for itself, or for its group.

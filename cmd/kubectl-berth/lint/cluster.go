@@ -41,19 +41,12 @@ type clusterInfo struct {
 // addClusterInfo adds to k what the cluster knows. It prints what cannot be read, which is
 // no error.
 func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, k *otherSchedulers) {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
-	defer cancel()
-	answered := make(chan clusterInfo, 1)
-	// Discovery takes no context.
-	go func() { answered <- o.readCluster(ctx, profiles, k.lease) }()
-	var a clusterInfo
-	select {
-	case a = <-answered:
-	case <-ctx.Done():
-		a.unreadable = fmt.Errorf("no answer within %v", clusterTimeout)
+	a, err := askCluster(ctx, func(ctx context.Context) clusterInfo { return o.readCluster(ctx, profiles, k.lease) })
+	if err == nil {
+		err = a.unreadable
 	}
-	if a.unreadable != nil {
-		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot tell whether another scheduler serves the names (--offline skips this): "+a.unreadable.Error(), "", "  "))
+	if err != nil {
+		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot tell whether another scheduler serves the names (--offline skips this): "+err.Error(), "", "  "))
 	}
 	k.evidence = a.evidence
 	if k.givenBy == "" {
@@ -61,6 +54,21 @@ func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.Sched
 	}
 	if k.lease == "" {
 		k.lease = a.lease
+	}
+}
+
+// askCluster returns the answer of ask, or an error after clusterTimeout: discovery takes no
+// context.
+func askCluster[T any](ctx context.Context, ask func(context.Context) T) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	answered := make(chan T, 1)
+	go func() { answered <- ask(ctx) }()
+	select {
+	case answer = <-answered:
+		return answer, nil
+	case <-ctx.Done():
+		return answer, fmt.Errorf("no answer within %v", clusterTimeout)
 	}
 }
 

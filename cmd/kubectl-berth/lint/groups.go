@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
@@ -103,15 +103,20 @@ func (o *options) printGroupWarnings(ctx context.Context, files *manifest.Files,
 // addProfilesOfCluster adds the profiles of the cluster that are not there. It prints why they
 // cannot be read, which is no error.
 func (o *options) addProfilesOfCluster(ctx context.Context, profiles map[string]*v1alpha1.SchedulingProfile) {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
-	defer cancel()
 	list := &v1alpha1.SchedulingProfileList{}
-	c, err := o.Open()
-	if err == nil {
-		err = c.Client.List(ctx, list, &client.ListOptions{})
-	}
-	if err != nil && !cluster.IsKindNotServed(err) {
-		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot tell whether the profiles schedule groups (--offline skips this): "+cluster.UserError(err).Error(), "", "  "))
+	failure, err := askCluster(ctx, func(ctx context.Context) error {
+		c, err := o.Open()
+		if err == nil {
+			err = c.Client.List(ctx, list)
+		}
+		if err == nil || cluster.IsKindNotServed(err) {
+			return nil
+		}
+		return cluster.UserError(err)
+	})
+	if err = cmp.Or(err, failure); err != nil {
+		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot tell whether the profiles schedule groups (--offline skips this): "+err.Error(), "", "  "))
+		return
 	}
 	for i := range list.Items {
 		if p := &list.Items[i]; profiles[p.Name] == nil {

@@ -177,9 +177,6 @@ func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, grou
 	if groupErr != nil {
 		t.placement = nil // the pod may fit, its group does not
 	}
-	if err != nil && !failed {
-		t.nominatingInfo = nil // as in kube-scheduler, a pod that does not fit keeps its nomination
-	}
 	switch {
 	case failed && (err == nil || cycle.IsUnschedulable(err)):
 		err = groupErr
@@ -194,9 +191,9 @@ func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, grou
 		s.startBindingCycle(ctx, t)
 		return nil
 	}
+	t.nominatingInfo = m.NominationAfter(groupErr, g.waiting)
 	if g.waiting {
-		// The explanation from before the plugins made room is not valid any more.
-		t.nominatingInfo, t.explanation = m.Nominating, nil
+		t.explanation = nil // from before the plugins made room
 	}
 	s.handleSchedulingFailure(ctx, t, err)
 	s.release(t)
@@ -214,10 +211,7 @@ func validateGroup(group *podgroups.Group, members []*queue.Attempt) error {
 		return fmt.Errorf("the PodGroup %s does not exist", group.Key)
 	}
 	first := members[0].Pod
-	priority := int32(0)
-	if group.PodGroup.Spec.Priority != nil {
-		priority = *group.PodGroup.Spec.Priority
-	}
+	priority := podgroups.PriorityOf(group.PodGroup)
 	check := func(pod *v1.Pod) error {
 		switch {
 		case pod.Spec.SchedulerName != first.Spec.SchedulerName:

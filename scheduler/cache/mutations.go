@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -117,7 +118,7 @@ func (s *Snapshot) restorePods(node string, before framework.PlacedPods) *nodeSt
 	for _, info := range before.All() {
 		had.Insert(framework.OriginalPod(info).UID)
 	}
-	for _, info := range n.PlacedPods().All() {
+	for _, info := range slices.Clone(n.GetPods()) {
 		if uid := framework.OriginalPod(info).UID; had.Has(uid) {
 			has.Insert(uid)
 		} else {

@@ -72,6 +72,20 @@ func (m *GroupMember) GetNodeName() string {
 // GetCycleState returns FilterState.
 func (m *GroupMember) GetCycleState() fwk.CycleState { return m.FilterState }
 
+// NominationAfter returns what becomes of the nomination of a pod that an attempt of its group,
+// which ended with groupErr, brought to no node: nil keeps it, as for a pod that fits nowhere.
+// waiting is as from RunGroupPostFilter.
+func (m *GroupMember) NominationAfter(groupErr error, waiting bool) *fwk.NominatingInfo {
+	failed := groupErr != nil && !IsUnschedulable(groupErr)
+	switch {
+	case waiting:
+		return m.Nominating
+	case m.Err != nil && !failed:
+		return nil
+	}
+	return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+}
+
 // Nominations are the nominated pods.
 type Nominations interface {
 	fwk.PodNominator
@@ -87,7 +101,7 @@ type GroupRequest struct {
 	// Members are the pods to schedule, in the order in which they are decided.
 	Members     []*GroupMember
 	Nominations Nominations
-	// GroupState is that of the group's cycle; nil for a new one.
+	// GroupState is that of the group's cycle. RunGroup needs an empty one.
 	GroupState *framework.GroupCycleState
 	// KeepFilterStates sets FilterState of each member that fits.
 	KeepFilterStates bool
@@ -102,13 +116,9 @@ type GroupRequest struct {
 //
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
-	state := r.GroupState
-	if state == nil {
-		state = &framework.GroupCycleState{}
-	}
 	overlay := r.Snapshot.NewOverlay()
 	defer func() { revertMembers(ctx, r, overlay) }()
-	err := c.decideMembers(ctx, r, state, overlay)
+	err := c.decideMembers(ctx, r, overlay)
 	if err == nil {
 		return nil
 	}
@@ -131,10 +141,10 @@ func (r GroupRequest) Info() *framework.PodGroupInfo {
 
 // decideMembers decides about the members, up to the one after which it is clear that too
 // few fit.
-func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framework.GroupCycleState, overlay *cache.Overlay) error {
+func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay) error {
 	info := r.Info()
 	progress := framework.PlacementProgress{Remaining: len(r.Members), Scheduled: len(r.Group.Scheduled)}
-	feasible := func() *fwk.Status { return r.Framework.RunPlacementFeasiblePlugins(ctx, state, info, progress) }
+	feasible := func() *fwk.Status { return r.Framework.RunPlacementFeasiblePlugins(ctx, r.GroupState, info, progress) }
 	status, anyScheduled := feasible(), false
 	if status.IsError() {
 		return fmt.Errorf("failed to evaluate placement feasibility: %w", status.AsError())
@@ -143,7 +153,7 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framew
 		if status.Code() == fwk.Unschedulable {
 			break
 		}
-		if err := c.decideMember(ctx, r, m, state, overlay); err != nil {
+		if err := c.decideMember(ctx, r, m, overlay); err != nil {
 			return fmt.Errorf("failed to schedule other pod from a pod group: %w", err)
 		}
 		progress.Remaining--
@@ -166,9 +176,9 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, state *framew
 
 // decideMember chooses a node for one member and counts it there. It returns an error only
 // where the attempt failed, which says nothing about the pod.
-func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember, group *framework.GroupCycleState, overlay *cache.Overlay) error {
+func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember, overlay *cache.Overlay) error {
 	m.tried = true
-	m.State.SetGroup(group)
+	m.State.SetGroup(r.GroupState)
 	request := r.Request
 	request.Pod, request.State = m.Pod, m.State
 	if m.Info == nil {

@@ -22,7 +22,7 @@ func (c *Cycle) RunGroupPostFilter(ctx context.Context, r GroupRequest, unfit er
 	}
 	schedule := func(ctx context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
 		again := r
-		again.Before, again.Decided, again.GroupState, again.KeepFilterStates = nil, nil, nil, true
+		again.Before, again.Decided, again.GroupState, again.KeepFilterStates = nil, nil, &framework.GroupCycleState{}, true
 		again.Members = nil
 		for _, m := range r.Members {
 			again.Members = append(again.Members, &GroupMember{Pod: m.Pod, Info: m.Info, State: framework.NewCycleState()})
@@ -39,11 +39,7 @@ func (c *Cycle) RunGroupPostFilter(ctx context.Context, r GroupRequest, unfit er
 		}
 		return assignments, fwk.AsStatus(err)
 	}
-	state := r.GroupState
-	if state == nil {
-		state = &framework.GroupCycleState{}
-	}
-	result, status := r.Framework.RunPodGroupPostFilterPlugins(ctx, state, r.Info(), schedule)
+	result, status := r.Framework.RunPodGroupPostFilterPlugins(ctx, r.GroupState, r.Info(), schedule)
 	if status.IsError() {
 		return false, status.AsError()
 	}

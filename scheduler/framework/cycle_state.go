@@ -114,7 +114,22 @@ func (c *CycleState) Delete(key fwk.StateKey) {
 // Clone returns a state with a clone of all data, or c itself if no plugin
 // changes its data. The sets of skipped plugins are shared, since they are
 // replaced and never changed. The clone of a nil state is nil.
-func (c *CycleState) Clone() fwk.CycleState {
+func (c *CycleState) Clone() fwk.CycleState { return c.cloneBy(fwk.StateData.Clone) }
+
+// detacher is data that reads the snapshot. Detached returns a clone that does not.
+type detacher interface{ Detached() fwk.StateData }
+
+// Detached is Clone for a state that is still read after the snapshot has changed.
+func (c *CycleState) Detached() fwk.CycleState {
+	return c.cloneBy(func(data fwk.StateData) fwk.StateData {
+		if d, ok := data.(detacher); ok {
+			return d.Detached()
+		}
+		return data.Clone()
+	})
+}
+
+func (c *CycleState) cloneBy(cloneData func(fwk.StateData) fwk.StateData) fwk.CycleState {
 	if c == nil {
 		return nil
 	}
@@ -133,40 +148,23 @@ func (c *CycleState) Clone() fwk.CycleState {
 	}
 	clone.storage = map[fwk.StateKey]fwk.StateData{}
 	if c.base != nil {
-		clone.cloneFrom(c.base.storage)
+		clone.cloneFrom(c.base.storage, cloneData)
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	clone.cloneFrom(c.storage)
+	clone.cloneFrom(c.storage, cloneData)
 	return clone
 }
 
 // cloneFrom adds clones of storage to c.
-func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData) {
+func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData, cloneData func(fwk.StateData) fwk.StateData) {
 	for key, data := range storage {
 		if data == nil {
 			delete(c.storage, key)
 		} else {
-			c.storage[key] = data.Clone()
+			c.storage[key] = cloneData(data)
 		}
 	}
-}
-
-// detacher is data that reads the snapshot. Detached returns a clone that does not.
-type detacher interface{ Detached() fwk.StateData }
-
-// Detached is Clone for a state that is still read after the snapshot has changed. c must have
-// been written by PreFilter for the pod itself.
-func (c *CycleState) Detached() fwk.CycleState {
-	clone := c.Clone()
-	if detached := clone.(*CycleState); detached != c {
-		for key, data := range c.storage {
-			if d, ok := data.(detacher); ok {
-				detached.storage[key] = d.Detached()
-			}
-		}
-	}
-	return clone
 }
 
 // WithSkipFilterPlugins returns a state with c's data and other plugins that do

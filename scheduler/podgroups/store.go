@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
 )
 
 // Store holds the PodGroups and which pods each group has. It is safe for concurrent use.
@@ -150,10 +151,18 @@ type Group struct {
 // MinCount returns how many pods must be scheduled together; 1 for a group that is no gang,
 // as in kube-scheduler.
 func (g *Group) MinCount() int {
-	if g.PodGroup == nil || g.PodGroup.Spec.SchedulingPolicy.Gang == nil {
+	if g.PodGroup == nil {
 		return 1
 	}
-	return int(g.PodGroup.Spec.SchedulingPolicy.Gang.MinCount)
+	return MinCountOf(g.PodGroup)
+}
+
+// MinCountOf is Group.MinCount for a PodGroup.
+func MinCountOf(podGroup *schedulingv1beta1.PodGroup) int {
+	if gang := podGroup.Spec.SchedulingPolicy.Gang; gang != nil {
+		return int(gang.MinCount)
+	}
+	return 1
 }
 
 // IsGang reports whether the group's pods are to be scheduled together.
@@ -289,8 +298,8 @@ func (s *Store) Priority(key Key, pod *v1.Pod) int32 {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if group := s.groups[key]; group != nil && group.podGroup != nil && group.podGroup.Spec.Priority != nil {
-		return *group.podGroup.Spec.Priority
+	if group := s.groups[key]; group != nil && group.podGroup != nil {
+		return PriorityOf(group.podGroup)
 	}
 	return 0
 }
@@ -306,9 +315,6 @@ type Disruption struct {
 // DisruptionOf returns the disruption of the PodGroup that a pod names in
 // spec.schedulingGroup; ok is false where it names none that exists.
 func (s *Store) DisruptionOf(pod *v1.Pod) (d Disruption, ok bool) {
-	if pod.Spec.SchedulingGroup == nil {
-		return d, false
-	}
 	key, named := KeyOf(pod)
 	if !named || key.Source != Native {
 		return d, false
@@ -319,12 +325,13 @@ func (s *Store) DisruptionOf(pod *v1.Pod) (d Disruption, ok bool) {
 	if group == nil || group.podGroup == nil {
 		return d, false
 	}
-	spec := &group.podGroup.Spec
-	if spec.Priority != nil {
-		d.Priority = *spec.Priority
-	}
-	d.Together = spec.DisruptionMode != nil && spec.DisruptionMode.All != nil
-	return d, true
+	mode := group.podGroup.Spec.DisruptionMode
+	return Disruption{Priority: PriorityOf(group.podGroup), Together: mode != nil && mode.All != nil}, true
+}
+
+// PriorityOf returns the priority of a PodGroup, 0 where it has none.
+func PriorityOf(podGroup *schedulingv1beta1.PodGroup) int32 {
+	return ptr.Deref(podGroup.Spec.Priority, 0)
 }
 
 // effectivePodGroup returns the group's PodGroup. For a group that is not named by

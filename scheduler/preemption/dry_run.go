@@ -2,6 +2,7 @@ package preemption
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -20,7 +21,7 @@ type dryRun struct {
 
 // selectVictims returns which of the evictable victims have to leave, the most important
 // first. It removes all; if the pod fits then, it adds them back one by one and keeps removed
-// those with which the pod does not fit. Victims that a budget protects are added back first.
+// those with which the pod does not fit.
 func (d *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets *budgets) (selected []*victim, status *fwk.Status) {
 	for _, v := range evictable {
 		if err := d.remove(ctx, v); err != nil {
@@ -30,39 +31,43 @@ func (d *dryRun) selectVictims(ctx context.Context, evictable []*victim, budgets
 	if status := d.fits(ctx); !status.IsSuccess() {
 		return nil, status
 	}
-	sortByImportance(evictable)
-	protected, free := budgets.split(evictable)
-	left, err := d.reprieve(ctx, protected)
+	left, mixed, err := reprieve(ctx, evictable, budgets, d.putBack)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	rest, err := d.reprieve(ctx, free)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	left = append(left, rest...)
-	if len(protected) > 0 && len(free) > 0 {
+	if mixed {
 		sortByImportance(left)
 	}
 	return left, nil
 }
 
-// reprieve adds victims back in their order as long as the pod still fits, and returns
-// those with which it does not.
-func (d *dryRun) reprieve(ctx context.Context, victims []*victim) (selected []*victim, err error) {
-	for _, v := range victims {
-		if err := d.add(ctx, v); err != nil {
-			return nil, err
+// reprieve calls putBack for each victim, the most important first, and those that a budget
+// protects before the others. It returns the victims that cannot be put back in that order;
+// mixed says that there were protected victims and others.
+func reprieve(ctx context.Context, evictable []*victim, budgets *budgets, putBack func(context.Context, *victim) (fits bool, err error)) (left []*victim, mixed bool, err error) {
+	sortByImportance(evictable)
+	protected, free := budgets.split(evictable)
+	for _, v := range slices.Concat(protected, free) {
+		fits, err := putBack(ctx, v)
+		if err != nil {
+			return nil, false, err
 		}
-		if d.fits(ctx).IsSuccess() {
-			continue
+		if !fits {
+			left = append(left, v)
 		}
-		if err := d.remove(ctx, v); err != nil {
-			return nil, err
-		}
-		selected = append(selected, v)
 	}
-	return selected, nil
+	return left, len(protected) > 0 && len(free) > 0, nil
+}
+
+// putBack adds a victim back if the pod still fits then.
+func (d *dryRun) putBack(ctx context.Context, v *victim) (fits bool, err error) {
+	if err := d.add(ctx, v); err != nil {
+		return false, err
+	}
+	if d.fits(ctx).IsSuccess() {
+		return true, nil
+	}
+	return false, d.remove(ctx, v)
 }
 
 func (d *dryRun) fits(ctx context.Context) *fwk.Status {

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // maxGroupFilters bounds the calls of Filter in one search for the victims of a group, which
@@ -45,18 +46,11 @@ func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequ
 			return nil, fwk.NewStatus(fwk.Unschedulable, "not eligible due to preemptionPolicy=Never.")
 		}
 	}
-	g := &groupDryRun{planner: p, request: r, snapshot: snapshot, below: groupPriority(r.Group)}
+	g := &groupDryRun{planner: p, request: r, snapshot: snapshot, below: podgroups.PriorityOf(r.Group.GetPodGroup())}
 	if current, ongoing := g.ongoing(); ongoing {
 		return &framework.GroupPreemptionPlan{Nominations: current}, nil
 	}
 	return g.plan(ctx, nodes)
-}
-
-func groupPriority(group fwk.PodGroupInfo) int32 {
-	if priority := group.GetPodGroup().Spec.Priority; priority != nil {
-		return *priority
-	}
-	return 0
 }
 
 // groupDryRun is one search for the victims of a group, in a session of mutations.
@@ -125,17 +119,10 @@ func (g *groupDryRun) plan(ctx context.Context, nodes []fwk.NodeInfo) (*framewor
 	if err := g.setAssigned(ctx, assignments.ProposedAssignments); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	sortByImportance(evictable)
-	protected, free := newBudgets(all).split(evictable)
-	left, err := g.reprieve(ctx, protected)
+	left, _, err := reprieve(ctx, evictable, newBudgets(all), g.putBack)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	rest, err := g.reprieve(ctx, free)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	left = append(left, rest...)
 	sortByImportance(left)
 	return g.planWith(left), nil
 }
@@ -174,31 +161,21 @@ func (g *groupDryRun) setAssigned(ctx context.Context, all []fwk.ProposedAssignm
 	return err
 }
 
-// reprieve adds victims back in their order as long as the group still fits, and returns those
-// with which it does not.
-func (g *groupDryRun) reprieve(ctx context.Context, victims []*victim) (selected []*victim, err error) {
-	for _, v := range victims {
-		// The pods whose Filter may answer differently now.
-		affected := g.assigned
-		if g.nodeLocal {
-			affected = g.assignedOnNodesOf(v)
-		}
-		if err := g.add(ctx, v, affected); err != nil {
-			return nil, err
-		}
-		fits, err := g.fits(ctx, affected)
-		if err != nil {
-			return nil, err
-		}
-		if fits {
-			continue
-		}
-		if err := g.remove(ctx, v, affected); err != nil {
-			return nil, err
-		}
-		selected = append(selected, v)
+// putBack adds a victim back if the group still fits then.
+func (g *groupDryRun) putBack(ctx context.Context, v *victim) (fits bool, err error) {
+	// The pods whose Filter may answer differently now.
+	affected := g.assigned
+	if g.nodeLocal {
+		affected = g.assignedOnNodesOf(v)
 	}
-	return selected, nil
+	if err := g.add(ctx, v, affected); err != nil {
+		return false, err
+	}
+	fits, err = g.fits(ctx, affected)
+	if err != nil || fits {
+		return fits, err
+	}
+	return false, g.remove(ctx, v, affected)
 }
 
 // assignedOnNodesOf returns the pods of the group on nodes of a victim, node by node.

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -93,15 +92,11 @@ func (s *Scheduler) TryGroup(ctx context.Context, key podgroups.Key, pods []*v1.
 // nominate keeps the nominations of a group that does not fit.
 func (s *Scheduler) nominate(o GroupOutcome) {
 	for _, m := range o.Members {
-		nomination := m.Nominating
-		if m.Err == nil && !o.Waiting || !cycle.IsUnschedulable(o.Err) {
-			nomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
-		}
 		info := m.Info
 		if info == nil {
 			info, _ = framework.NewPodInfo(m.Pod)
 		}
-		s.cluster.cache.AddNominatedPod(klog.Background(), info, nomination)
+		s.cluster.cache.AddNominatedPod(klog.Background(), info, m.NominationAfter(o.Err, o.Waiting))
 	}
 }
 

@@ -281,6 +281,15 @@ func (t *DomainSums) Clone() *DomainSums {
 	return &DomainSums{terms: t.terms, added: maps.Clone(t.added)}
 }
 
+// CloneAll clones each of sums with clone.
+func CloneAll(sums []*DomainSums, clone func(*DomainSums) *DomainSums) []*DomainSums {
+	clones := make([]*DomainSums, len(sums))
+	for i, sum := range sums {
+		clones[i] = clone(sum)
+	}
+	return clones
+}
+
 // Detached returns a clone that stays valid when the snapshot changes.
 func (t *DomainSums) Detached() *DomainSums {
 	clone := t.Clone()

@@ -78,21 +78,15 @@ func (t *TermSums) HasListed() bool {
 
 // Clone returns independent sums with the same numbers, which Update does not
 // update.
-func (t *TermSums) Clone() *TermSums {
-	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
-	for key, sums := range t.ByTopologyKey {
-		clone.ByTopologyKey[key] = sums.Clone()
-	}
-	return clone
-}
+func (t *TermSums) Clone() *TermSums { return t.CloneBy((*DomainSums).Clone) }
 
-// Detached returns a clone that stays valid when the snapshot changes.
-func (t *TermSums) Detached() *TermSums {
-	clone := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
+// CloneBy is Clone with another function to clone the sums of a topology key.
+func (t *TermSums) CloneBy(clone func(*DomainSums) *DomainSums) *TermSums {
+	all := &TermSums{ByTopologyKey: make(map[string]*DomainSums, len(t.ByTopologyKey))}
 	for key, sums := range t.ByTopologyKey {
-		clone.ByTopologyKey[key] = sums.Detached()
+		all.ByTopologyKey[key] = clone(sums)
 	}
-	return clone
+	return all
 }
 
 // Add adds n to a domain of the topology key.

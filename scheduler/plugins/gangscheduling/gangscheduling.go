@@ -70,10 +70,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 
 // PlacementFeasible says whether as many pods fit as the group wants.
 func (*Plugin) PlacementFeasible(_ context.Context, _ fwk.PlacementCycleState, group fwk.PodGroupInfo, progress framework.PlacementProgress) *fwk.Status {
-	minCount := 1
-	if gang := group.GetPodGroup().Spec.SchedulingPolicy.Gang; gang != nil {
-		minCount = int(gang.MinCount)
-	}
+	minCount := podgroups.MinCountOf(group.GetPodGroup())
 	switch {
 	case progress.Remaining+progress.Scheduled < minCount:
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("minCount (%d) cannot be satisfied: %d scheduled, %d remaining", minCount, progress.Scheduled, progress.Remaining))

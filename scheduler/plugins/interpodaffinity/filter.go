@@ -32,35 +32,16 @@ type preFilterState struct {
 }
 
 // Clone returns a copy whose counts AddPod and RemovePod can change.
-func (r *preFilterState) Clone() fwk.StateData {
-	clone := *r
-	clone.affinityCounts, clone.antiAffinityCounts = cloneAll(r.affinityCounts), cloneAll(r.antiAffinityCounts)
-	clone.existingAntiAffinityCounts = r.existingAntiAffinityCounts.Clone()
-	return &clone
-}
+func (r *preFilterState) Clone() fwk.StateData { return r.cloneBy((*counts.DomainSums).Clone) }
 
 // Detached returns a clone that stays valid when the snapshot changes.
-func (r *preFilterState) Detached() fwk.StateData {
+func (r *preFilterState) Detached() fwk.StateData { return r.cloneBy((*counts.DomainSums).Detached) }
+
+func (r *preFilterState) cloneBy(cloneSums func(*counts.DomainSums) *counts.DomainSums) *preFilterState {
 	clone := *r
-	clone.affinityCounts, clone.antiAffinityCounts = detachAll(r.affinityCounts), detachAll(r.antiAffinityCounts)
-	clone.existingAntiAffinityCounts = r.existingAntiAffinityCounts.Detached()
+	clone.affinityCounts, clone.antiAffinityCounts = counts.CloneAll(r.affinityCounts, cloneSums), counts.CloneAll(r.antiAffinityCounts, cloneSums)
+	clone.existingAntiAffinityCounts = r.existingAntiAffinityCounts.CloneBy(cloneSums)
 	return &clone
-}
-
-func cloneAll(sums []*counts.DomainSums) []*counts.DomainSums {
-	clones := make([]*counts.DomainSums, len(sums))
-	for i, sum := range sums {
-		clones[i] = sum.Clone()
-	}
-	return clones
-}
-
-func detachAll(sums []*counts.DomainSums) []*counts.DomainSums {
-	clones := make([]*counts.DomainSums, len(sums))
-	for i, sum := range sums {
-		clones[i] = sum.Detached()
-	}
-	return clones
 }
 
 // PreFilter counts the pods that the pod's required terms select, and the required

@@ -23,22 +23,14 @@ type preFilterState struct {
 }
 
 // Clone returns a copy whose counts AddPod and RemovePod can change.
-func (h *preFilterState) Clone() fwk.StateData {
-	clone := *h
-	clone.counts = make([]*counts.DomainSums, len(h.counts))
-	for i, sum := range h.counts {
-		clone.counts[i] = sum.Clone()
-	}
-	return &clone
-}
+func (h *preFilterState) Clone() fwk.StateData { return h.cloneBy((*counts.DomainSums).Clone) }
 
 // Detached returns a clone that stays valid when the snapshot changes.
-func (h *preFilterState) Detached() fwk.StateData {
+func (h *preFilterState) Detached() fwk.StateData { return h.cloneBy((*counts.DomainSums).Detached) }
+
+func (h *preFilterState) cloneBy(cloneSums func(*counts.DomainSums) *counts.DomainSums) *preFilterState {
 	clone := *h
-	clone.counts = make([]*counts.DomainSums, len(h.counts))
-	for i, sum := range h.counts {
-		clone.counts[i] = sum.Detached()
-	}
+	clone.counts = counts.CloneAll(h.counts, cloneSums)
 	return &clone
 }
 

@@ -237,6 +237,8 @@ func TestConditionsOfAPodGroupThatTheInformerLacks(t *testing.T) {
 				c := stored.Status.Conditions[0]
 				env.want("condition", fmt.Sprint(c.Status, " ", c.Message), test.want)
 				time.Sleep(2 * groupStatusLag)
+				env.groupStatus.mu.Lock()
+				defer env.groupStatus.mu.Unlock()
 				if n := len(env.groupStatus.latest) + len(env.groupStatus.pending) + len(env.groupStatus.writing); n > 0 {
 					t.Errorf("%d conditions are kept", n)
 				}

@@ -180,12 +180,13 @@ spec:
 )
 
 var _ = Describe("kubectl berth rollback", func() {
+	BeforeEach(buildKubectlPlugin, NodeTimeout(10*time.Minute))
+
 	for order, text := range map[string]string{
 		"the PluginConfig first": rollbackConfig + rollbackProfile,
 		"the profile first":      rollbackProfile + rollbackConfig,
 	} {
 		It("restores what ran before a profile and its PluginConfig were applied together, "+order, twoMinutes, func(ctx SpecContext) {
-			buildKubectlPlugin(ctx)
 			name := "undo-" + strings.ToLower(strings.Fields(order)[1])
 			p := &v1alpha1.SchedulingProfile{}
 			p.Name = name

@@ -11,7 +11,6 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // recordCrashesTimeout is how long recording the crashes of earlier processes is
@@ -74,10 +73,8 @@ func (r *profileReconciler) storedPlugins(p *v1alpha1.SchedulingProfile) []strin
 // pluginNames returns the plugins of a Blueprint, each once, sorted.
 func pluginNames(b *compile.Blueprint) []string {
 	var names []string
-	for _, point := range framework.Points {
-		for _, entry := range b.Chains[point] {
-			names = append(names, entry.Name)
-		}
+	for _, entry := range b.Chains.All() {
+		names = append(names, entry.Name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

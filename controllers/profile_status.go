@@ -61,22 +61,20 @@ func runningConfigs(p *v1alpha1.SchedulingProfile) []v1alpha1.ObjectGeneration {
 // attempt calls them first, each with all its extension points.
 func programmedPlugins(b *compile.Blueprint) []*berthac.ProgrammedPluginApplyConfiguration {
 	var plugins []*berthac.ProgrammedPluginApplyConfiguration
-	for _, point := range framework.Points {
-		for _, entry := range b.Chains[point] {
-			i := slices.IndexFunc(plugins, func(p *berthac.ProgrammedPluginApplyConfiguration) bool {
-				return *p.Name == entry.Name
-			})
-			if i < 0 {
-				i = len(plugins)
-				plugins = append(plugins, berthac.ProgrammedPlugin().WithName(entry.Name))
-				if from, ok := b.ArgsFrom[entry.Name]; ok {
-					plugins[i].WithArgs(from)
-				}
+	for point, entry := range b.Chains.All() {
+		i := slices.IndexFunc(plugins, func(p *berthac.ProgrammedPluginApplyConfiguration) bool {
+			return *p.Name == entry.Name
+		})
+		if i < 0 {
+			i = len(plugins)
+			plugins = append(plugins, berthac.ProgrammedPlugin().WithName(entry.Name))
+			if from, ok := b.ArgsFrom[entry.Name]; ok {
+				plugins[i].WithArgs(from)
 			}
-			plugins[i].WithPoints(extensionPointName(point))
-			if entry.Weight > 0 {
-				plugins[i].WithWeight(entry.Weight)
-			}
+		}
+		plugins[i].WithPoints(extensionPointName(point))
+		if entry.Weight > 0 {
+			plugins[i].WithWeight(entry.Weight)
 		}
 	}
 	return plugins

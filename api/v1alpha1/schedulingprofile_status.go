@@ -171,7 +171,7 @@ type PodReference struct {
 // ExtensionPoint is an extension point of the scheduling framework, named as the
 // framework's interfaces are.
 //
-// +kubebuilder:validation:Enum=PreEnqueue;QueueSort;PreFilter;Filter;PostFilter;PreScore;Score;Reserve;Permit;PreBind;Bind;PostBind
+// +kubebuilder:validation:Enum=PreEnqueue;QueueSort;PreFilter;Filter;PostFilter;PreScore;Score;Reserve;Permit;PreBind;Bind;PostBind;PlacementFeasible;PodGroupPostFilter
 type ExtensionPoint string
 
 // ProgrammedPlugin is one plugin that runs.
@@ -182,10 +182,10 @@ type ProgrammedPlugin struct {
 	Name string `json:"name"`
 
 	// points are the extension points at which the plugin runs, in the order of a
-	// scheduling attempt.
+	// scheduling attempt; then those that only groups of pods have.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=14
 	Points []ExtensionPoint `json:"points,omitempty"`
 
 	// weight multiplies the plugin's score. It is absent when the plugin does not

@@ -74,23 +74,21 @@ func resolveReference(registration framework.Registration, name string, configs 
 // some: those that the profile gives, else the plugin's defaults.
 func effectiveArguments(chains framework.Chains, given map[string]arguments, reg framework.Registry, path *field.Path, errs *fieldErrors) map[string]arguments {
 	of := map[string]arguments{}
-	for _, point := range framework.Points {
-		for _, e := range chains[point] {
-			registration := reg[e.Name]
-			if _, done := of[e.Name]; done || registration.NewArgs == nil {
-				continue
-			}
-			if a, ok := given[e.Name]; ok {
-				of[e.Name] = a
-				continue
-			}
-			object, argErrs := defaultAndValidate(registration, newArguments(registration), path)
-			for _, p := range argErrs {
-				errs.addAccepted(v1alpha1.ReasonInvalidArguments, path,
-					"plugin %q does not run without arguments: %s: %s", e.Name, p.path, p.detail)
-			}
-			of[e.Name] = arguments{object: object, source: "Default"}
+	for _, e := range chains.All() {
+		registration := reg[e.Name]
+		if _, done := of[e.Name]; done || registration.NewArgs == nil {
+			continue
 		}
+		if a, ok := given[e.Name]; ok {
+			of[e.Name] = a
+			continue
+		}
+		object, argErrs := defaultAndValidate(registration, newArguments(registration), path)
+		for _, p := range argErrs {
+			errs.addAccepted(v1alpha1.ReasonInvalidArguments, path,
+				"plugin %q does not run without arguments: %s: %s", e.Name, p.path, p.detail)
+		}
+		of[e.Name] = arguments{object: object, source: "Default"}
 	}
 	return of
 }

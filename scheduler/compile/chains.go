@@ -33,8 +33,43 @@ func resolveChains(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry,
 			chains[set.point] = chain
 		}
 	}
+	addGroupChains(chains, multi, reg)
 	checkChains(chains, path, errs)
 	return chains
+}
+
+// addGroupChains adds the chains of the extension points of groups, where a plugin schedules
+// groups. As in kube-scheduler, every plugin that the profile builds says whether enough pods
+// of a group fit, also one that multiPoint enables and every extension point disables; but only
+// those of multiPoint preempt for a group.
+func addGroupChains(chains framework.Chains, multi []framework.Entry, reg framework.Registry) {
+	built := slices.Clone(multi)
+	for _, e := range chains.All() {
+		built = append(built, e)
+	}
+	of := func(point framework.Point, entries []framework.Entry) (chain []framework.Entry) {
+		for _, e := range entries {
+			if reg[e.Name].Implements(point) && indexOf(chain, e.Name) < 0 {
+				chain = append(chain, framework.Entry{Name: e.Name})
+			}
+		}
+		return chain
+	}
+	feasible := of(framework.PlacementFeasible, built)
+	if feasible == nil {
+		return
+	}
+	chains[framework.PlacementFeasible] = feasible
+	if preempting := of(framework.PodGroupPostFilter, multi); preempting != nil {
+		chains[framework.PodGroupPostFilter] = preempting
+	}
+}
+
+// SchedulesGroups reports whether a profile with this spec schedules the pods of a group
+// together. It does not check the spec.
+func SchedulesGroups(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry) bool {
+	chains := resolveChains(spec, reg, field.NewPath("spec", "plugins"), &fieldErrors{})
+	return len(chains[framework.PlacementFeasible]) > 0
 }
 
 // pluginSet is the user's set for one extension point. For multiPoint the point is

@@ -113,6 +113,28 @@ func TestMergeRules(t *testing.T) {
 			spec: `plugins: {multiPoint: {disabled: [{name: VolumeBinding}]}, bind: {disabled: [{name: NodeName}]}}`,
 			want: map[framework.Point]string{framework.Bind: "DefaultBinder"},
 		},
+		"a profile that schedules groups preempts for them with the plugins of multiPoint": {
+			spec: `plugins: {multiPoint: {enabled: [{name: GangScheduling}, {name: GroupPreemption}]}}`,
+			want: map[framework.Point]string{
+				framework.Permit: "GangScheduling", framework.PlacementFeasible: "GangScheduling", framework.PodGroupPostFilter: "GroupPreemption",
+			},
+		},
+		"a plugin of multiPoint that every point disables still schedules groups": {
+			spec: `plugins: {multiPoint: {enabled: [{name: GangScheduling}]}, permit: {disabled: [{name: "*"}]}}`,
+			want: map[framework.Point]string{framework.Permit: "", framework.PlacementFeasible: "GangScheduling", framework.PodGroupPostFilter: ""},
+		},
+		"a plugin that one point enables schedules groups, too": {
+			spec: `plugins: {permit: {enabled: [{name: GangScheduling}]}}`,
+			want: map[framework.Point]string{framework.Permit: "GangScheduling", framework.PlacementFeasible: "GangScheduling"},
+		},
+		"a plugin that only its point enables does not preempt for groups": {
+			spec: `plugins: {multiPoint: {enabled: [{name: GangScheduling}]}, postFilter: {enabled: [{name: GroupPreemption}]}}`,
+			want: map[framework.Point]string{framework.PostFilter: "GroupPreemption", framework.PlacementFeasible: "GangScheduling", framework.PodGroupPostFilter: ""},
+		},
+		"a profile that schedules no groups has no chains for them": {
+			spec: `plugins: {multiPoint: {enabled: [{name: GroupPreemption}]}}`,
+			want: map[framework.Point]string{framework.PostFilter: "GroupPreemption", framework.PlacementFeasible: "", framework.PodGroupPostFilter: ""},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			blueprint, rejection := Profile(Input{Profile: profile(t, test.spec), Registry: testRegistry()})

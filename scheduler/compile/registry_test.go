@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -11,7 +12,7 @@ import (
 )
 
 // testRegistry registers some names and extension points of kube-scheduler's plugins,
-// so that the tests do not need the plugins themselves, and three more plugins.
+// so that the tests do not need the plugins themselves, and four more plugins.
 func testRegistry() framework.Registry {
 	reg := framework.Registry{}
 	for name, points := range map[string][]framework.Point{
@@ -26,8 +27,15 @@ func testRegistry() framework.Registry {
 		"NodeResourcesFit": {framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
 		"InterPodAffinity": {framework.PreFilter, framework.Filter, framework.PreScore, framework.Score},
 		"Fragile":          {framework.PostBind},
+		"GangScheduling":   {framework.Permit},
+		"GroupPreemption":  {framework.PostFilter},
 	} {
 		reg[name] = framework.Registration{Name: name, Points: points}
+	}
+	for name, point := range map[string]framework.Point{"GangScheduling": framework.PlacementFeasible, "GroupPreemption": framework.PodGroupPostFilter} {
+		registration := reg[name]
+		registration.GroupPoints = []framework.Point{point}
+		reg[name] = registration
 	}
 	takesArguments(reg, "NodeResourcesFit", framework.Registration{
 		NewArgs:  func() runtime.Object { return &configv1.NodeResourcesFitArgs{} },
@@ -79,7 +87,7 @@ func validateFit(args runtime.Object, path *field.Path) field.ErrorList {
 // point, in the order in which the framework runs the points.
 func chainsText(chains framework.Chains) string {
 	var text string
-	for _, point := range framework.Points {
+	for _, point := range slices.Concat(framework.Points, framework.GroupPoints) {
 		if len(chains[point]) == 0 {
 			continue
 		}

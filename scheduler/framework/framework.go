@@ -109,20 +109,18 @@ type Framework struct {
 	// queueSortFault is why ByPriority replaces the QueueSort plugin.
 	queueSortFault atomic.Pointer[QueueSortError]
 
-	preEnqueue []fwk.PreEnqueuePlugin
-	sort       fwk.QueueSortPlugin
-	preFilter  []fwk.PreFilterPlugin
-	filter     []CountedFilter
-	postFilter []fwk.PostFilterPlugin
-	preScore   []fwk.PreScorePlugin
-	score      []WeightedScore
-	reserve    []fwk.ReservePlugin
-	permit     []fwk.PermitPlugin
-	preBind    []fwk.PreBindPlugin
-	bind       []fwk.BindPlugin
-	postBind   []fwk.PostBindPlugin
-	// placementFeasible and podGroupPostFilter are the plugins that implement them; profiles
-	// have no chains for them.
+	preEnqueue         []fwk.PreEnqueuePlugin
+	sort               fwk.QueueSortPlugin
+	preFilter          []fwk.PreFilterPlugin
+	filter             []CountedFilter
+	postFilter         []fwk.PostFilterPlugin
+	preScore           []fwk.PreScorePlugin
+	score              []WeightedScore
+	reserve            []fwk.ReservePlugin
+	permit             []fwk.PermitPlugin
+	preBind            []fwk.PreBindPlugin
+	bind               []fwk.BindPlugin
+	postBind           []fwk.PostBindPlugin
 	placementFeasible  []PlacementFeasiblePlugin
 	podGroupPostFilter []fwk.PodGroupPostFilterPlugin
 
@@ -160,32 +158,28 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 		f.successObservers = successObservers(c.Profile)
 	}
 	built := map[string]fwk.Plugin{}
-	for _, point := range Points {
-		for _, entry := range c.Chains[point] {
-			if built[entry.Name] != nil {
-				continue
-			}
-			if c.OnBuild != nil {
-				c.OnBuild(entry.Name)
-			}
-			plugin, err := f.build(ctx, registry, entry.Name, c.Args[entry.Name])
-			if err != nil {
-				f.Close()
-				return nil, &PluginError{Plugin: entry.Name, Err: err}
-			}
-			built[entry.Name] = plugin
-			if !registry[entry.Name].InTree {
-				f.outOfTree.Insert(entry.Name)
-			}
-			f.plugins = append(f.plugins, plugin)
+	for _, entry := range c.Chains.All() {
+		if built[entry.Name] != nil {
+			continue
 		}
+		if c.OnBuild != nil {
+			c.OnBuild(entry.Name)
+		}
+		plugin, err := f.build(ctx, registry, entry.Name, c.Args[entry.Name])
+		if err != nil {
+			f.Close()
+			return nil, &PluginError{Plugin: entry.Name, Err: err}
+		}
+		built[entry.Name] = plugin
+		if !registry[entry.Name].InTree {
+			f.outOfTree.Insert(entry.Name)
+		}
+		f.plugins = append(f.plugins, plugin)
 	}
 	if err := f.buildChains(c.Chains, built); err != nil {
 		f.Close()
 		return nil, err
 	}
-	f.placementFeasible = findPlugins[PlacementFeasiblePlugin](f)
-	f.podGroupPostFilter = findPlugins[fwk.PodGroupPostFilterPlugin](f)
 	f.initEvaluationCounters()
 	for i := range f.opaquePlugins {
 		facets := PodFacets(i) * PodVolumes
@@ -294,6 +288,8 @@ func (f *Framework) buildChains(chains Chains, built map[string]fwk.Plugin) erro
 		buildChain(chains, PreBind, built, &f.preBind),
 		buildChain(chains, Bind, built, &f.bind),
 		buildChain(chains, PostBind, built, &f.postBind),
+		buildChain(chains, PlacementFeasible, built, &f.placementFeasible),
+		buildChain(chains, PodGroupPostFilter, built, &f.podGroupPostFilter),
 	)
 	if err != nil {
 		return err

@@ -56,16 +56,6 @@ func (f *Framework) SchedulesGroups() bool { return len(f.placementFeasible) > 0
 // HasPodGroupPostFilterPlugins reports whether there are PodGroupPostFilter plugins.
 func (f *Framework) HasPodGroupPostFilterPlugins() bool { return len(f.podGroupPostFilter) > 0 }
 
-// findPlugins returns the built plugins that implement an extension point of groups.
-func findPlugins[T fwk.Plugin](f *Framework) (found []T) {
-	for _, plugin := range f.plugins {
-		if p, ok := plugin.(T); ok {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
 // RunPlacementFeasiblePlugins calls PlacementFeasible of every plugin until one returns
 // Unschedulable or an error.
 func (f *Framework) RunPlacementFeasiblePlugins(ctx context.Context, state fwk.PlacementCycleState, group fwk.PodGroupInfo, progress PlacementProgress) (status *fwk.Status) {

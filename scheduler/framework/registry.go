@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -32,11 +33,23 @@ const (
 	PostBind   Point = "postBind"
 )
 
+// Extension points that the cycle of a group calls. A profile cannot configure them.
+const (
+	// PlacementFeasible has the plugins that are enabled anywhere and implement it.
+	PlacementFeasible Point = "placementFeasible"
+	// PodGroupPostFilter has the plugins that are enabled at multiPoint and implement it.
+	PodGroupPostFilter Point = "podGroupPostFilter"
+)
+
 // Points lists all configurable extension points in this order.
 var Points = []Point{
 	PreEnqueue, QueueSort, PreFilter, Filter, PostFilter, PreScore,
 	Score, Reserve, Permit, PreBind, Bind, PostBind,
 }
+
+// GroupPoints lists the extension points of groups. A profile that schedules no groups has no
+// plugins there.
+var GroupPoints = []Point{PlacementFeasible, PodGroupPostFilter}
 
 // Entry is one plugin at one extension point.
 type Entry struct {
@@ -48,6 +61,21 @@ type Entry struct {
 
 // Chains are the plugins of each extension point in order.
 type Chains map[Point][]Entry
+
+// All returns the entries of all extension points in the order of Points, then of GroupPoints.
+func (c Chains) All() iter.Seq2[Point, Entry] {
+	return func(yield func(Point, Entry) bool) {
+		for _, points := range [][]Point{Points, GroupPoints} {
+			for _, point := range points {
+				for _, entry := range c[point] {
+					if !yield(point, entry) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // Factory builds one instance of a plugin for one Generation. args is the
 // decoded and defaulted argument object, or nil if the plugin has none. ctx
@@ -66,8 +94,9 @@ type Registration struct {
 	// ReadsTrimmedPods says that the plugin reads no more of pods than in-tree
 	// plugins do; see plugins.ReadsTrimmedPods.
 	ReadsTrimmedPods bool
-	// Points are the extension points that the plugin's type implements.
-	Points []Point
+	// Points are the extension points that the plugin's type implements, GroupPoints those
+	// of groups.
+	Points, GroupPoints []Point
 	// Package and Type name the plugin's type, for example "example.com/gpu"
 	// and "Plugin". They identify its methods on the stack of a crashed
 	// process.
@@ -98,7 +127,7 @@ func (r Registration) ConvertArgs(args runtime.Object) (runtime.Object, error) {
 
 // Implements reports whether the plugin's type implements point.
 func (r Registration) Implements(point Point) bool {
-	return slices.Contains(r.Points, point)
+	return slices.Contains(r.Points, point) || slices.Contains(r.GroupPoints, point)
 }
 
 // Registry maps a plugin's name to its registration.
@@ -140,4 +169,16 @@ func PointsOf(plugin fwk.Plugin) []Point {
 	_, implements[Bind] = plugin.(fwk.BindPlugin)
 	_, implements[PostBind] = plugin.(fwk.PostBindPlugin)
 	return slices.DeleteFunc(slices.Clone(Points), func(p Point) bool { return !implements[p] })
+}
+
+// GroupPointsOf returns the extension points of groups that plugin implements; plugin may be a
+// nil pointer.
+func GroupPointsOf(plugin fwk.Plugin) (points []Point) {
+	if _, ok := plugin.(PlacementFeasiblePlugin); ok {
+		points = append(points, PlacementFeasible)
+	}
+	if _, ok := plugin.(fwk.PodGroupPostFilterPlugin); ok {
+		points = append(points, PodGroupPostFilter)
+	}
+	return points
 }

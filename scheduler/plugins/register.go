@@ -24,10 +24,11 @@ type Option func(*framework.Registration)
 //		plugins.Register("Coscheduling", coscheduling.New, (*coscheduling.Coscheduling)(nil), (*config.CoschedulingArgs)(nil)))
 func Register(name string, factory framework.Factory, plugin fwk.Plugin, args runtime.Object, options ...Option) framework.Registration {
 	registration := framework.Registration{
-		Name:    name,
-		New:     factory,
-		Points:  framework.PointsOf(plugin),
-		NewArgs: newArgs(args),
+		Name:        name,
+		New:         factory,
+		Points:      framework.PointsOf(plugin),
+		GroupPoints: framework.GroupPointsOf(plugin),
+		NewArgs:     newArgs(args),
 	}
 	registration.Package, registration.Type = framework.TypeOf(plugin)
 	for _, option := range options {
@@ -111,7 +112,7 @@ func validateRegistration(plugin framework.Registration) error {
 		return fmt.Errorf("plugin %q: the factory is nil", plugin.Name)
 	case plugin.Err != nil:
 		return fmt.Errorf("plugin %q: %w", plugin.Name, plugin.Err)
-	case len(plugin.Points) == 0:
+	case len(plugin.Points)+len(plugin.GroupPoints) == 0:
 		return fmt.Errorf("plugin %q: its type implements no extension point", plugin.Name)
 	case plugin.NewArgs != nil && reflect.TypeOf(plugin.NewArgs()).Kind() != reflect.Pointer:
 		return fmt.Errorf("plugin %q: its arguments are a %T, want a pointer to a struct", plugin.Name, plugin.NewArgs())

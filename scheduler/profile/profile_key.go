@@ -16,6 +16,7 @@ import (
 // rejectingPoints are the extension points at which a plugin can reject a pod.
 var rejectingPoints = []framework.Point{
 	framework.PreEnqueue, framework.PreFilter, framework.Filter, framework.Reserve, framework.Permit, framework.PreBind,
+	framework.PlacementFeasible,
 }
 
 // selectingPoints are the extension points that influence which node is selected.
@@ -29,7 +30,7 @@ func profileKeyOf(b *compile.Blueprint, paused bool) queue.ProfileKey {
 	m := queue.ProfileKey{
 		Plugins:       map[string]string{},
 		PreEnqueue:    sets.New[string](),
-		PostFilter:    chainText(b, framework.PostFilter),
+		PostFilter:    chainText(b, framework.PostFilter) + chainText(b, framework.PodGroupPostFilter),
 		NodeSelection: fmt.Sprint(b.PercentageOfNodesToScore),
 		Holds:         fmt.Sprintf("paused %t", paused),
 		Explanations:  explanationDetail(b),
@@ -102,13 +103,11 @@ func argumentsText(b *compile.Blueprint, name string) string {
 // and arguments. Plugins of one name with equal fingerprints behave alike.
 func fingerprints(b *compile.Blueprint) map[string]string {
 	all := map[string]string{}
-	for _, point := range framework.Points {
-		for _, entry := range b.Chains[point] {
-			if _, known := all[entry.Name]; !known {
-				all[entry.Name] = argumentsText(b, entry.Name)
-			}
-			all[entry.Name] += fmt.Sprintf(" %s:%d", point, entry.Weight)
+	for point, entry := range b.Chains.All() {
+		if _, known := all[entry.Name]; !known {
+			all[entry.Name] = argumentsText(b, entry.Name)
 		}
+		all[entry.Name] += fmt.Sprintf(" %s:%d", point, entry.Weight)
 	}
 	for _, e := range b.Extenders {
 		all[framework.ExtenderPluginName(e.Name)] = extenderText(e)

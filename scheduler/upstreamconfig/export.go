@@ -144,26 +144,24 @@ func (e *exporter) queue(config *configv1.KubeSchedulerConfiguration) {
 func (e *exporter) arguments(chains framework.Chains, path *field.Path) []configv1.PluginConfig {
 	var given []configv1.PluginConfig
 	done := map[string]bool{}
-	for _, point := range framework.Points {
-		for _, entry := range chains[point] {
-			args, takes := e.blueprint.Args[entry.Name]
-			if !takes || done[entry.Name] || e.isDefault(entry.Name, args) {
-				continue
-			}
-			done[entry.Name] = true
-			plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(args)
-			if err != nil {
-				e.lost(path, "the arguments of %s cannot be written: %v", entry.Name, err)
-				continue
-			}
-			plain["apiVersion"], plain["kind"] = configv1.SchemeGroupVersion.String(), entry.Name+"Args"
-			text, err := json.Marshal(plain)
-			if err != nil {
-				e.lost(path, "the arguments of %s cannot be written: %v", entry.Name, err)
-				continue
-			}
-			given = append(given, configv1.PluginConfig{Name: entry.Name, Args: runtime.RawExtension{Raw: text}})
+	for _, entry := range chains.All() {
+		args, takes := e.blueprint.Args[entry.Name]
+		if !takes || done[entry.Name] || e.isDefault(entry.Name, args) {
+			continue
 		}
+		done[entry.Name] = true
+		plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(args)
+		if err != nil {
+			e.lost(path, "the arguments of %s cannot be written: %v", entry.Name, err)
+			continue
+		}
+		plain["apiVersion"], plain["kind"] = configv1.SchemeGroupVersion.String(), entry.Name+"Args"
+		text, err := json.Marshal(plain)
+		if err != nil {
+			e.lost(path, "the arguments of %s cannot be written: %v", entry.Name, err)
+			continue
+		}
+		given = append(given, configv1.PluginConfig{Name: entry.Name, Args: runtime.RawExtension{Raw: text}})
 	}
 	return given
 }

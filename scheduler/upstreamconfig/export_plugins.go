@@ -16,17 +16,15 @@ import (
 // Where kube-scheduler requires a plugin and none is left, it gets its default one.
 func (e *exporter) chains(path *field.Path) framework.Chains {
 	chains, left := framework.Chains{}, map[string]bool{}
-	for _, point := range framework.Points {
-		for _, entry := range e.blueprint.Chains[point] {
-			if IsUpstreamPlugin(entry.Name) {
-				chains[point] = append(chains[point], entry)
-				continue
-			}
-			if !left[entry.Name] {
-				e.lost(path.Child(string(point)), "kube-scheduler has no plugin %q: it is left out", entry.Name)
-			}
-			left[entry.Name] = true
+	for point, entry := range e.blueprint.Chains.All() {
+		if IsUpstreamPlugin(entry.Name) {
+			chains[point] = append(chains[point], entry)
+			continue
 		}
+		if !left[entry.Name] {
+			e.lost(path.Child(string(point)), "kube-scheduler has no plugin %q: it is left out", entry.Name)
+		}
+		left[entry.Name] = true
 	}
 	for point, own := range map[framework.Point]string{framework.QueueSort: "PrioritySort", framework.Bind: "DefaultBinder"} {
 		if len(chains[point]) == 0 {
@@ -42,17 +40,17 @@ func (e *exporter) chains(path *field.Path) framework.Chains {
 // so that other versions of kube-scheduler can read the configuration.
 func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	runs := map[string]bool{}
-	for _, chain := range chains {
-		for _, entry := range chain {
-			runs[entry.Name] = true
-		}
+	for _, entry := range chains.All() {
+		runs[entry.Name] = true
 	}
 	stanza, changed := &configv1.Plugins{}, false
 	var rest []framework.Entry
 	var absent []string
 	for _, entry := range compile.DefaultPlugins() {
-		_, known := e.registry[entry.Name]
+		registration, known := e.registry[entry.Name]
 		switch {
+		case schedulesGroups(chains) && registration.Implements(framework.PodGroupPostFilter) && !has(chains[framework.PodGroupPostFilter], entry):
+			// At multiPoint it would preempt for groups, too.
 		case runs[entry.Name]:
 			rest = append(rest, entry)
 			continue
@@ -64,6 +62,13 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	}
 	if len(absent) > 0 {
 		e.note(field.NewPath("spec", "plugins"), "%s: disabled, since this Berth has no such plugin and holds the pods that need one: do not give those to this configuration", joinNames(absent))
+	}
+	for _, entry := range chains[framework.PlacementFeasible] {
+		if runsAtAPoint := slices.ContainsFunc(framework.Points, func(p framework.Point) bool { return has(chains[p], entry) }); !runsAtAPoint {
+			changed = true
+			rest = append(rest, entry)
+			stanza.MultiPoint.Enabled = append(stanza.MultiPoint.Enabled, pluginOf(entry))
+		}
 	}
 	for _, p := range pluginSetPairs(stanza, &v1alpha1.Plugins{})[1:] {
 		if slices.Equal(e.multiPointChain(p.point, rest), chains[p.point]) {
@@ -79,6 +84,14 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 		return nil
 	}
 	return stanza
+}
+
+// schedulesGroups reports whether the chains are those of a profile that schedules groups.
+func schedulesGroups(chains framework.Chains) bool { return len(chains[framework.PlacementFeasible]) > 0 }
+
+// has reports whether a chain has the plugin of entry.
+func has(chain []framework.Entry, entry framework.Entry) bool {
+	return slices.ContainsFunc(chain, func(e framework.Entry) bool { return e.Name == entry.Name })
 }
 
 // multiPointChain returns the chain that a point has when multi is enabled at

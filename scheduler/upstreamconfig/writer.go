@@ -84,11 +84,14 @@ func (w *profileWriter) plugins(upstream *configv1.Plugins, at *field.Path) *v1a
 	for _, group := range []struct {
 		name string
 		set  configv1.PluginSet
+		why  string
 	}{
-		{"placementGenerate", upstream.PlacementGenerate}, {"placementScore", upstream.PlacementScore}, {"podGroupPostFilter", upstream.PodGroupPostFilter},
+		{"placementGenerate", upstream.PlacementGenerate, "Berth decides about a group on all nodes"},
+		{"placementScore", upstream.PlacementScore, "Berth decides about a group on all nodes"},
+		{"podGroupPostFilter", upstream.PodGroupPostFilter, "in Berth the plugins of multiPoint preempt for a group"},
 	} {
 		if len(group.set.Enabled)+len(group.set.Disabled) > 0 {
-			w.result.lost(w.path.Child("plugins", group.name), "Berth does not schedule pod groups as a whole yet: it holds their pods")
+			w.result.lost(w.path.Child("plugins", group.name), "Berth has no such field: %s", group.why)
 		}
 	}
 	return berth

@@ -15,6 +15,8 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
@@ -72,11 +74,6 @@ func (g *groupedPods) String() string {
 	return show.Wrap(g.title+": its group cannot be scheduled:", "", "    ") + "\n" + show.Wrap(g.err.Error(), "  ", "  ") + "\n"
 }
 
-// enablesGroups reports whether a profile schedules groups.
-func enablesGroups(p *v1alpha1.SchedulingProfile) bool {
-	return p.Spec.Plugins != nil && slices.ContainsFunc(p.Spec.Plugins.MultiPoint.Enabled, func(e v1alpha1.EnabledPlugin) bool { return e.Name == gangScheduling })
-}
-
 // printGroupWarnings prints a warning for each document whose pods name a group under a
 // profile that does not schedule groups. It returns the number of warnings. Profiles that are
 // in no file are looked up in the cluster.
@@ -90,7 +87,7 @@ func (o *options) printGroupWarnings(ctx context.Context, files *manifest.Files,
 	}
 	for _, g := range grouped {
 		p := profiles[g.profile]
-		if p == nil || enablesGroups(p) {
+		if p == nil || compile.SchedulesGroups(&p.Spec, plugins.InTree()) {
 			continue
 		}
 		warned++

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/replay/run"
@@ -38,10 +39,20 @@ func (s *Scheduler) Chains() framework.Chains {
 		framework.PreBind:    effective.PreBind,
 		framework.Bind:       effective.Bind,
 		framework.PostBind:   effective.PostBind,
+
+		framework.PodGroupPostFilter: effective.PodGroupPostFilter,
 	} {
 		for _, plugin := range set.Enabled {
 			chains[point] = append(chains[point], framework.Entry{Name: plugin.Name, Weight: plugin.Weight})
 		}
 	}
+	// It lists no plugins of PlacementFeasible: GangScheduling is there once it is built.
+	for _, plugin := range s.framework.EnqueueExtensions() {
+		if plugin.Name() == names.GangScheduling {
+			chains[framework.PlacementFeasible] = []framework.Entry{{Name: plugin.Name()}}
+			return chains
+		}
+	}
+	delete(chains, framework.PodGroupPostFilter) // nobody calls it
 	return chains
 }

@@ -14,7 +14,7 @@ type ProgrammedPluginApplyConfiguration struct {
 	// name is the plugin's name.
 	Name *string `json:"name,omitempty"`
 	// points are the extension points at which the plugin runs, in the order of a
-	// scheduling attempt.
+	// scheduling attempt; then those that only groups of pods have.
 	Points []apiv1alpha1.ExtensionPoint `json:"points,omitempty"`
 	// weight multiplies the plugin's score. It is absent when the plugin does not
 	// score.

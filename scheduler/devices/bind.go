@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,6 +80,8 @@ func (b *binding) write(ctx context.Context) error {
 	switch {
 	case b.claim.DeletionTimestamp != nil:
 		return fmt.Errorf("claim %s got deleted in the meantime", klog.KObj(b.claim))
+	case b.allocation != nil && isSameAllocation(b.allocation, b.claim.Status.Allocation):
+		b.allocation = nil // written for another pod of the group
 	case b.allocation != nil && b.claim.Status.Allocation != nil:
 		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", klog.KObj(b.claim))
 	case b.allocation == nil && b.claim.Status.Allocation == nil:
@@ -108,6 +111,16 @@ func (b *binding) write(ctx context.Context) error {
 	}
 	b.claim, b.written = updated, updated
 	return nil
+}
+
+// isSameAllocation reports whether a claim has the allocation that was chosen for it.
+func isSameAllocation(chosen, written *resourceapi.AllocationResult) bool {
+	if written == nil {
+		return false
+	}
+	undated := *written
+	undated.AllocationTimestamp = chosen.AllocationTimestamp
+	return equality.Semantic.DeepEqual(chosen, &undated)
 }
 
 // addFinalizer adds the finalizer, which a write of the status cannot add.

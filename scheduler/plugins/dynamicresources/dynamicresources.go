@@ -40,17 +40,18 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin     = (*Plugin)(nil)
-	_ fwk.PreFilterPlugin      = (*Plugin)(nil)
-	_ fwk.FilterPlugin         = (*Plugin)(nil)
-	_ fwk.PostFilterPlugin     = (*Plugin)(nil)
-	_ fwk.ScorePlugin          = (*Plugin)(nil)
-	_ fwk.ReservePlugin        = (*Plugin)(nil)
-	_ fwk.PreBindPlugin        = (*Plugin)(nil)
-	_ fwk.EnqueueExtensions    = (*Plugin)(nil)
-	_ fwk.SignPlugin           = (*Plugin)(nil)
-	_ framework.ReadsDeclarer  = (*Plugin)(nil)
-	_ framework.DeviceReporter = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin         = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin          = (*Plugin)(nil)
+	_ fwk.FilterPlugin             = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin         = (*Plugin)(nil)
+	_ fwk.PodGroupPostFilterPlugin = (*Plugin)(nil)
+	_ fwk.ScorePlugin              = (*Plugin)(nil)
+	_ fwk.ReservePlugin            = (*Plugin)(nil)
+	_ fwk.PreBindPlugin            = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions        = (*Plugin)(nil)
+	_ fwk.SignPlugin               = (*Plugin)(nil)
+	_ framework.ReadsDeclarer      = (*Plugin)(nil)
+	_ framework.DeviceReporter     = (*Plugin)(nil)
 )
 
 // New builds the plugin from *configv1.DynamicResourcesArgs. It returns an error if they

@@ -19,17 +19,26 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
+	if done := p.giveBack(data, pod); done != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, done)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// giveBack deallocates or deletes one claim of a pod, and says which of the two it did; "" if
+// there is no such claim.
+func (p *Plugin) giveBack(data *stateData, pod *v1.Pod) (done string) {
 	for i := range data.claims {
-		claim := data.claims[i].claim
-		reserved := claim.Status.ReservedFor
-		if !data.claims[i].extended && data.isUnavailable(i) && (len(reserved) == 0 || len(reserved) == 1 && reserved[0].UID == pod.UID) {
-			p.devices.DeallocateClaim(claim)
-			return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation of ResourceClaim completed")
+		c := &data.claims[i]
+		reserved := c.claim.Status.ReservedFor
+		if c.isAllocated() && !c.extended && data.isUnavailable(i) && (len(reserved) == 0 || len(reserved) == 1 && reserved[0].UID == pod.UID) {
+			p.devices.DeallocateClaim(c.claim)
+			return "deallocation of ResourceClaim completed"
 		}
 	}
 	if extended := data.extended(); extended != nil && extended.claim.Name != framework.ExtendedClaimName {
 		p.devices.DeleteStaleClaim(extended.claim)
-		return nil, fwk.NewStatus(fwk.Unschedulable, "deletion of ResourceClaim completed")
+		return "deletion of ResourceClaim completed"
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable)
+	return ""
 }

@@ -25,6 +25,10 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	data := &stateData{unavailable: map[int]bool{}, allocations: map[string]nodeAllocation{}}
 	state.Write(stateKey, data)
+	group := groupDataOf(state)
+	if group != nil {
+		group.pods[pod.UID] = data
+	}
 	claims, err := p.claimsOf(pod)
 	if err != nil {
 		return nil, unresolvable(err.Error())
@@ -42,10 +46,14 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	allocate := false
 	for i := range checked {
-		if status := p.checkClaim(pod, &checked[i]); status != nil {
+		c := &checked[i]
+		if !c.isAllocated() && group != nil && group.inFlight.Has(c.claim.UID) {
+			c.shared = p.devices.ResourceClaims().GetPendingAllocation(c.claim.UID)
+		}
+		if status := p.checkClaim(pod, c); status != nil {
 			return nil, status
 		}
-		allocate = allocate || checked[i].toAllocate()
+		allocate = allocate || !c.isAllocated()
 	}
 	if allocate {
 		data.allocator = p.devices.Allocator()
@@ -56,13 +64,16 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // checkClaim rejects a claim that cannot be allocated or reserved for the pod now.
 func (p *Plugin) checkClaim(pod *v1.Pod, c *podClaim) *fwk.Status {
-	if c.toAllocate() {
+	allocation := c.claim.Status.Allocation
+	switch {
+	case c.toAllocate():
 		return p.checkUnallocated(c)
-	}
-	if !resourceclaim.CanBeReserved(c.claim) && !resourceclaim.IsReservedForPod(pod, c.claim, false) {
+	case c.shared != nil:
+		allocation = c.shared
+	case !resourceclaim.CanBeReserved(c.claim) && !resourceclaim.IsReservedForPod(pod, c.claim, false):
 		return unresolvable("resourceclaim in use")
 	}
-	if selector := c.claim.Status.Allocation.NodeSelector; selector != nil {
+	if selector := allocation.NodeSelector; selector != nil {
 		var err error
 		if c.availableOn, err = nodeaffinity.NewNodeSelector(selector); err != nil {
 			return fwk.AsStatus(err)

@@ -17,6 +17,9 @@ import (
 
 // Reserve records the allocations of the node as in flight, so that no later pod gets the
 // same devices.
+//
+// kube-scheduler confuses the claims of a pod if one that is shared in its group comes before
+// one of its own.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	data, err := getStateData(state)
 	if err != nil {
@@ -29,11 +32,11 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	claims := data.toAllocate(on.extendedOnNode)
+	group, claims := groupDataOf(state), data.toAllocate(on.extendedOnNode)
 	switch {
 	case !found && len(claims) == 0:
 		return nil // the node itself has the extended resources
-	case !found || len(on.results) == 0:
+	case !found || len(on.results) == 0 && len(claims) > 0:
 		return fwk.AsStatus(errors.New("claim allocation not found for node"))
 	case len(on.results) != len(claims):
 		return fwk.AsStatus(fmt.Errorf("internal error, have %d allocations, %d claims to allocate", len(on.results), len(claims)))
@@ -42,13 +45,21 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, n
 	next := 0
 	for i := range data.claims {
 		c := &data.claims[i]
-		if !c.toAllocate() || c.extended && on.claim == nil {
+		switch {
+		case c.isAllocated() || c.extended && on.claim == nil:
 			continue
+		case c.shared != nil:
+			err = p.reserveClaim(c, c.claim, c.shared)
+		default:
+			err = p.reserveClaim(c, claims[next], &on.results[next])
+			next++
 		}
-		if err := p.reserveClaim(c, claims[next], &on.results[next]); err != nil {
+		if err != nil {
 			return fwk.AsStatus(err)
 		}
-		next++
+		if group != nil {
+			group.inFlight.Insert(c.pendingUID)
+		}
 	}
 	return nil
 }
@@ -76,11 +87,17 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if err != nil {
 		return
 	}
-	tracker := p.devices.ResourceClaims()
+	tracker, group := p.devices.ResourceClaims(), groupDataOf(state)
 	for i := range data.claims {
 		c := &data.claims[i]
-		if c.allocation != nil && tracker.MaybeRemoveClaimPendingAllocation(c.pendingUID, false) {
+		// Another pod of the group may have written the allocation since, and it may be given
+		// back and the claim allocated again.
+		isInFlight := c.allocation != nil && tracker.GetPendingAllocation(c.pendingUID) == c.allocation
+		if isInFlight && tracker.MaybeRemoveClaimPendingAllocation(c.pendingUID, false) {
 			tracker.AssumedClaimRestore(c.claim.Namespace, c.claim.Name)
+			if group != nil {
+				group.inFlight.Delete(c.pendingUID)
+			}
 		}
 		c.allocation = nil
 		if c.extended {

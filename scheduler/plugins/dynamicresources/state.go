@@ -56,11 +56,18 @@ type podClaim struct {
 	pendingUID types.UID
 	// availableOn selects the nodes of an allocated claim; nil selects all.
 	availableOn *nodeaffinity.NodeSelector
-	// allocation is what Reserve has chosen for a claim that was not allocated.
+	// shared is the allocation in flight that the pod shares with a pod before it in the cycle
+	// of their group.
+	shared *resourceapi.AllocationResult
+	// allocation is what Reserve has recorded as in flight for a claim that was not allocated.
 	allocation *resourceapi.AllocationResult
 }
 
-func (c *podClaim) toAllocate() bool { return c.claim.Status.Allocation == nil }
+// isAllocated reports whether the allocation of the claim was written.
+func (c *podClaim) isAllocated() bool { return c.claim.Status.Allocation != nil }
+
+// toAllocate reports whether devices have to be chosen for the claim.
+func (c *podClaim) toAllocate() bool { return !c.isAllocated() && c.shared == nil }
 
 // Clone returns the value itself: allocations do not depend on other pods, whose claims
 // keep their devices while they are preempted.

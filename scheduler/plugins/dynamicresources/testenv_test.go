@@ -33,6 +33,8 @@ type testEnv struct {
 	ctx     context.Context
 	cluster *fakecluster.Cluster
 	events  *events.FakeRecorder
+	// group is the state of the group whose cycle decides the pods; nil for none.
+	group *framework.GroupCycleState
 }
 
 // handle is the Handle of the plugin.
@@ -104,6 +106,7 @@ type attempt struct {
 func (env *testEnv) evaluate(pod *v1.Pod, nodes ...*v1.Node) attempt {
 	env.t.Helper()
 	a := attempt{state: framework.NewCycleState(), pod: pod, rejections: map[string]string{}, given: map[string][]string{}, score: map[string]int64{}}
+	a.state.SetGroup(env.group)
 	if _, status := env.PreFilter(env.ctx, a.state, pod, nil); !status.IsSuccess() {
 		a.preFilter = statusText(status)
 		return a

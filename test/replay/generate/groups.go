@@ -33,14 +33,14 @@ type Group struct {
 // NewGroups returns the history of a seed, with this many attempts of pods.
 func NewGroups(seed uint64, attempts int) *Groups {
 	g := &Groups{Generator: New(seed, attempts)}
-	g.changeProfile("DefaultPreemption", "DynamicResources")
+	g.changeProfile("DefaultPreemption")
 	return g
 }
 
 // NewPreemptingGroups is NewGroups for a full cluster, in which groups preempt pods and groups.
 func NewPreemptingGroups(seed uint64, attempts int) *Groups {
 	g := &Groups{Generator: newPreempting(seed, attempts, true)}
-	g.changeProfile("DynamicResources")
+	g.changeProfile()
 	// What kube-scheduler's Filter of PodTopologySpread says after victims on several nodes were
 	// added back depends on the order of a map: it keeps two domains, and not the smallest.
 	plugins := g.config.Profile.Spec.Plugins
@@ -62,7 +62,7 @@ func (g *Groups) changeProfile(disabled ...string) {
 		g.config.Profile.Spec.Plugins = &v1alpha1.Plugins{}
 	}
 	plugins := g.config.Profile.Spec.Plugins
-	for _, name := range []string{"DefaultPreemption", "DynamicResources", "GangScheduling"} {
+	for _, name := range []string{"DefaultPreemption", "GangScheduling"} {
 		for _, set := range []*v1alpha1.PluginSet{&plugins.MultiPoint, &plugins.PreEnqueue, &plugins.PreFilter, &plugins.Filter, &plugins.PostFilter, &plugins.Score, &plugins.Reserve, &plugins.Permit} {
 			set.Enabled = slices.DeleteFunc(set.Enabled, func(p v1alpha1.EnabledPlugin) bool { return p.Name == name })
 		}

@@ -15,6 +15,7 @@ import (
 	internal "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
@@ -92,8 +93,16 @@ func NewForGroups(ctx context.Context, config run.Config) (*Scheduler, error) {
 	}
 	profile.Plugins.Permit.Enabled = append(profile.Plugins.Permit.Enabled, internal.Plugin{Name: holdName})
 	profile.Plugins.PodGroupPostFilter = internal.PluginSet{Disabled: []internal.Plugin{{Name: "*"}}}
-	if config.Preempt {
-		profile.Plugins.PodGroupPostFilter.Enabled = []internal.Plugin{{Name: preemptName}}
+	for _, plugin := range profile.Plugins.MultiPoint.Enabled {
+		switch {
+		case !config.Preempt:
+			continue
+		case plugin.Name == defaultpreemption.Name:
+			plugin.Name = preemptName
+		case plugin.Name != dynamicresources.Name:
+			continue
+		}
+		profile.Plugins.PodGroupPostFilter.Enabled = append(profile.Plugins.PodGroupPostFilter.Enabled, plugin)
 	}
 	config.Preempt = false // no pod preempts alone
 	s, err := NewForProfile(ctx, profile, config)

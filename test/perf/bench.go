@@ -96,7 +96,7 @@ func (b *bench) wanted(layer string) []shape {
 		if !slices.Contains(b.options.shapes, s.name) {
 			continue
 		}
-		if layer == "process" && s.algorithm != nil || layer == "algorithm" && s.devices != nil && s.devices.extended {
+		if layer == "process" && s.algorithm != nil || layer == "algorithm" && s.processOnly() {
 			continue
 		}
 		if missing := s.missing(b.plugins.has); len(missing) > 0 {
@@ -171,7 +171,7 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		group.Unfit = b.options.unfit
 	}
 	for _, e := range sides {
-		group.Sides[e.name] = e.description(b.options, b.plugins)
+		group.Sides[e.name] = e.description(b.options, b.pluginsFor(s))
 	}
 	b.report.Groups = append(b.report.Groups, group)
 	if isAlternating(how) {

@@ -161,6 +161,9 @@ func (t *runner) latencies(dues []load.Due) (latency, late *quantiles) {
 	binds := t.bound.Binds()
 	var bound, waited []time.Duration
 	for i, due := range dues {
+		if t.shape.gangs != nil && t.shape.gangs.single > 0 && t.shape.gangs.of(i) != "" {
+			continue
+		}
 		bound = append(bound, binds[key(t.pod(i))].Seen.Sub(due.Due))
 		waited = append(waited, due.Late())
 	}

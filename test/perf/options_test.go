@@ -67,8 +67,8 @@ func TestEveryShapesLogCanBeReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range shapes {
-		if s.devices != nil && s.devices.extended {
-			continue // for whole processes
+		if s.processOnly() {
+			continue
 		}
 		s.nodes, s.existing, s.count = 10, 4, 6 // instead of its thousands
 		t.Run(s.name, func(t *testing.T) {

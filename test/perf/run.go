@@ -121,6 +121,11 @@ func (t *runner) run(ctx context.Context) (run, error) {
 	if t.events, err = t.countEvents(ctx); err != nil {
 		return r, err
 	}
+	if t.shape.gangs != nil {
+		if err := t.createPodGroups(ctx); err != nil {
+			return r, err
+		}
+	}
 	if t.load == "burst+unfit" {
 		if err := t.createUnfit(ctx); err != nil {
 			return r, fmt.Errorf("the pods that fit no node: %w", err)
@@ -270,11 +275,11 @@ type testEnv struct {
 // newTestEnv starts the control plane, with the objects of the shape but for the pods to be
 // scheduled. The caller stops it.
 func (b *bench) newTestEnv(ctx context.Context, sh shape) (*testEnv, error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{})
+	cp, err := controlplane.Start(ctx, controlplane.Options{APIServerArgs: sh.gangs.apiServerArgs()})
 	if err != nil {
 		return nil, err
 	}
-	s := &testEnv{options: sh.withOverrides(b.options), binaries: b.binaries, plugins: b.plugins, cp: cp}
+	s := &testEnv{options: sh.withOverrides(b.options), binaries: b.binaries, plugins: b.pluginsFor(sh), cp: cp}
 	if s.client, err = load.Client(cp.Config()); err == nil {
 		err = s.createObjects(ctx, sh)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // shapes can be measured, in the order of the tables.
-var shapes = slices.Concat(standardShapes, deviceShapes, algorithmShapes)
+var shapes = slices.Concat(standardShapes, deviceShapes, gangShapes, algorithmShapes)
 
 // standardShapes are run by whole processes as well.
 var standardShapes = []shape{
@@ -83,6 +83,22 @@ var deviceShapes = []shape{
 	},
 }
 
+// gangShapes have gangs.
+var (
+	gangShapes = []shape{
+		{
+			name: "gangs", description: "basic, in gangs of 1,000 pods", count: 5000,
+			pod: inGangs(&gangsOfThousand, plain("pod")), old: plain("old"), gangs: &gangsOfThousand,
+		},
+		{
+			name: "beside-gangs", description: "basic, of which one of three is in no gang, the others in gangs of 200; latencies are those of the former", count: 6000,
+			pod: inGangs(&gangsAndPods, plain("pod")), old: plain("old"), gangs: &gangsAndPods,
+		},
+	}
+	gangsOfThousand = gangOptions{size: 1000}
+	gangsAndPods    = gangOptions{size: 200, single: 3}
+)
+
 // algorithmShapes are run by the algorithm layer alone.
 var algorithmShapes = []shape{
 	{
@@ -136,7 +152,12 @@ type shape struct {
 	algorithm *algorithmOptions
 	// devices has the options of shapes whose pods get devices.
 	devices *deviceOptions
+	// gangs has the options of shapes whose pods are in gangs.
+	gangs *gangOptions
 }
+
+// processOnly reports whether the algorithm layer leaves the shape out.
+func (s shape) processOnly() bool { return s.gangs != nil || s.devices != nil && s.devices.extended }
 
 // algorithmOptions are those of a shape that only the algorithm layer runs.
 type algorithmOptions struct {

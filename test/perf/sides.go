@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/load"
 	"github.com/berthdev/berth/test/support/operator"
@@ -72,7 +73,11 @@ func sideNames(all bool) []string {
 func (s side) description(o options, set pluginSet) string {
 	switch {
 	case s.name == berth:
-		return fmt.Sprintf("bin/manager under its ServiceAccount, profile with spec {}, %d plugins, no leader election", len(set.names))
+		with := "with spec {}"
+		if set.has(gangscheduling.Name) {
+			with = "that enables " + gangscheduling.Name
+		}
+		return fmt.Sprintf("bin/manager under its ServiceAccount, profile %s, %d plugins, no leader election", with, len(set.names))
 	case s.name == unexplained || s.name == recorded:
 		return "berth, with " + map[string]string{unexplained: "no explanations", recorded: "explanations of refused and bound pods"}[s.name]
 	case s.name == kube && o.kubePlugins == "default":
@@ -97,7 +102,7 @@ func (s side) description(o options, set pluginSet) string {
 }
 
 func installBerth(ctx context.Context, s *testEnv) error {
-	return installProfile(ctx, s, v1alpha1.SchedulingProfileSpec{})
+	return installProfile(ctx, s, s.plugins.spec())
 }
 
 // installDecisions is installBerth with a profile with this decisions.explain.
@@ -224,10 +229,14 @@ func (s pluginSet) has(name string) bool { return slices.Contains(s.names, name)
 // PodTopologySpread runs; it must not apply only because Berth, and therefore this run, lacks
 // that plugin.
 func (s pluginSet) gates(o options) string {
-	if o.kubePlugins == "default" || s.has("PodTopologySpread") {
-		return ""
+	var gates []string
+	if s.has(gangscheduling.Name) {
+		gates = append(gates, "GenericWorkload=true")
 	}
-	return "OpportunisticBatching=false"
+	if o.kubePlugins != "default" && !s.has("PodTopologySpread") {
+		gates = append(gates, "OpportunisticBatching=false")
+	}
+	return strings.Join(gates, ",")
 }
 
 // installKube creates kube-scheduler's account with its own permissions, and its

@@ -55,11 +55,10 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name + " (" + string(k.Source) + ")"
 }
 
-// KeyOf returns the group that a pod names; ok is false for a pod that names none.
+// KeyOf returns the group that a pod names; ok is false for a pod that names none. What the
+// author of a pod template writes comes before spec.schedulingGroup: the Job controller names a
+// PodGroup of its own there, which is no gang unless the Job asks for one.
 func KeyOf(pod *v1.Pod) (key Key, ok bool) {
-	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
-		return Key{Native, pod.Namespace, *group.PodGroupName}, true
-	}
 	for _, named := range []struct {
 		source Source
 		name   string
@@ -71,6 +70,9 @@ func KeyOf(pod *v1.Pod) (key Key, ok bool) {
 		if named.name != "" {
 			return Key{named.source, pod.Namespace, named.name}, true
 		}
+	}
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		return Key{Native, pod.Namespace, *group.PodGroupName}, true
 	}
 	return Key{}, false
 }

@@ -24,10 +24,14 @@ func TestKeyOf(t *testing.T) {
 		"Berth's annotation":     {func(p *v1.Pod) { p.Annotations = map[string]string{"berth.dev/pod-group": "g"} }, Key{Annotation, "default", "g"}},
 		"the coscheduling label": {func(p *v1.Pod) { p.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"} }, Key{Coscheduling, "default", "g"}},
 		"the label of Kueue":     {func(p *v1.Pod) { p.Labels = map[string]string{"kueue.x-k8s.io/pod-group-name": "g"} }, Key{Kueue, "default", "g"}},
-		"the field before the labels": {func(p *v1.Pod) {
+		"the annotation before the field, which the Job controller sets": {func(p *v1.Pod) {
 			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
-			p.Labels = map[string]string{"kueue.x-k8s.io/pod-group-name": "g"}
-		}, Key{Native, "default", "native"}},
+			p.Annotations = map[string]string{"berth.dev/pod-group": "g"}
+		}, Key{Annotation, "default", "g"}},
+		"a label before the field": {func(p *v1.Pod) {
+			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+			p.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": "g"}
+		}, Key{Coscheduling, "default", "g"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, ok := KeyOf(fixture.Pod("a").Mutate(test.pod).Obj())

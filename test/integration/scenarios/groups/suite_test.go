@@ -54,8 +54,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	binary, err := operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: []string{
-		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true",
+	const gates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true"
+	cp, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true, ControllerManagerArgs: []string{gates}, Controllers: []string{
+		"job-controller", "statefulset-controller", "serviceaccount-controller",
+	}, APIServerArgs: []string{
+		gates, "--runtime-config=scheduling.k8s.io/v1beta1=true",
 		// No controller runs that would remove the taint from nodes that are not ready, or the
 		// finalizer from PodGroups that no pod uses.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,PodGroupProtection",

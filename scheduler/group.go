@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -152,6 +153,13 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	}
 	result, label := queue.GroupScheduled, "scheduled"
 	switch {
+	case err == nil && len(failed) == len(g.cycles):
+		// The pods fit, and Reserve or Permit refused all that were to go on. At once they
+		// would be refused again, without end.
+		result, label = queue.GroupUnschedulable, "unschedulable"
+		if slices.ContainsFunc(failed, func(err error) bool { return !cycle.IsUnschedulable(err) }) {
+			result, label = queue.GroupFailed, "error"
+		}
 	case err == nil:
 		klog.FromContext(ctx).V(1).Info("Scheduled the group", "pods", len(g.cycles)-len(failed), "notScheduled", len(failed))
 	case g.waiting:

@@ -39,7 +39,7 @@ func (env *testEnv) profile(name string, chosen *v1alpha1.Plugins) {
 		Profile: &v1alpha1.SchedulingProfile{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1alpha1.SchedulingProfileSpec{Plugins: chosen},
 		},
-		Registry: plugins.InTree(), Version: "test",
+		Registry: env.options.Registry, Version: "test",
 	})
 	if rejection != nil {
 		env.t.Fatal(rejection.Message())

@@ -144,8 +144,15 @@ func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string
 		q.inFlight.begin(p)
 	}
 	if key, grouped := q.rules[p.profile].groupOf(p.pod); grouped {
+		_, waits := q.podGroups[key]
+		group, strategy := q.joinGroup(p, key)
+		if !waits {
+			// A group of failed pods: at once they might fail again, without end.
+			group.unschedulableCount, group.consecutiveErrors = p.unschedulableCount, p.consecutiveErrors
+			strategy = queueAfterBackoff
+		}
 		var d detachedEntities
-		d.add(q.joinGroup(p, key))
+		d.add(group, strategy)
 		q.mu.Unlock()
 		q.requeueDetached(ctx, "ScheduleAttemptFailure", d)
 		return

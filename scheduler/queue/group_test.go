@@ -170,12 +170,14 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 				w.t.Errorf("%d groups and %d pods are left", len(w.podGroups), len(w.pods))
 			}
 		},
-		"a pod that fails after its group's attempt is tried again as a group": func(w *groupEnv) {
+		"a pod that fails after its group's attempt is tried again as a group, after a backoff": func(w *groupEnv) {
 			w.addPods(member("a", 2), member("b", 2))
 			a := w.popGroup("a", "b")
 			a.FinishGroup(w.ctx, GroupScheduled)
 			a.Group.Members[0].Done()
 			a.Group.Members[1].Failed(w.ctx)
+			w.expectAt(Backoff, "b")
+			w.advance(15 * time.Second)
 			w.popGroup("b")
 		},
 		"a member that is deleted leaves, and too few are gated again": func(w *groupEnv) {

@@ -95,7 +95,7 @@ func createPod(sim *simulation, random *rand.Rand) bool {
 	if label := []string{permitLabel, permitLabel, holdLabel, "", "", "", ""}[random.IntN(7)]; label != "" {
 		pod.Label(label, []string{"wait", "wait", "wait", "refuse"}[random.IntN(4)])
 	}
-	if random.IntN(25) == 0 {
+	if random.IntN(25) == 0 && !sim.hasGangs() { // GangScheduling gates the pods of a group that does not exist
 		pod.Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
 	}
 	sim.addPod(pod.Mutate(func(p *v1.Pod) { fixture.AddWorkloadFields(&p.Spec) }).Obj())

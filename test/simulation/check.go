@@ -33,6 +33,7 @@ func (sim *simulation) checkBind(before, after *v1.Pod) {
 		sim.failf("%s was bound and has changed since it was placed: %s", describe(after), describe(d.pod))
 	}
 	sim.checkRecord(after, d)
+	sim.checkCycleSpec(after, d)
 	last := d
 	for _, pod := range sim.podsOn(d.node) {
 		if other, ours := sim.placementOf(pod); ours && other.number > last.number {
@@ -185,6 +186,9 @@ func (sim *simulation) endFaults() {
 			sim.updatePod(pod, "is permitted", func(p *v1.Pod) { delete(p.Labels, permitLabel) })
 		}
 	}
+	if sim.hasGangs() {
+		sim.endGangs()
+	}
 	if len(sim.server.nodes) == 0 {
 		// Without nodes, pods are retried without end, as upstream.
 		addNode(sim, sim.random)
@@ -306,7 +310,10 @@ func (sim *simulation) checkPlace(pod *v1.Pod, p *profile, place queue.Place, qu
 		return
 	case p.paused:
 		want = queue.Held
-	case len(pod.Spec.SchedulingGates) > 0, !p.running.withoutProbe && pod.Labels[holdLabel] != "":
+	case sim.isGrouped(pod, p.running):
+		sim.checkGroupPlace(sim.gangOf(pod), p, place)
+		return
+	case isGatedPod(pod, p.running):
 		want = queue.Gated
 	}
 	sim.count("a quiescent pod is " + string(want))

@@ -39,6 +39,7 @@ type podClient struct {
 func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOptions) error {
 	what := fmt.Sprintf("bind %s (version %s) to %s", keyOf(b), b.ResourceVersion, b.Target.Name)
 	c.sim.bindingsSent[b.UID]++
+	c.sim.checkGangBinding(c.sim.ourPods[b.UID])
 	commit, kind := c.sim.bindCommit(c.process, b)
 	_, err := c.sim.call(ctx, "bind", what+kind, commit)
 	return err

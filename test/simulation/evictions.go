@@ -72,8 +72,9 @@ func (sim *simulation) checkEvict(victim *v1.Pod) {
 // checkPreempted checks an Event about a victim: the preemptor is a pod of ours with a higher
 // priority, and no victim is reported twice.
 func (sim *simulation) checkPreempted(victim *v1.Pod, note string) {
-	var uid, node string
-	if _, err := fmt.Sscanf(note, "Preempted by pod %s on node %s", &uid, &node); err != nil {
+	// A group is named by the UID of its first pod where it has no PodGroup.
+	var kind, uid, node string
+	if _, err := fmt.Sscanf(note, "Preempted by %s %s on node %s", &kind, &uid, &node); err != nil {
 		sim.failf("%s: the note %q: %v", describe(victim), note, err)
 		return
 	}
@@ -105,7 +106,7 @@ func (sim *simulation) finishTermination(i int) {
 		sim.logf("outside: victim %s is deleted", describe(now))
 		sim.server.dropPod(keyOf(now))
 	}
-	if _, ours := sim.ourPods[victim.UID]; !sim.settings.recreate || !ours {
+	if _, ours := sim.ourPods[victim.UID]; !sim.settings.recreate || !ours || sim.gangOf(victim) != nil {
 		return
 	}
 	again := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Labels: maps.Clone(victim.Labels)}, Spec: *victim.Spec.DeepCopy()}

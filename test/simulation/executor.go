@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // executor runs tasks one at a time, each from one wait to the next, in the order of the calls
@@ -34,6 +36,9 @@ type task struct {
 	ignoreDeadlines bool
 	// known is what the scheduler knew when the task was started.
 	known knownState
+	// cycle is the number of the attempt that the loop makes, and group its group.
+	cycle int
+	group *framework.GroupCycleState
 }
 
 func newExecutor() *executor { return &executor{yielded: make(chan struct{})} }

@@ -49,6 +49,8 @@ type placement struct {
 	others    []types.UID
 	// undone says that Unreserve was called: no Binding of it may be committed any more.
 	undone bool
+	// cycle is the number of the attempt in the loop; 0 for one outside it.
+	cycle int
 }
 
 func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
@@ -59,7 +61,7 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 		return
 	}
 	sim.placementCount++
-	d := placement{number: sim.placementCount, node: node, spec: number, pod: pod, knownNode: knownNode}
+	d := placement{number: sim.placementCount, node: node, spec: number, pod: pod, knownNode: knownNode, cycle: sim.tasks.current.cycle}
 	for uid, other := range known.others {
 		if other.Spec.NodeName == node {
 			d.others = append(d.others, uid)
@@ -75,6 +77,7 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 	}
 	sim.placements[pod.UID] = append(sim.placements[pod.UID], d)
 	sim.bindingsSent[pod.UID] = 0
+	sim.noteBegun(pod, number)
 	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
 }
 
@@ -85,6 +88,7 @@ func (sim *simulation) recordUndo(pod *v1.Pod, node string) {
 	}
 	made := sim.placements[pod.UID]
 	made[len(made)-1].undone = true
+	sim.noteUndone(pod)
 }
 
 // placementOf returns the newest placement of a pod on its node; ok is false where another

@@ -147,7 +147,7 @@ func (i *informer) callHandler(n notification) {
 	case n.new == nil:
 		i.sim.logf("%s handler: deleted %s, found by a list: %v", i.name, describe(n.old), n.unknownState)
 		// Until the handler returns, the resources are not known to be free.
-		defer delete(i.handled, keyOf(n.old))
+		defer i.noteDeleted(n.old)
 		if n.unknownState {
 			i.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: keyOf(n.old), Obj: n.old})
 			return
@@ -155,12 +155,26 @@ func (i *informer) callHandler(n notification) {
 		i.handler.OnDelete(n.old)
 	case n.old == nil:
 		i.sim.logf("%s handler: added %s", i.name, describe(n.new))
-		i.handled[keyOf(n.new)] = n.new
+		i.noteHandled(n.new)
 		i.handler.OnAdd(n.new, i.initialLeft > 0)
 	default:
 		i.sim.logf("%s handler: updated %s", i.name, describe(n.new))
-		i.handled[keyOf(n.new)] = n.new
+		i.noteHandled(n.new)
 		i.handler.OnUpdate(n.old, n.new)
+	}
+}
+
+func (i *informer) noteHandled(o object) {
+	i.handled[keyOf(o)] = o
+	if pod, ok := o.(*v1.Pod); ok {
+		i.sim.noteHandled(pod, false)
+	}
+}
+
+func (i *informer) noteDeleted(o object) {
+	delete(i.handled, keyOf(o))
+	if pod, ok := o.(*v1.Pod); ok {
+		i.sim.noteHandled(pod, true)
 	}
 }
 

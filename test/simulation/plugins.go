@@ -171,6 +171,10 @@ func (p *probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.
 	return nil
 }
 
+// isTrial says whether a state is that of a member that is decided together with its group.
+// What is reserved then is unreserved before the group's members are assumed.
+func isTrial(state fwk.CycleState) bool { return state.(*framework.CycleState).Group() != nil }
+
 func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if s := p.call("Reserve"); s != nil {
 		return s
@@ -184,8 +188,8 @@ func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node s
 
 // Unreserve must be called before the pod is forgotten: the cache would give its resources to
 // another pod while Probe still holds it as reserved.
-func (p *probe) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if known, ok := p.sim.podInformer().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !p.sim.sched.Components().Cache.IsAssigned(pod.UID) {
+func (p *probe) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+	if known, ok := p.sim.podInformer().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !isTrial(state) && !p.sim.sched.Components().Cache.IsAssigned(pod.UID) {
 		p.sim.failf("%s was forgotten before it was unreserved", describe(pod))
 	}
 	delete(p.reserved, pod.UID)
@@ -319,11 +323,13 @@ func (n *observer) Close() error {
 
 // PreFilter records what the scheduler knows: no task has run since UpdateSnapshot. An attempt
 // outside the loop is a task that was started right after UpdateSnapshot, with what was known
-// then.
-func (n *observer) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+// then. All members of a group are decided with what was known at the first.
+func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	n.checkOpen("PreFilter")
-	if current := n.sim.tasks.current; current.name == loopTask {
-		current.known = n.sim.known()
+	group := state.(*framework.CycleState).Group()
+	if current := n.sim.tasks.current; current.name == loopTask && (group == nil || group != current.group) {
+		n.sim.gangs.cycleCount++
+		current.known, current.group, current.cycle = n.sim.known(), group, n.sim.gangs.cycleCount
 	}
 	return nil, nil
 }
@@ -331,21 +337,23 @@ func (n *observer) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.Nod
 func (n *observer) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Reserve records the placement.
-func (n *observer) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+func (n *observer) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	n.checkOpen("Reserve")
-	n.sim.recordPlacement(pod, node, n.spec)
+	if !isTrial(state) {
+		n.sim.recordPlacement(pod, node, n.spec)
+	}
 	return nil
 }
 
 // Unreserve must come after Probe's: plugins are unreserved in reverse order.
-func (n *observer) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) {
+func (n *observer) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	n.checkOpen("Unreserve")
 	for _, p := range n.sim.probes {
 		if on, still := p.reserved[pod.UID]; still && p.process == n.sim.process {
 			n.sim.failf("%s was unreserved on %s by Observer before Probe, which holds it on %s", describe(pod), node, on)
 		}
 	}
-	if n.process == n.sim.process {
+	if n.process == n.sim.process && !isTrial(state) {
 		n.sim.recordUndo(pod, node)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -24,6 +25,7 @@ type profileSpec struct {
 	refused       bool // the spec does not compile
 	backoff       int32
 	withoutScores bool
+	gangs         bool // GangScheduling is enabled
 }
 
 // admits says whether Probe's Filter passes a node.
@@ -152,6 +154,9 @@ func (s *profileSpec) schedulingProfile(p *profile) *v1alpha1.SchedulingProfile 
 		enable(&o.Spec.Plugins.MultiPoint, probeName)
 		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(probeName, map[string]any{"tier": s.tier, "build": s.build}))
 	}
+	if s.gangs {
+		enable(&o.Spec.Plugins.MultiPoint, gangscheduling.Name)
+	}
 	if s.order != "" {
 		enable(&o.Spec.Plugins.QueueSort, orderName)
 		o.Spec.Plugins.QueueSort.Disabled = []v1alpha1.DisabledPlugin{{Name: v1alpha1.AllPlugins}}
@@ -178,10 +183,14 @@ func arguments(plugin string, values map[string]any) v1alpha1.PluginArguments {
 // newSpec draws a spec.
 func newSpec(sim *simulation, random *rand.Rand) *profileSpec {
 	sim.specCount++
-	return &profileSpec{
+	spec := &profileSpec{
 		number: sim.specCount, tier: tiers[random.IntN(len(tiers))], order: []string{"", "", "first", "last"}[random.IntN(4)],
 		withoutProbe: random.IntN(5) == 0, backoff: int32(random.IntN(3)), withoutScores: random.IntN(8) == 0,
 	}
+	if sim.hasGangs() {
+		spec.gangs = random.IntN(8) > 0
+	}
+	return spec
 }
 
 func pickProfile(sim *simulation, random *rand.Rand) *profile {

@@ -34,6 +34,8 @@ type server struct {
 	log     []change
 	// onBind is called for each Binding that is committed, with the pod before and after it.
 	onBind func(before, after *v1.Pod)
+	// onChange is called for each write of a pod, with the pod before and after it; nil for none.
+	onChange func(before, after *v1.Pod)
 	// onEvict is called for each deletion by Berth, with the pod before it.
 	onEvict func(pod *v1.Pod)
 	now     func() time.Time
@@ -86,11 +88,13 @@ func (s *server) stamp(o object) {
 func (s *server) putPod(pod *v1.Pod) {
 	s.stamp(pod)
 	c := change{new: pod}
-	if old, ok := s.pods[keyOf(pod)]; ok {
+	old, ok := s.pods[keyOf(pod)]
+	if ok {
 		c.old = old
 	}
 	s.pods[keyOf(pod)] = pod
 	s.log = append(s.log, c)
+	s.onChange(old, pod)
 }
 
 func (s *server) dropPod(key string) {
@@ -98,6 +102,7 @@ func (s *server) dropPod(key string) {
 		delete(s.pods, key)
 		s.version++
 		s.log = append(s.log, change{old: old})
+		s.onChange(old, nil)
 	}
 }
 

@@ -29,8 +29,11 @@ type settings struct {
 	slowCalls float64
 	// weights decide which step comes next.
 	weights weights
-	// actionWeights are parallel to actionKinds.
+	// kinds are the kinds of actions, and actionWeights are parallel to them.
+	kinds         []actionKind
 	actionWeights []int
+	// gangs is the number of gangs. nodeCPUs and nodePods are the size of their nodes.
+	gangs, nodeCPUs, nodePods int
 }
 
 // weights holds the relative probability of each kind of step.
@@ -53,6 +56,7 @@ func newSettings(random *rand.Rand) settings {
 			"bind": sometimes(0.8), "patch": sometimes(0.6), "get": sometimes(0.6), "delete": sometimes(0.6),
 		},
 		frequentOutcomes: map[string]outcome{},
+		kinds:            actionKinds,
 		pluginFaults:     sometimes(0.1),
 		yields:           sometimes(0.6),
 		weights: weights{
@@ -72,7 +76,7 @@ func newSettings(random *rand.Rand) settings {
 	if random.IntN(20) == 0 {
 		s.nodes, s.actions = 5+random.IntN(15), 100+random.IntN(100)
 	}
-	for _, kind := range actionKinds {
+	for _, kind := range s.kinds {
 		weight := kind.weight
 		if !kind.always && random.IntN(3) == 0 {
 			weight = 0
@@ -125,7 +129,7 @@ func (s settings) plan(random *rand.Rand) []action {
 		at := random.IntN(total)
 		for k, weight := range s.actionWeights {
 			if at -= weight; at < 0 {
-				plan[i] = action{actionKinds[k], random.Uint64()}
+				plan[i] = action{s.kinds[k], random.Uint64()}
 				break
 			}
 		}
@@ -135,8 +139,12 @@ func (s settings) plan(random *rand.Rand) []action {
 
 // createInitialState creates the nodes and profiles that the first process finds.
 func (sim *simulation) createInitialState() {
-	for range sim.settings.nodes {
-		addNode(sim, sim.random)
+	for i := range sim.settings.nodes {
+		if sim.hasGangs() {
+			sim.putNode(sim.newGangNode("n" + itoa(i)))
+		} else {
+			addNode(sim, sim.random)
+		}
 	}
 	for _, name := range sim.settings.profileNames {
 		sim.profiles = append(sim.profiles, &profile{sim: sim, name: name})
@@ -144,7 +152,7 @@ func (sim *simulation) createInitialState() {
 	for _, p := range sim.profiles {
 		if !sim.chance(0.2) {
 			sim.specCount++
-			p.setSpec(&profileSpec{number: sim.specCount})
+			p.setSpec(&profileSpec{number: sim.specCount, gangs: sim.hasGangs()})
 		}
 	}
 }
@@ -195,11 +203,12 @@ func (sim *simulation) step() {
 	if sim.failure != nil {
 		return
 	}
-	if sim.steps%16 == 0 {
+	if sim.steps%(16*(1+sim.settings.gangs/manyGangs)) == 0 {
 		sim.checkAlways()
 	}
 	if sim.idle() {
 		sim.checkIdle()
+		sim.checkIdleGangs()
 	}
 }
 

@@ -16,6 +16,8 @@
 // In every fourth history leaders are elected. A frozen leader has a successor, and what it
 // has sent arrives at any later moment: see leaders.go.
 //
+// In a history of gangs, groups of pods come beside the single pods: see gangs.go.
+//
 // Invariants are checked while a history runs and once more when it is quiescent: see
 // check.go. Seeds that once violated one are kept in seeds/.
 package simulation
@@ -74,6 +76,7 @@ type simulation struct {
 	unwritable     map[types.UID]bool // pods whose nomination the API server forbids to write
 	evictions
 	leaders
+	gangs gangs
 	// healed says that faults and actions have ended.
 	healed bool
 
@@ -85,10 +88,16 @@ type simulation struct {
 	failure error
 }
 
+// kind is a kind of histories, each with seeds of its own.
+type kind struct {
+	// gangs is the number of gangs in each history; 0: pods come one by one.
+	gangs int
+}
+
 // run plays the history of a seed and returns its state when it is quiescent, or when the
 // first invariant was violated. skip leaves actions out of the plan; keepLog keeps the log's
 // lines.
-func run(seed uint64, skip map[int]bool, keep bool) *simulation {
+func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	sim := &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: skip, keepLog: keep,
 		tasks: newExecutor(), server: newServer(), logHash: fnv.New64a(), counts: map[string]int{},
@@ -98,6 +107,7 @@ func run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	}
 	sim.clock = &virtualClock{tasks: sim.tasks, now: startTime}
 	sim.server.onBind, sim.server.onEvict, sim.server.now = sim.checkBind, sim.checkEvict, sim.clock.Now
+	sim.server.onChange = sim.noteChange
 	sim.tasks.onPanic = func(t *task, value any, stack []byte) {
 		sim.failf("%s panicked: %v\n%s", t.name, value, stack)
 	}
@@ -108,6 +118,9 @@ func run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	}
 	if seed%16 == 4 {
 		sim.settings.loseBindings()
+	}
+	if k.gangs > 0 {
+		sim.drawGangs(k.gangs)
 	}
 	sim.plan = sim.settings.plan(sim.random)
 	if seed%4 == 1 {
@@ -129,6 +142,7 @@ const loopTask = "loop"
 // startProcess starts a scheduler and the reconcilers.
 func (sim *simulation) startProcess() {
 	sim.process++
+	sim.noteEndOfProcess()
 	sim.probes, sim.openGenerations = nil, 0
 	pods, nodes := sim.newInformer("pods", isLivePod), sim.newInformer("nodes", isNode)
 	sim.informers = []*informer{pods, nodes}

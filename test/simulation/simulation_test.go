@@ -25,6 +25,11 @@ var (
 	first    = flag.Uint64("first", 1, "first seed")
 	printLog = flag.Bool("log", false, "print the log of the first seed, and play no other")
 	stop     = flag.Bool("stop", false, "end at the first failing seed, without shrinking it: for mutation tests")
+
+	gangSeeds     = flag.Uint64("gangseeds", 100, "number of seeds of histories of -gangs gangs")
+	gangCount     = flag.Int("gangs", 20, "gangs in each of these histories")
+	manyGangSeeds = flag.Uint64("manygangseeds", 1, "number of seeds of histories of -manygangs gangs")
+	manyGangCount = flag.Int("manygangs", 150, "gangs in each of these histories")
 )
 
 func TestMain(m *testing.M) {
@@ -37,31 +42,47 @@ func TestMain(m *testing.M) {
 // maxShrunk is the number of failing seeds that are shrunk and printed.
 const maxShrunk = 3
 
-func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
+// pods are histories of single pods.
+var pods = kind{}
+
+func TestEveryHistoryKeepsTheInvariants(t *testing.T) { pods.test(t, *seeds, requiredEvents()) }
+
+func TestEveryHistoryOfGangsKeepsTheInvariants(t *testing.T) {
+	kind{gangs: *gangCount}.test(t, *gangSeeds, requiredGangEvents())
+}
+
+// A history of many gangs has so many pods that nothing happens by chance alone: its seeds need
+// not see every event.
+func TestEveryHistoryOfManyGangsKeepsTheInvariants(t *testing.T) {
+	kind{gangs: *manyGangCount}.test(t, *manyGangSeeds, nil)
+}
+
+// test plays n seeds from the flag -first on. A thousand of them must see the required events.
+func (k kind) test(t *testing.T, n uint64, required []string) {
 	if *printLog {
-		sim := run(*first, nil, true)
+		sim := k.run(*first, nil, true)
 		t.Logf("seed %d: %v\n%s", *first, sim.failure, strings.Join(sim.log, "\n"))
 		return
 	}
-	counts, broken := runSeeds(*first, *seeds)
+	counts, broken := k.runSeeds(*first, n)
 	slices.Sort(broken)
 	if *stop && len(broken) > 0 {
-		t.Fatalf("seed %d: %v", broken[0], run(broken[0], nil, false).failure)
+		t.Fatalf("seed %d: %v", broken[0], k.run(broken[0], nil, false).failure)
 	}
 	for i, seed := range broken {
 		if i == maxShrunk {
 			t.Errorf("and %d more seeds: %v", len(broken)-i, broken[i:])
 			break
 		}
-		t.Errorf("seed %d: %s", seed, shrink(seed))
+		t.Errorf("seed %d: %s", seed, k.shrink(seed))
 	}
-	if *seeds >= 1000 && len(broken) == 0 {
-		checkCoverage(t, counts)
+	if n >= 1000 && len(broken) == 0 {
+		checkCoverage(t, counts, n, required)
 	}
 }
 
 // runSeeds plays seeds in parallel and returns what they counted, and which of them failed.
-func runSeeds(from, n uint64) (counts map[string]int, broken []uint64) {
+func (k kind) runSeeds(from, n uint64) (counts map[string]int, broken []uint64) {
 	counts = map[string]int{}
 	var mu sync.Mutex
 	var next atomic.Uint64
@@ -69,7 +90,7 @@ func runSeeds(from, n uint64) (counts map[string]int, broken []uint64) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
-				sim := run(from+i, nil, false)
+				sim := k.run(from+i, nil, false)
 				mu.Lock()
 				for what, times := range sim.counts {
 					counts[what] += times
@@ -90,10 +111,10 @@ func runSeeds(from, n uint64) (counts map[string]int, broken []uint64) {
 
 // checkCoverage fails where a required event did not happen in one of a thousand histories: an
 // invariant is not tested by a fault that never happens.
-func checkCoverage(t *testing.T, counts map[string]int) {
-	for _, what := range requiredEvents() {
-		if uint64(counts[what])*1000 < *seeds {
-			t.Errorf("%d seeds: %d times: %s; want once in a thousand seeds", *seeds, counts[what], what)
+func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required []string) {
+	for _, what := range required {
+		if uint64(counts[what])*1000 < seeds {
+			t.Errorf("%d seeds: %d times: %s; want once in a thousand seeds", seeds, counts[what], what)
 		}
 	}
 	var lines []string
@@ -106,10 +127,12 @@ func checkCoverage(t *testing.T, counts map[string]int) {
 
 // A seed decides everything, or a failure could not be reproduced.
 func TestOneSeedHasOneHistory(t *testing.T) {
-	for seed := uint64(1); seed <= 200; seed++ {
-		a, b := run(seed, nil, false), run(seed, nil, false)
-		if a.logHash.Sum64() != b.logHash.Sum64() {
-			t.Errorf("seed %d has two histories", seed)
+	for k, n := range map[kind]uint64{pods: 200, {gangs: 20}: 10} {
+		for seed := uint64(1); seed <= n; seed++ {
+			a, b := k.run(seed, nil, false), k.run(seed, nil, false)
+			if a.logHash.Sum64() != b.logHash.Sum64() {
+				t.Errorf("seed %d of %+v has two histories", seed, k)
+			}
 		}
 	}
 }
@@ -132,8 +155,8 @@ func TestSeedsThatFailedBefore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %q does not begin with a seed", file, lines.Text())
 			}
-			if sim := run(seed, nil, false); sim.failure != nil {
-				t.Errorf("seed %d (which found: %s): %s", seed, found, shrink(seed))
+			if sim := pods.run(seed, nil, false); sim.failure != nil {
+				t.Errorf("seed %d (which found: %s): %s", seed, found, pods.shrink(seed))
 			}
 		}
 		_ = f.Close()
@@ -185,8 +208,8 @@ const shrinkRuns = 300
 
 // shrink leaves out as many actions of a failing seed's plan as it can while the seed fails in
 // the same way, and returns the log of what is left.
-func shrink(seed uint64) string {
-	sim := run(seed, nil, false)
+func (k kind) shrink(seed uint64) string {
+	sim := k.run(seed, nil, false)
 	if sim.failure == nil {
 		return "does not fail"
 	}
@@ -205,12 +228,12 @@ func shrink(seed uint64) string {
 				continue
 			}
 			runs++
-			if other := run(seed, smaller, false); other.failure != nil && sameFailure(other.failure, sim.failure) {
+			if other := k.run(seed, smaller, false); other.failure != nil && sameFailure(other.failure, sim.failure) {
 				skip = smaller
 			}
 		}
 	}
-	last := run(seed, skip, true)
+	last := k.run(seed, skip, true)
 	return fmt.Sprintf("%v\n%d of %d actions are left:\n%s", last.failure, len(last.plan)-len(skip), len(last.plan), strings.Join(last.log, "\n"))
 }
 

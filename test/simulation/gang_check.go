@@ -1,0 +1,306 @@
+package simulation
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// permitLimit is how long a pod of a gang waits at Permit at most.
+const permitLimit = 5 * time.Minute
+
+// noteChange is called for each write of a pod, with the pod before and after it; nil for none.
+func (sim *simulation) noteChange(before, after *v1.Pod) {
+	if !sim.hasGangs() {
+		return
+	}
+	if before == nil || after == nil || before.Spec.NodeName != after.Spec.NodeName || isLivePod(before) != isLivePod(after) ||
+		before.DeletionTimestamp.Equal(after.DeletionTimestamp) == false || before.Status.NominatedNodeName != after.Status.NominatedNodeName {
+		sim.gangs.changedAt = sim.clock.now
+	}
+	if after == nil {
+		if g := sim.gangOf(before); g != nil {
+			delete(g.members, before.UID)
+			sim.interrupt(g)
+			sim.noteRound(g)
+		}
+		return
+	}
+	g := sim.gangOf(after)
+	if g == nil {
+		return
+	}
+	g.members[after.UID] = after
+	leaves := after.DeletionTimestamp != nil || !isLivePod(after)
+	isBound := after.Spec.NodeName != "" && (before == nil || before.Spec.NodeName == "")
+	switch {
+	case leaves:
+		sim.interrupt(g)
+	case isBound && (!g.begun[after.UID] || sim.boundElsewhere[after.UID]):
+		// The Binding of an attempt that is over, or of another component.
+		sim.interrupt(g)
+	case isBound && g.whole:
+		sim.count("a gang gets a member while it runs")
+	}
+	if isBound && !g.whole && g.bound() >= g.minCount {
+		g.whole = true
+		sim.count("a gang runs whole")
+	}
+	sim.noteRound(g)
+}
+
+// interrupt notes that a gang lost a member.
+func (sim *simulation) interrupt(g *gang) {
+	if !g.whole && !g.interrupted && (len(g.begun) > 0 || g.bound() > 0) {
+		sim.count("a gang is interrupted")
+	}
+	g.interrupted = true
+}
+
+// noteBegun notes that the scheduler assumed a member under a spec. It comes before the Permit
+// plugins are asked.
+func (sim *simulation) noteBegun(pod *v1.Pod, spec int) {
+	g := sim.gangOf(pod)
+	if g == nil {
+		return
+	}
+	if len(g.begun) == 0 && !g.whole {
+		sim.count("a gang is assumed")
+	}
+	g.begun[pod.UID] = true
+	if !sim.specs[spec].gangs {
+		g.loose = true
+	}
+	sim.noteQuorum(g)
+}
+
+// noteUndone notes that a member was unreserved.
+func (sim *simulation) noteUndone(pod *v1.Pod) {
+	if g := sim.gangOf(pod); g != nil {
+		sim.interrupt(g)
+		delete(g.begun, pod.UID)
+		sim.noteRound(g)
+	}
+}
+
+// noteHandled is called when the handler of pods is about to receive a pod, and when it has
+// received a deletion.
+func (sim *simulation) noteHandled(pod *v1.Pod, deleted bool) {
+	g := sim.gangOf(pod)
+	if g == nil {
+		return
+	}
+	if deleted {
+		sim.interrupt(g)
+	}
+	sim.noteQuorum(g)
+	sim.noteRound(g)
+}
+
+// noteQuorum sets quorum where the scheduler may hold enough members for scheduled: those that
+// it assumed, and those that its handlers have received with a node.
+func (sim *simulation) noteQuorum(g *gang) {
+	if !g.quorum && sim.scheduledMembers(g) >= g.minCount {
+		g.quorum = true
+	}
+}
+
+// scheduledMembers counts the members that the scheduler holds for assumed or assigned.
+func (sim *simulation) scheduledMembers(g *gang) (n int) {
+	informer := sim.podInformer()
+	for i := range g.created {
+		handled, isHandled := informer.handled[g.memberKey(i)]
+		// A profile that begins to run takes its pods from the informer's store.
+		stored, isStored := informer.store[g.memberKey(i)]
+		if isHandled && (handled.(*v1.Pod).Spec.NodeName != "" || g.begun[handled.GetUID()]) || isStored && g.begun[stored.GetUID()] {
+			n++
+		}
+	}
+	return n
+}
+
+// memberKey is the key of the member that was created as number i.
+func (g *gang) memberKey(i int) string { return "shop/" + g.name + "-" + itoa(i) }
+
+// noteRound begins another round for a gang that has no member on any node, neither here nor
+// in what the handlers have received.
+func (sim *simulation) noteRound(g *gang) {
+	if len(g.begun) > 0 || g.bound() > 0 {
+		return
+	}
+	for i := range g.created {
+		if handled, ok := sim.podInformer().handled[g.memberKey(i)]; ok && handled.(*v1.Pod).Spec.NodeName != "" {
+			return
+		}
+	}
+	g.round = round{begun: g.begun}
+}
+
+// noteEndOfProcess notes that whatever the process had assumed is assumed no more.
+func (sim *simulation) noteEndOfProcess() {
+	for _, g := range sim.gangs.gangs {
+		if len(g.begun) > 0 || g.bound() > 0 {
+			sim.interrupt(g)
+		}
+		clear(g.begun)
+	}
+	clear(sim.gangs.waitsSince)
+}
+
+// checkGangBinding checks a Binding when it is sent: no member is bound before as many as the
+// gang wants had a node at once.
+func (sim *simulation) checkGangBinding(pod *v1.Pod) {
+	if pod == nil {
+		return
+	}
+	g := sim.gangOf(pod)
+	made := sim.placements[pod.UID]
+	if g == nil || len(made) == 0 || !sim.specs[made[len(made)-1].spec].gangs || g.quorum {
+		return
+	}
+	sim.failf("%s is bound, and %d members of its gang were never assumed or assigned at once", describe(pod), g.minCount)
+}
+
+// checkCycleSpec checks that all pods that one cycle places are placed by one spec.
+func (sim *simulation) checkCycleSpec(pod *v1.Pod, d placement) {
+	if !sim.hasGangs() || d.cycle == 0 {
+		return
+	}
+	spec, known := sim.gangs.cycleSpecs[d.cycle]
+	switch {
+	case !known:
+		sim.gangs.cycleSpecs[d.cycle] = d.spec
+	case spec != d.spec:
+		sim.failf("%s was bound by spec %d, and another pod of the same cycle by spec %d", describe(pod), d.spec, spec)
+	default:
+		sim.count("two members are bound by one cycle")
+	}
+}
+
+// checkIdleGangs checks what must hold of gangs where only time can advance: no gang is
+// assumed in part unless it was interrupted, and none waits at Permit for too long.
+func (sim *simulation) checkIdleGangs() {
+	if !sim.hasGangs() {
+		return
+	}
+	waiting := sim.sched.Components().Waiting
+	for _, g := range sim.gangs.gangs {
+		if len(g.begun) == 0 {
+			continue
+		}
+		// A plugin that sleeps in Reserve or Permit holds up the loop between two members.
+		if !g.quorum && !g.whole && sim.settings.slowCalls == 0 {
+			sim.checkPart(g)
+		}
+		for uid := range g.begun {
+			if !waiting.Has(uid) {
+				delete(sim.gangs.waitsSince, uid)
+				continue
+			}
+			since, known := sim.gangs.waitsSince[uid]
+			if !known {
+				sim.gangs.waitsSince[uid] = sim.clock.now
+			} else if sim.clock.now.Sub(since) > permitLimit {
+				sim.failf("a member of %s, UID %s, waits at Permit for longer than %v", g.name, uid, permitLimit)
+			}
+		}
+	}
+}
+
+// checkPart checks a gang that was assumed, but not as a whole.
+func (sim *simulation) checkPart(g *gang) {
+	sim.count("a gang waits at Permit in part")
+	if !g.interrupted && !g.loose {
+		sim.failf("%s is assumed in part: %d pods of at least %d, and no other was lost", g.name, len(g.begun), g.minCount)
+	}
+}
+
+// checkBoundParts checks, where no Binding is under way, that each gang has none of its pods on
+// nodes or as many as it wants, unless it lost some.
+func (sim *simulation) checkBoundParts() {
+	for _, g := range sim.gangs.gangs {
+		if n := g.bound(); n > 0 && !g.whole && !g.interrupted && !g.loose {
+			sim.failf("%s runs in part: %d pods are bound, want none or at least %d", g.name, n, g.minCount)
+		}
+	}
+}
+
+// isGated says whether a gang waits for more pods, or has a pod that a plugin gates.
+func (sim *simulation) isGated(g *gang, spec *profileSpec) bool {
+	gated := g.live() < g.minCount
+	if gated {
+		sim.count("a gang waits for its pods")
+	}
+	for _, pod := range sim.pendingMembers(g) {
+		if isGatedPod(pod, spec) {
+			sim.count("a gang has a gated pod")
+			gated = true
+		}
+	}
+	return gated
+}
+
+// checkGroupPlace checks the place of a pending member where the history is settled: its gang
+// is gated, or does not fit and is tried again and again.
+func (sim *simulation) checkGroupPlace(g *gang, p *profile, place queue.Place) {
+	switch gated := sim.isGated(g, p.running); {
+	case gated != (place == queue.Gated):
+		sim.failf("%s is at %q, and gated: %v", g.name, place, gated)
+	case gated:
+	case !inMotion(place) && place != queue.Unschedulable:
+		sim.failf("%s is at %q", g.name, place)
+	case sim.fits(g, p):
+		sim.failf("%s is at %q, and fits: %d of at least %d pods are bound", g.name, place, g.bound(), g.minCount)
+	default:
+		sim.count("a gang waits in a full cluster")
+	}
+}
+
+// isGatedPod says whether a plugin gates a pod, whatever becomes of its gang.
+func isGatedPod(pod *v1.Pod, spec *profileSpec) bool {
+	return len(pod.Spec.SchedulingGates) > 0 || !spec.withoutProbe && pod.Labels[holdLabel] != ""
+}
+
+// fits says whether as many members of a gang fit now as are missing, one at least. Members
+// are equal but for what they tolerate, so that it does not matter which goes where.
+func (sim *simulation) fits(g *gang, p *profile) bool {
+	pods := sim.pendingMembers(g)
+	missing, room := max(1, g.minCount-g.bound()), 0
+	if len(pods) < missing {
+		return false
+	}
+	own := map[types.UID]bool{}
+	for _, pod := range pods {
+		own[pod.UID] = true
+	}
+	for _, node := range sim.server.sortedNodes() {
+		if !p.running.admits(node) || mismatchesAny(pods, node) {
+			continue
+		}
+		there := sim.podsOn(node.Name)
+		for _, other := range sim.server.sortedPods() {
+			if isPending(other) && !own[other.UID] && sim.nominatedNode(other) == node.Name {
+				there = append(there, other)
+			}
+		}
+		var cpu int64
+		for _, pod := range there {
+			cpu += cpuOf(pod).MilliValue()
+		}
+		free := (node.Status.Allocatable.Cpu().MilliValue() - cpu) / int64(1000*g.cpu)
+		room += max(0, int(min(free, node.Status.Allocatable.Pods().Value()-int64(len(there)))))
+	}
+	return room >= missing
+}
+
+func mismatchesAny(pods []*v1.Pod, node *v1.Node) bool {
+	for _, pod := range pods {
+		if nodeMismatch(pod, node) != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,11 +1,13 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -192,13 +194,17 @@ func (sim *simulation) checkIdleGangs() {
 			continue
 		}
 		// A plugin that sleeps in Reserve or Permit holds up the loop between two members.
-		if !g.quorum && !g.whole && sim.settings.slowCalls == 0 {
+		atRest := sim.settings.slowCalls == 0
+		if atRest && !g.quorum && !g.whole {
 			sim.checkPart(g)
 		}
 		for uid := range g.begun {
 			if !waiting.Has(uid) {
 				delete(sim.gangs.waitsSince, uid)
 				continue
+			}
+			if atRest && g.quorum && !g.interrupted && slices.Contains(waiting.Get(uid).GetPendingPlugins(), gangscheduling.Name) {
+				sim.failf("a member of %s, UID %s, waits for others, and %d have a node", g.name, uid, sim.scheduledMembers(g))
 			}
 			since, known := sim.gangs.waitsSince[uid]
 			if !known {

@@ -17,6 +17,9 @@ const (
 	// find a mutation.
 	everyHistory = "TestEveryHistoryKeepsTheInvariants"
 	simSeeds     = "2000"
+	// everyGangHistory is the same for histories of gangs.
+	everyGangHistory = "TestEveryHistoryOfGangsKeepsTheInvariants"
+	gangSimSeeds     = "200"
 	// deadline is the longest that one run of a test binary may take. A mutation
 	// that makes tests hang is found, too.
 	deadline = 3 * time.Minute

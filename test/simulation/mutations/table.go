@@ -117,6 +117,7 @@ const (
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
 	noGroups    = "its pods are in no groups"
+	singlePods  = "its pods are in no groups; its histories of gangs find it"
 	noTrial     = "its profiles are not tried before they run"
 	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
 	noRefusal   = "its API server refuses no right"
@@ -663,11 +664,11 @@ var table = []mutant{
 	{"GroupMembersUnordered", "the pods of a group are tried in the order in which they came last",
 		[]killer{{queue, "TestMembersAreOrdered"}}, noGroups},
 	{"GroupArrivalsForgotten", "pods that come while their group is tried are not queued",
-		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noGroups},
+		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
-		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noGroups},
+		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",
-		[]killer{{loop, "TestTwoGangsThatDoNotFitTogetherRunOneAfterTheOther"}}, noGroups},
+		[]killer{{loop, "TestTwoGangsThatDoNotFitTogetherRunOneAfterTheOther"}, {simulation, everyGangHistory}}, singlePods},
 	{"GroupEvictsAgain", "a group whose victims are still terminating chooses others",
 		[]killer{{loop, "TestAGangThatPreemptsSaysSo"}}, noGroups},
 	{"GroupVictimsNotPutBack", "a group evicts all pods of lower priority",
@@ -683,7 +684,7 @@ var table = []mutant{
 	{"OverlayUnseenByTheCache", "the equivalence cache does not see the pods of the group that is decided",
 		[]killer{{sandbox, "TestAGroupIsDecidedFromTheCache"}}, noGroups},
 	{"IncompleteGroupAdmitted", "a group is tried although it has too few pods",
-		[]killer{{gangscheduling, "TestPreEnqueue"}}, noGroups},
+		[]killer{{gangscheduling, "TestPreEnqueue"}, {simulation, everyGangHistory}}, singlePods},
 	{"GroupsByChainsOnly", "a profile schedules no groups whose points disable the plugin that it enables at multiPoint",
 		[]killer{{compile, "TestMergeRules"}}, noGroups},
 	{"SharedClaimWaits", "the pods of a group wait for the allocation of a claim that they share",
@@ -695,5 +696,17 @@ var table = []mutant{
 	{"ClaimsOfGroupsKept", "a group that does not fit keeps claims that none of its pods can use",
 		[]killer{{dynamicresources, "TestPodGroupPostFilter"}}, noVolumes},
 	{"NoQuorumAtPermit", "the first pod of a group is bound before enough others have a node",
-		[]killer{{gangscheduling, "TestPermit"}}, noGroups},
+		[]killer{{gangscheduling, "TestPermit"}, {simulation, everyGangHistory}}, singlePods},
+	{"PermitNeverTimesOut", "a pod of a gang waits at Permit for a day",
+		[]killer{{gangscheduling, "TestPermit"}, {simulation, everyGangHistory}}, singlePods},
+	{"QuorumLetsNobodyGo", "the pods of a gang that wait at Permit go on waiting when enough others have a node",
+		[]killer{{gangscheduling, "TestPermit"}, {simulation, everyGangHistory}}, singlePods},
+	{"GroupNotUnreserved", "what plugins reserved for the pods of a group while they were decided is never given back",
+		[]killer{{loop, "TestWhatIsReservedForAGroupIsGivenBack"}, {simulation, everyGangHistory}}, singlePods},
+	{"GroupNotWokenByMembers", "a gang that waits for its pods is not woken when they come",
+		[]killer{{loop, "TestAGangWaitsForItsPods"}, {simulation, everyGangHistory}}, singlePods},
+	{"RefusedGroupTriedAtOnce", "a group of which Permit refuses all pods is tried again without a backoff",
+		[]killer{{loop, "TestAMemberThatAPluginRefusesIsTriedAgainAfterABackoff"}, {simulation, everyGangHistory}}, singlePods},
+	{"FailedMemberTriedAtOnce", "a pod of a gang whose binding fails again and again is tried without a backoff",
+		[]killer{{loop, "TestAMemberThatAPluginRefusesIsTriedAgainAfterABackoff"}}, noHaste},
 }

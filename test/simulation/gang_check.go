@@ -59,7 +59,7 @@ func (sim *simulation) interrupt(g *gang) {
 	if !g.whole && !g.interrupted && (len(g.begun) > 0 || g.bound() > 0) {
 		sim.count("a gang is interrupted")
 	}
-	g.interrupted = true
+	g.interrupted, g.lostIn = true, sim.gangs.cycleCount
 }
 
 // noteBegun notes that the scheduler assumed a member under a spec. It comes before the Permit
@@ -72,7 +72,11 @@ func (sim *simulation) noteBegun(pod *v1.Pod, spec int) {
 	if len(g.begun) == 0 && !g.whole {
 		sim.count("a gang is assumed")
 	}
+	if cycle := sim.tasks.current.cycle; cycle > 0 && cycle == g.lostIn {
+		g.interrupted = true // by a member that was decided in this cycle, too
+	}
 	g.begun[pod.UID] = true
+	delete(sim.gangs.waitsSince, pod.UID)
 	if !sim.specs[spec].gangs {
 		g.loose = true
 	}

@@ -36,6 +36,8 @@ type gang struct {
 
 	// whole says that minCount members were bound at once, some time.
 	whole bool
+	// lostIn is the attempt in the loop during or after which a member was lost last.
+	lostIn int
 	round
 }
 

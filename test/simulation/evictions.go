@@ -78,7 +78,11 @@ func (sim *simulation) checkPreempted(victim *v1.Pod, note string) {
 		sim.failf("%s: the note %q: %v", describe(victim), note, err)
 		return
 	}
-	switch preemptor := sim.ourPods[types.UID(uid)]; {
+	switch preemptor, group := sim.ourPods[types.UID(uid)], sim.gangs.byPodGroup[types.UID(uid)]; {
+	case kind == "podgroup" && group != nil:
+		if group.priority <= corev1.PodPriority(victim) {
+			sim.failf("%s was preempted by %s, whose priority is not higher", describe(victim), group.name)
+		}
 	case preemptor == nil:
 		sim.failf("%s was preempted by %s, which is not a pod of ours", describe(victim), uid)
 	case corev1.PodPriority(preemptor) <= corev1.PodPriority(victim):

@@ -18,11 +18,13 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// factory returns the informers of pods and nodes that the simulation drives. For other kinds
+// factory returns the informers of pods, nodes and PodGroups that the simulation drives. For other kinds
 // it returns client-go's own, which are never started and have empty stores.
 type factory struct {
 	informers.SharedInformerFactory
 	pods, nodes *informer
+	// podGroups is nil where the API server serves none.
+	podGroups *informer
 }
 
 func newFactory(c *client, pods, nodes *informer) *factory {

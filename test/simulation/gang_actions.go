@@ -18,6 +18,8 @@ func gangActionKinds(n int) []actionKind {
 		{"a gang comes", 120 * scale, true, createGang},
 		{"a member of a gang comes late", 50 * scale, true, addLateMember},
 		{"a member of a gang is deleted", 12 * scale, true, removeMember},
+		{"a PodGroup comes late", 12 * scale, true, addLatePodGroup},
+		{"a PodGroup is deleted", 3 * scale, true, deletePodGroup},
 		{"a gang that ran whole has ended", 30 * scale, true, finishGang},
 	}
 }
@@ -32,10 +34,29 @@ func createGang(sim *simulation, random *rand.Rand) bool {
 	if random.IntN(3) == 0 {
 		n = 1 + random.IntN(g.count)
 	}
+	if g.native && random.IntN(4) > 0 {
+		sim.addPodGroup(g)
+	}
 	for range n {
 		sim.addMember(g, random)
 	}
 	return true
+}
+
+func addLatePodGroup(sim *simulation, random *rand.Rand) bool {
+	g, ok := pick(random, sim.gangs.gangs, func(g *gang) bool { return g.native && g.created > 0 && !g.ended && sim.podGroupOf(g) == nil })
+	if ok {
+		sim.addPodGroup(g)
+	}
+	return ok
+}
+
+func deletePodGroup(sim *simulation, random *rand.Rand) bool {
+	g, ok := pick(random, sim.gangs.gangs, func(g *gang) bool { return sim.podGroupOf(g) != nil })
+	if ok {
+		sim.removePodGroup(g)
+	}
+	return ok
 }
 
 // addLateMember creates a member that a gang lacks: it did not come with the others, or

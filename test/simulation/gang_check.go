@@ -244,6 +244,10 @@ func (sim *simulation) isGated(g *gang, spec *profileSpec) bool {
 	if gated {
 		sim.count("a gang waits for its pods")
 	}
+	if g.native && sim.podGroupOf(g) == nil {
+		sim.count("a gang waits for its PodGroup")
+		gated = true
+	}
 	for _, pod := range sim.pendingMembers(g) {
 		if isGatedPod(pod, spec) {
 			sim.count("a gang has a gated pod")

@@ -83,6 +83,9 @@ func (sim *simulation) completeGangs() (left int) {
 			continue
 		}
 		left++
+		if g.native && sim.podGroupOf(g) == nil {
+			sim.addPodGroup(g)
+		}
 		for g.live() < g.count {
 			sim.addMember(g, sim.random)
 		}

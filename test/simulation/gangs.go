@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,6 +28,8 @@ type gang struct {
 	name, profile        string
 	count, minCount, cpu int
 	priority             int32
+	// native says that a PodGroup says what the gang wants, not its pods.
+	native bool
 	// created counts the pods that were ever created for it, ended says that it is over.
 	created int
 	ended   bool
@@ -58,6 +59,8 @@ type round struct {
 type gangs struct {
 	gangs  []*gang
 	byName map[string]*gang
+	// byPodGroup are the gangs by the UIDs of all PodGroups that there ever were.
+	byPodGroup map[types.UID]*gang
 	// cycleCount numbers the attempts in the loop, and cycleSpecs has the spec of each that
 	// placed a pod.
 	cycleCount int
@@ -72,7 +75,7 @@ type gangs struct {
 // least.
 func (sim *simulation) drawGangs(n int) {
 	s, random := &sim.settings, sim.random
-	sim.gangs = gangs{byName: map[string]*gang{}, cycleSpecs: map[int]int{}, waitsSince: map[types.UID]time.Time{}, changedAt: startTime}
+	sim.gangs = gangs{byName: map[string]*gang{}, byPodGroup: map[types.UID]*gang{}, cycleSpecs: map[int]int{}, waitsSince: map[types.UID]time.Time{}, changedAt: startTime}
 	s.gangs, s.yields = n, min(s.yields, 0.1)
 	s.nodeCPUs, s.nodePods = 8, 10
 	if n > manyGangs {
@@ -92,6 +95,7 @@ func (sim *simulation) drawGangs(n int) {
 		if !samePriority {
 			g.priority = int32(random.IntN(5))
 		}
+		g.native = random.IntN(2) == 0
 		wanted += g.count * g.cpu
 		sim.gangs.gangs = append(sim.gangs.gangs, g)
 		sim.gangs.byName[g.name] = g
@@ -110,6 +114,9 @@ func (sim *simulation) hasGangs() bool { return sim.settings.gangs > 0 }
 
 // gangOf returns the gang that a pod belongs to, nil for none.
 func (sim *simulation) gangOf(pod *v1.Pod) *gang {
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		return sim.gangs.byName[*group.PodGroupName]
+	}
 	return sim.gangs.byName[pod.Annotations[v1alpha1.AnnotationPodGroup]]
 }
 
@@ -155,8 +162,12 @@ func (sim *simulation) addMember(g *gang, random *rand.Rand) {
 	name := fmt.Sprintf("%s-%d", g.name, g.created)
 	g.created++
 	pod := fixture.Pod("shop/"+name).UID("u"+itoa(sim.server.version)).SchedulerName(g.profile).
-		Requests("cpu", itoa(g.cpu)).Priority(g.priority).
-		Annotation(v1alpha1.AnnotationPodGroup, g.name).Annotation(v1alpha1.AnnotationPodGroupMinCount, strconv.Itoa(g.minCount))
+		Requests("cpu", itoa(g.cpu)).Priority(g.priority)
+	if g.native {
+		pod.Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &g.name} })
+	} else {
+		pod.Annotation(v1alpha1.AnnotationPodGroup, g.name).Annotation(v1alpha1.AnnotationPodGroupMinCount, itoa(g.minCount))
+	}
 	if !sim.healed {
 		if random.IntN(20) == 0 {
 			pod.SchedulingGate("quota")
@@ -173,6 +184,7 @@ func (sim *simulation) endGang(g *gang) {
 	sim.logf("outside: %s has ended", g.name)
 	g.ended = true
 	sim.dropMembers(g, func(*v1.Pod) bool { return true })
+	sim.server.dropPodGroup("shop/" + g.name)
 }
 
 // dropMembers deletes the members of a gang for which which is true.

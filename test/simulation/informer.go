@@ -113,6 +113,11 @@ func (i *informer) list() {
 			there[keyOf(node)] = node
 		}
 	}
+	for _, group := range i.sim.server.sortedPodGroups() {
+		if i.selects(group) {
+			there[keyOf(group)] = group
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(i.store)) {
 		if there[key] == nil {
 			i.notifications = append(i.notifications, notification{old: i.store[key], unknownState: true})

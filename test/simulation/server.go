@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ import (
 
 var podResource = schema.GroupResource{Resource: "pods"}
 
-// object is a Pod or a Node. Objects in the model are replaced, never changed.
+// object is a Pod, a Node or a PodGroup. Objects in the model are replaced, never changed.
 type object interface {
 	metav1.Object
 	runtime.Object
@@ -31,7 +32,9 @@ type server struct {
 	version int
 	pods    map[string]*v1.Pod // by namespace/name
 	nodes   map[string]*v1.Node
-	log     []change
+	// podGroups are by namespace/name, as pods.
+	podGroups map[string]*schedulingv1beta1.PodGroup
+	log       []change
 	// onBind is called for each Binding that is committed, with the pod before and after it.
 	onBind func(before, after *v1.Pod)
 	// onChange is called for each write of a pod, with the pod before and after it; nil for none.
@@ -49,7 +52,7 @@ type change struct {
 }
 
 func newServer() *server {
-	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, trimmed: map[*v1.Pod]*v1.Pod{}}
+	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, podGroups: map[string]*schedulingv1beta1.PodGroup{}, trimmed: map[*v1.Pod]*v1.Pod{}}
 }
 
 // transform is the manager's transform where all plugins are in-tree. Responses to GET and

@@ -38,6 +38,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
@@ -61,7 +62,7 @@ type simulation struct {
 	// process numbers the processes: a crash starts the next.
 	process         int
 	sched           *scheduler.Scheduler
-	informers       []*informer // pods, nodes
+	informers       []*informer // pods, nodes, and PodGroups where they are served
 	profiles        []*profile
 	probes          []*probe
 	openGenerations int // Generations that are not closed
@@ -146,11 +147,17 @@ func (sim *simulation) startProcess() {
 	sim.probes, sim.openGenerations = nil, 0
 	pods, nodes := sim.newInformer("pods", isLivePod), sim.newInformer("nodes", isNode)
 	sim.informers = []*informer{pods, nodes}
+	factory := newFactory(&client{sim: sim, process: sim.process}, pods, nodes)
+	if sim.hasGangs() {
+		factory.podGroups = sim.newInformer("podgroups", isPodGroup)
+		sim.informers = append(sim.informers, factory.podGroups)
+	}
 	registry := sim.registry()
 	api := &client{sim: sim, process: sim.process}
 	sim.sched = scheduler.New(scheduler.Options{
 		Client:      api,
-		Informers:   newFactory(api, pods, nodes),
+		Informers:   factory,
+		PodGroups:   eventhandlers.PodGroups{Native: sim.hasGangs()},
 		Transform:   transform,
 		RecorderFor: func(string) events.EventRecorderLogger { return recorder{sim: sim} },
 		Registry:    registry,

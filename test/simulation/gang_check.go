@@ -100,6 +100,7 @@ func (sim *simulation) noteHandled(pod *v1.Pod, deleted bool) {
 		return
 	}
 	if deleted {
+		g.gone[pod.UID] = true
 		sim.interrupt(g)
 	}
 	sim.noteQuorum(g)
@@ -116,12 +117,13 @@ func (sim *simulation) noteQuorum(g *gang) {
 
 // scheduledMembers counts the members that the scheduler holds for assumed or assigned.
 func (sim *simulation) scheduledMembers(g *gang) (n int) {
-	informer := sim.podInformer()
+	for uid := range g.begun {
+		if !g.gone[uid] {
+			n++
+		}
+	}
 	for i := range g.created {
-		handled, isHandled := informer.handled[g.memberKey(i)]
-		// A profile that begins to run takes its pods from the informer's store.
-		stored, isStored := informer.store[g.memberKey(i)]
-		if isHandled && (handled.(*v1.Pod).Spec.NodeName != "" || g.begun[handled.GetUID()]) || isStored && g.begun[stored.GetUID()] {
+		if handled, ok := sim.podInformer().handled[g.memberKey(i)]; ok && handled.(*v1.Pod).Spec.NodeName != "" && !g.begun[handled.GetUID()] {
 			n++
 		}
 	}

@@ -34,6 +34,8 @@ type gang struct {
 	created int
 	ended   bool
 	members map[types.UID]*v1.Pod // as the server has them
+	// gone are the members of whose deletion the scheduler knows.
+	gone map[types.UID]bool
 
 	// whole says that minCount members were bound at once, some time.
 	whole bool
@@ -86,7 +88,7 @@ func (sim *simulation) drawGangs(n int) {
 	for i := range n {
 		g := &gang{
 			name: "gang-" + itoa(i), profile: s.profileNames[random.IntN(len(s.profileNames))],
-			count: 2 + random.IntN(5), cpu: 1 + random.IntN(3), members: map[types.UID]*v1.Pod{}, round: round{begun: map[types.UID]bool{}},
+			count: 2 + random.IntN(5), cpu: 1 + random.IntN(3), members: map[types.UID]*v1.Pod{}, gone: map[types.UID]bool{}, round: round{begun: map[types.UID]bool{}},
 		}
 		g.minCount = g.count
 		if random.IntN(2) == 0 {

@@ -17,7 +17,8 @@ type executor struct {
 	yielded chan struct{} // receives when the running task yields or ends
 	ending  bool
 	// clockReads is how often the running task has read the clock since it was resumed.
-	clockReads int
+	clockReads    int
+	maxClockReads int
 	// onPanic is called for a task that panicked, onSpin for one that never waits.
 	onPanic func(t *task, value any, stack []byte)
 	onSpin  func(t *task)
@@ -41,7 +42,9 @@ type task struct {
 	group *framework.GroupCycleState
 }
 
-func newExecutor() *executor { return &executor{yielded: make(chan struct{})} }
+func newExecutor() *executor {
+	return &executor{yielded: make(chan struct{}), maxClockReads: minClockReads}
+}
 
 // start adds a task; step runs it.
 func (e *executor) start(name string, work func()) *task {
@@ -105,13 +108,14 @@ func (e *executor) yield(ready func() bool) {
 	}
 }
 
-// maxClockReads is how often a task may read the clock before it waits.
-const maxClockReads = 100000
+// minClockReads is how often a task may read the clock before it waits, where there are few
+// pods.
+const minClockReads = 100000
 
 // noteClockRead stops a task that reads the clock without end. That task may hold a lock, so
 // nothing of the scheduler may be called after it.
 func (e *executor) noteClockRead() {
-	if e.clockReads++; e.clockReads == maxClockReads && e.current != nil {
+	if e.clockReads++; e.clockReads == e.maxClockReads && e.current != nil {
 		e.onSpin(e.current)
 		e.yield(func() bool { return false })
 	}

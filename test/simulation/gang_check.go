@@ -280,25 +280,38 @@ func isGatedPod(pod *v1.Pod, spec *profileSpec) bool {
 	return len(pod.Spec.SchedulingGates) > 0 || !spec.withoutProbe && pod.Labels[holdLabel] != ""
 }
 
-// fits says whether as many members of a gang fit now as are missing, one at least. Members
-// are equal but for what they tolerate, so that it does not matter which goes where.
+// fits says whether as many members of a gang fit now as are missing, one at least.
+//
+// As in kube-scheduler, a member that was nominated for a node keeps the nomination when its
+// group does not fit any more and nobody can be preempted for it, and the members' nominations
+// count against each other: a gang may wait although it would fit without its own nominations.
 func (sim *simulation) fits(g *gang, p *profile) bool {
 	pods := sim.pendingMembers(g)
-	missing, room := max(1, g.minCount-g.bound()), 0
-	if len(pods) < missing {
+	missing := max(1, g.minCount-g.bound())
+	if len(pods) < missing || sim.room(g, p, pods, nil) < missing {
+		own := map[types.UID]bool{}
+		for _, pod := range pods {
+			own[pod.UID] = true
+		}
+		if len(pods) >= missing && sim.room(g, p, pods, own) >= missing {
+			sim.count("a gang waits for the nominations of its own pods")
+		}
 		return false
 	}
-	own := map[types.UID]bool{}
-	for _, pod := range pods {
-		own[pod.UID] = true
-	}
+	return true
+}
+
+// room is for how many of the given members the nodes have room, beside the pods there and
+// those nominated for them, without those in ignored. Members are equal but for what they
+// tolerate, so that it does not matter which goes where.
+func (sim *simulation) room(g *gang, p *profile, pods []*v1.Pod, ignored map[types.UID]bool) (room int) {
 	for _, node := range sim.server.sortedNodes() {
 		if !p.running.admits(node) || mismatchesAny(pods, node) {
 			continue
 		}
 		there := sim.podsOn(node.Name)
 		for _, other := range sim.server.sortedPods() {
-			if isPending(other) && !own[other.UID] && sim.nominatedNode(other) == node.Name {
+			if isPending(other) && !ignored[other.UID] && sim.nominatedNode(other) == node.Name {
 				there = append(there, other)
 			}
 		}
@@ -309,7 +322,7 @@ func (sim *simulation) fits(g *gang, p *profile) bool {
 		free := (node.Status.Allocatable.Cpu().MilliValue() - cpu) / int64(1000*g.cpu)
 		room += max(0, int(min(free, node.Status.Allocatable.Pods().Value()-int64(len(there)))))
 	}
-	return room >= missing
+	return room
 }
 
 func mismatchesAny(pods []*v1.Pod, node *v1.Node) bool {

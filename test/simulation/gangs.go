@@ -79,6 +79,7 @@ func (sim *simulation) drawGangs(n int) {
 	s, random := &sim.settings, sim.random
 	sim.gangs = gangs{byName: map[string]*gang{}, byPodGroup: map[types.UID]*gang{}, cycleSpecs: map[int]int{}, waitsSince: map[types.UID]time.Time{}, changedAt: startTime}
 	s.gangs, s.yields = n, min(s.yields, 0.1)
+	sim.tasks.maxClockReads = minClockReads * (1 + n/manyGangs)
 	s.nodeCPUs, s.nodePods = 8, 10
 	if n > manyGangs {
 		s.nodeCPUs, s.nodePods = 64, 110

@@ -90,8 +90,8 @@ func requiredGangEvents() []string {
 	all := []string{
 		"a swap", "unreserved", "post-bound", "a swap meets a pod at Permit", "a swap meets a Binding under way",
 		"event FailedScheduling", "event Scheduled", "event Preempted", "late bind refused", leaderReplaced,
-		"a gang is assumed", "a gang runs whole", "a gang is interrupted", "a gang that was interrupted starts again",
-		"a gang waits at Permit in part", "a gang waits in a full cluster", "a gang waits for its pods", "a gang has a gated pod",
+		"a gang is assumed", "a gang runs whole", "a gang is interrupted",
+		"a gang waits at Permit in part", "a gang waits in a full cluster", "a gang waits for its pods",
 		"a gang gets a member while it runs", "two members are bound by one cycle",
 	}
 	for _, kind := range gangActionKinds(1) {

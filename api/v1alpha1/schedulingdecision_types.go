@@ -81,7 +81,7 @@ const (
 
 // SchedulingDecisionStatus is the decision about one pod. Its size grows with the
 // number of plugins and reasons, not with the number of nodes, and it names no other
-// pod.
+// pod than those of the pod's group.
 type SchedulingDecisionStatus struct {
 	// result is how the last scheduling attempt ended, or why there was none.
 	// +required
@@ -92,7 +92,8 @@ type SchedulingDecisionStatus struct {
 	Profile DecidedBy `json:"profile"`
 
 	// message is the message of the pod's condition PodScheduled: why the pod is
-	// unschedulable, or the error.
+	// unschedulable, or the error. Where the SchedulingDecision of another pod of the
+	// group explains why it waits, the message names that.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
@@ -102,6 +103,10 @@ type SchedulingDecisionStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	BlockedBy string `json:"blockedBy,omitempty"`
+
+	// group is the group that the pod is scheduled with; absent for a pod on its own.
+	// +optional
+	Group *DecisionGroup `json:"group,omitempty"`
 
 	// nodes counts the nodes of the last attempt. It is absent when no attempt reached
 	// the nodes. With spec.decisions.detail Reasons it is also absent when some nodes
@@ -164,6 +169,63 @@ type DecidedBy struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
+}
+
+// GroupSource is how the pods of a group name it.
+//
+// +kubebuilder:validation:Enum=PodGroup;Annotation;Coscheduling;Kueue
+type GroupSource string
+
+// The sources of groups.
+const (
+	// GroupOfPodGroup: spec.schedulingGroup names a PodGroup of scheduling.k8s.io.
+	GroupOfPodGroup GroupSource = "PodGroup"
+	// GroupOfAnnotation: the annotation berth.dev/pod-group names the group.
+	GroupOfAnnotation GroupSource = "Annotation"
+	// GroupOfCoscheduling: the label of SIG Scheduling's coscheduling plugin names a
+	// PodGroup of scheduling.x-k8s.io.
+	GroupOfCoscheduling GroupSource = "Coscheduling"
+	// GroupOfKueue: the label that Kueue reads on plain pods names the group.
+	GroupOfKueue GroupSource = "Kueue"
+)
+
+// DecisionGroup is the group that a pod is scheduled with. Its pods wait for the same
+// reason, which is not written for each of them: the first pod has the counts of the
+// group, the first one that fits on no node has its rejections and closest nodes, and the
+// others name the first in explainedBy.
+type DecisionGroup struct {
+	// source is how the pods name their group.
+	// +required
+	Source GroupSource `json:"source"`
+	// name is the name of the group, which is in the namespace of the pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// explainedBy is the pod of the group whose SchedulingDecision says more about why
+	// the group waits; absent where none does.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ExplainedBy string `json:"explainedBy,omitempty"`
+	// minCount is how many pods must be scheduled together; absent where the
+	// SchedulingDecision of explainedBy has the counts, or where it is not known.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinCount int32 `json:"minCount,omitempty"`
+	// pods is how many pods the group has; absent where the SchedulingDecision of
+	// explainedBy has the counts.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Pods int32 `json:"pods,omitempty"`
+	// fit is how many of the pods have a node, or got one in the last attempt, with the
+	// others before them on their nodes; absent when the group was not tried.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Fit *int32 `json:"fit,omitempty"`
+	// notTried is how many of the pods were not tried any more, since it was clear that
+	// too few fit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	NotTried int32 `json:"notTried,omitempty"`
 }
 
 // DecisionNodes counts the nodes of a scheduling attempt.
@@ -357,9 +419,15 @@ type PreemptionResult struct {
 	// candidates is on how many nodes preemption would make room for the pod.
 	// +kubebuilder:validation:Minimum=0
 	Candidates int32 `json:"candidates"`
-	// victims is how many pods are evicted from the chosen node.
+	// victims is how many pods are evicted: from the chosen node, or for a group, from
+	// as many nodes as the field nodes says.
 	// +kubebuilder:validation:Minimum=0
 	Victims int32 `json:"victims"`
+	// nodes is on how many nodes the victims of a group are; absent for a pod on its
+	// own, whose victims are on one node.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Nodes int32 `json:"nodes,omitempty"`
 	// outcome is how the search ended.
 	Outcome PreemptionOutcome `json:"outcome"`
 }

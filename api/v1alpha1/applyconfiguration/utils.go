@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClosestNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecidedBy"):
 		return &apiv1alpha1.DecidedByApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DecisionGroup"):
+		return &apiv1alpha1.DecisionGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionNodes"):
 		return &apiv1alpha1.DecisionNodesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DecisionPolicy"):

@@ -65,6 +65,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.DecisionGroup
+  map:
+    fields:
+    - name: explainedBy
+      type:
+        scalar: string
+    - name: fit
+      type:
+        scalar: numeric
+    - name: minCount
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: notTried
+      type:
+        scalar: numeric
+    - name: pods
+      type:
+        scalar: numeric
+    - name: source
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.GroupSource
 - name: com.github.berthdev.berth.api.v1alpha1.DecisionNodes
   map:
     fields:
@@ -289,6 +313,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.FailurePolicy
   scalar: string
+- name: com.github.berthdev.berth.api.v1alpha1.GroupSource
+  scalar: string
 - name: com.github.berthdev.berth.api.v1alpha1.Missing
   map:
     fields:
@@ -499,6 +525,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: candidates
       type:
         scalar: numeric
+    - name: nodes
+      type:
+        scalar: numeric
     - name: outcome
       type:
         namedType: com.github.berthdev.berth.api.v1alpha1.PreemptionOutcome
@@ -689,6 +718,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.berthdev.berth.api.v1alpha1.DeviceRequestCounts
           elementRelationship: atomic
+    - name: group
+      type:
+        namedType: com.github.berthdev.berth.api.v1alpha1.DecisionGroup
     - name: lastChange
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

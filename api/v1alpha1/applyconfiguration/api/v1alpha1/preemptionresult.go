@@ -14,8 +14,12 @@ import (
 type PreemptionResultApplyConfiguration struct {
 	// candidates is on how many nodes preemption would make room for the pod.
 	Candidates *int32 `json:"candidates,omitempty"`
-	// victims is how many pods are evicted from the chosen node.
+	// victims is how many pods are evicted: from the chosen node, or for a group, from
+	// as many nodes as the field nodes says.
 	Victims *int32 `json:"victims,omitempty"`
+	// nodes is on how many nodes the victims of a group are; absent for a pod on its
+	// own, whose victims are on one node.
+	Nodes *int32 `json:"nodes,omitempty"`
 	// outcome is how the search ended.
 	Outcome *apiv1alpha1.PreemptionOutcome `json:"outcome,omitempty"`
 }
@@ -39,6 +43,14 @@ func (b *PreemptionResultApplyConfiguration) WithCandidates(value int32) *Preemp
 // If called multiple times, the Victims field is set to the value of the last call.
 func (b *PreemptionResultApplyConfiguration) WithVictims(value int32) *PreemptionResultApplyConfiguration {
 	b.Victims = &value
+	return b
+}
+
+// WithNodes sets the Nodes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Nodes field is set to the value of the last call.
+func (b *PreemptionResultApplyConfiguration) WithNodes(value int32) *PreemptionResultApplyConfiguration {
+	b.Nodes = &value
 	return b
 }
 

@@ -12,18 +12,21 @@ import (
 //
 // SchedulingDecisionStatus is the decision about one pod. Its size grows with the
 // number of plugins and reasons, not with the number of nodes, and it names no other
-// pod.
+// pod than those of the pod's group.
 type SchedulingDecisionStatusApplyConfiguration struct {
 	// result is how the last scheduling attempt ended, or why there was none.
 	Result *apiv1alpha1.DecisionResult `json:"result,omitempty"`
 	// profile is the running profile that made the decision.
 	Profile *DecidedByApplyConfiguration `json:"profile,omitempty"`
 	// message is the message of the pod's condition PodScheduled: why the pod is
-	// unschedulable, or the error.
+	// unschedulable, or the error. Where the SchedulingDecision of another pod of the
+	// group explains why it waits, the message names that.
 	Message *string `json:"message,omitempty"`
 	// blockedBy lists the plugins that reject the pod, each with the number of nodes,
 	// or names the plugin that gates the pod.
 	BlockedBy *string `json:"blockedBy,omitempty"`
+	// group is the group that the pod is scheduled with; absent for a pod on its own.
+	Group *DecisionGroupApplyConfiguration `json:"group,omitempty"`
 	// nodes counts the nodes of the last attempt. It is absent when no attempt reached
 	// the nodes. With spec.decisions.detail Reasons it is also absent when some nodes
 	// are feasible.
@@ -83,6 +86,14 @@ func (b *SchedulingDecisionStatusApplyConfiguration) WithMessage(value string) *
 // If called multiple times, the BlockedBy field is set to the value of the last call.
 func (b *SchedulingDecisionStatusApplyConfiguration) WithBlockedBy(value string) *SchedulingDecisionStatusApplyConfiguration {
 	b.BlockedBy = &value
+	return b
+}
+
+// WithGroup sets the Group field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Group field is set to the value of the last call.
+func (b *SchedulingDecisionStatusApplyConfiguration) WithGroup(value *DecisionGroupApplyConfiguration) *SchedulingDecisionStatusApplyConfiguration {
+	b.Group = value
 	return b
 }
 

@@ -25,14 +25,14 @@ func (s *Scheduler) explains(blueprint *compile.Blueprint) bool {
 func (s *Scheduler) explainedAttempt(t *schedulingCycle, err error) explain.Attempt {
 	a := explain.Attempt{
 		Pod: t.Pod, Blueprint: t.generation.Blueprint(), Placement: t.placement, NodeCount: t.nodeCount,
-		Result: v1alpha1.ResultBound, NominatingInfo: t.nominatingInfo,
+		Result: v1alpha1.ResultBound, NominatingInfo: t.nominatingInfo, Group: t.group, Preemption: t.groupPreemption,
 		InTree: t.generation.Framework.InTree, RequeueEvents: t.generation.RequeueEvents,
 	}
 	if err != nil {
 		a.Result = resultOf(err)
 	}
 	var fitErr *framework.FitError
-	if errors.As(err, &fitErr) {
+	if a.Preemption == nil && errors.As(err, &fitErr) {
 		a.Preemption = s.preemptionResult(t)
 	}
 	return a
@@ -87,6 +87,7 @@ func (s *Scheduler) explainFailure(t *schedulingCycle, err error) {
 		t.explanation = s.explainer.Failure(a, err)
 		s.explainer.AddMessage(t.explanation, a, err)
 	}
+	t.explanation.Status.Group = t.group
 	s.putExplanation(*t.explanation)
 }
 
@@ -126,18 +127,23 @@ func (s *Scheduler) explainHeld(pod *v1.Pod, hold queue.Hold) {
 	}
 }
 
-// explainGate explains a pod that a PreEnqueue plugin gates.
-func (s *Scheduler) explainGate(pod *v1.Pod, gate string) {
-	blueprint, ok := s.explainingBlueprint(pod)
+// explainGate explains a pod that a PreEnqueue plugin gates, or that waits with a group one of
+// whose pods is gated.
+func (s *Scheduler) explainGate(c queue.HoldChange) {
+	blueprint, ok := s.explainingBlueprint(c.Pod)
 	if !ok {
 		return
 	}
-	var events []v1alpha1.RequeueEvents
-	if generation, ok := s.profiles.Acquire(pod.Spec.SchedulerName); ok {
-		events = explain.RequeueEvents(generation.RequeueEvents, gate)
+	gate := explain.Gate{Plugin: c.Gate, Preemption: s.evictionResult(c.Pod.UID)}
+	gate.Group, gate.Missing = s.gatedGroup(c)
+	if generation, ok := s.profiles.Acquire(c.Pod.Spec.SchedulerName); ok {
+		gate.RequeueEvents = explain.RequeueEvents(generation.RequeueEvents, c.Gate)
+		if !generation.Framework.IsPlacementFeasiblePlugin(c.Gate) {
+			gate.Missing = ""
+		}
 		generation.Release()
 	}
-	s.putExplanation(s.explainer.Gated(pod, blueprint, gate, s.binding.Evicting(pod.UID), events))
+	s.putExplanation(s.explainer.Gated(c.Pod, blueprint, gate))
 }
 
 // explainingBlueprint returns the profile that explains a pod which is not scheduled now;

@@ -78,7 +78,7 @@ func TestAPodWhoseVictimsAreBeingEvictedIsNoGatedPod(t *testing.T) {
 		env.wantStatus("big", &v1alpha1.SchedulingDecisionStatus{
 			Result: "Preempting", Message: "plugin DefaultPreemption keeps the pod from being tried", BlockedBy: "DefaultPreemption",
 			Queue: &v1alpha1.DecisionQueue{Where: "Gated", Gate: "DefaultPreemption"}, RequeueEvents: []v1alpha1.RequeueEvents{resourceEvents},
-			Preemption: &v1alpha1.PreemptionResult{Outcome: "UnderWay"},
+			Preemption: &v1alpha1.PreemptionResult{Candidates: 1, Victims: 2, Outcome: "UnderWay"},
 		})
 		close(goOn)
 		synctest.Wait()

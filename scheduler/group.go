@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,8 +28,8 @@ type groupCycle struct {
 	cycles  []*schedulingCycle
 	members []*cycle.GroupMember
 	request cycle.GroupRequest
-	// explained says that a pod of the group that fits nowhere was explained: one is enough.
-	explained bool
+	// explained is the first pod of the group that fits nowhere: no other one is explained.
+	explained *schedulingCycle
 	// waiting says that a PodGroupPostFilter plugin makes room for the group.
 	waiting bool
 }
@@ -128,23 +127,11 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 	}
 }
 
-// explainMember explains the first pod of a group that fits no node, as it is found with the
-// pods before it on their nodes. What is missing for the others is the same or more.
-func (s *Scheduler) explainMember(g *groupCycle, t *schedulingCycle, m *cycle.GroupMember) {
-	var fitErr *framework.FitError
-	if g.explained || !errors.As(m.Err, &fitErr) {
-		return
-	}
-	g.explained = true
-	request := g.request.Request
-	request.Pod, request.State = m.Pod, m.State
-	s.explainInCycle(context.Background(), t, request, m.Err)
-}
-
 // submitGroup begins the binding cycles of the pods of a group that fits, records the
 // failures of the others, and ends the attempt of the group. err is that of the group.
 func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	var failed []error
+	s.explainGroup(g, err)
 	for i, t := range g.cycles {
 		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), g, i, err)
 		if memberErr != nil {
@@ -200,9 +187,6 @@ func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, grou
 		return nil
 	}
 	t.nominatingInfo = m.NominationAfter(groupErr, g.waiting)
-	if g.waiting {
-		t.explanation = nil // from before the plugins made room
-	}
 	s.handleSchedulingFailure(ctx, t, err)
 	s.release(t)
 	return err

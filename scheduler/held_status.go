@@ -85,7 +85,7 @@ func (s *Scheduler) reportHoldChanges() {
 		hold := c.Hold
 		if c.Gate != "" {
 			hold = queue.Hold{Reason: v1.PodReasonSchedulingGated, Message: queue.GateMessage(c.Gate)}
-			s.explainGate(c.Pod, c.Gate)
+			s.explainGate(c)
 		} else {
 			s.explainHeld(c.Pod, hold)
 		}

@@ -105,6 +105,11 @@ type schedulingCycle struct {
 	// cycle found out about its failure; may be nil.
 	nodeCount   int
 	explanation *decision.Explanation
+	// group is what the explanation says about the pod's group; nil for a pod on its own.
+	// groupPreemption is the outcome of preemption for the group; nil where it waits for no
+	// victims.
+	group           *v1alpha1.DecisionGroup
+	groupPreemption *v1alpha1.PreemptionResult
 	// span is the attempt's; nil where it is not traced.
 	span trace.Span
 	// nominatingInfo replaces the pod's nominated node after a failure; nil keeps it.

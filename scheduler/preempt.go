@@ -88,11 +88,15 @@ func (p preemptor) Plan(ctx context.Context, request framework.PreemptionRequest
 	return plan, err
 }
 
-// PlanGroup returns which victims would have to be evicted so that the group fits.
+// PlanGroup returns which victims would have to be evicted so that the group fits. The
+// explanation reads the result from the state of the group's attempt.
 func (p preemptor) PlanGroup(ctx context.Context, request framework.GroupPreemptionRequest) (*framework.GroupPreemptionPlan, *fwk.Status) {
 	start := p.options.Clock.Now()
 	plan, status := p.planner.PlanGroup(ctx, request)
 	preemption.RecordGroupAttempt(status.Code(), p.options.Clock.Since(start))
+	if state, ok := request.State.(*framework.GroupCycleState); ok && status.IsSuccess() {
+		state.SetPreemption(&framework.PreemptionSearch{Plan: plan.PreemptionPlan, Terminating: plan.Terminating})
+	}
 	return plan, status
 }
 
@@ -116,14 +120,10 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionRes
 	var fitErr *framework.FitError
 	var ineligible *framework.IneligibleError
 	switch {
-	case search == nil && s.binding.Evicting(t.Pod.UID):
-		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
 	case search == nil:
-		return nil
+		return s.evictionResult(t.Pod.UID)
 	case search.Err == nil:
-		return &v1alpha1.PreemptionResult{
-			Candidates: int32(search.Plan.Candidates), Victims: int32(len(search.Plan.Victims)), Outcome: v1alpha1.PreemptionVictimsChosen,
-		}
+		return planResult(search.Plan, v1alpha1.PreemptionVictimsChosen)
 	case errors.As(search.Err, &fitErr):
 		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
 	case errors.As(search.Err, &ineligible) && ineligible.VictimsTerminating:
@@ -132,6 +132,40 @@ func (s *Scheduler) preemptionResult(t *schedulingCycle) *v1alpha1.PreemptionRes
 		return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNotEligible}
 	}
 	return &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionFailed}
+}
+
+// groupPreemptionResult returns the outcome of preemption in the attempt of a group; nil where
+// the group waits for no victims.
+func groupPreemptionResult(state *framework.GroupCycleState) *v1alpha1.PreemptionResult {
+	search := state.Preemption()
+	switch {
+	case search == nil:
+		return nil
+	case search.Plan != nil:
+		return planResult(search.Plan, v1alpha1.PreemptionVictimsChosen)
+	}
+	return &v1alpha1.PreemptionResult{
+		Victims: int32(len(search.Terminating)), Nodes: int32(framework.VictimNodes(search.Terminating)), Outcome: v1alpha1.PreemptionUnderWay,
+	}
+}
+
+// evictionResult returns the outcome of preemption for a pod whose victims, or those of its
+// group, are being evicted; nil where there are none.
+func (s *Scheduler) evictionResult(uid types.UID) *v1alpha1.PreemptionResult {
+	plan := s.binding.EvictionFor(uid)
+	if plan == nil {
+		return nil
+	}
+	return planResult(plan, v1alpha1.PreemptionUnderWay)
+}
+
+// planResult counts what a plan has.
+func planResult(plan *framework.PreemptionPlan, outcome v1alpha1.PreemptionOutcome) *v1alpha1.PreemptionResult {
+	result := &v1alpha1.PreemptionResult{Candidates: int32(plan.Candidates), Victims: int32(len(plan.Victims)), Outcome: outcome}
+	if plan.Group != nil {
+		result.Nodes = int32(framework.VictimNodes(plan.Victims))
+	}
+	return result
 }
 
 // Execute starts to evict the plan's victims. The eviction outlives the attempt of ctx

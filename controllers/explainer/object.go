@@ -93,6 +93,10 @@ func (c *truncator) status(e *decision.Explanation, now time.Time) v1alpha1.Sche
 	c.text(&s.Profile.Hash, v1alpha1.MaxToken)
 	c.text(&s.Message, v1alpha1.MaxExplanation)
 	c.text(&s.BlockedBy, v1alpha1.MaxReason)
+	if s.Group != nil {
+		c.text(&s.Group.Name, v1alpha1.MaxName)
+		c.text(&s.Group.ExplainedBy, v1alpha1.MaxName)
+	}
 	if s.Nodes != nil {
 		c.text(&s.Nodes.Summary, v1alpha1.MaxToken)
 	}

@@ -48,7 +48,7 @@ func (b *Binding) Evict(ctx context.Context, handle fwk.Handle, plan *framework.
 		done(EvictionResult{DeleteEventExpected: true})
 		return
 	}
-	task := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan.Preemptors()), done: done}
+	task := &evictionTask{plan: plan, handle: handle, victims: victims, eviction: b.evictions.begin(plan), done: done}
 	b.options.Go(func() {
 		b.clearNominations(ctx, handle, plan)
 		b.runEviction(ctx, task)

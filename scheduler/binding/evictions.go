@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // evictions holds the plans that are being carried out. It belongs to no Generation:
@@ -46,6 +48,7 @@ type claimedVictim struct {
 
 // eviction is one plan that is being carried out.
 type eviction struct {
+	plan *framework.PreemptionPlan
 	// last is the last victim, once all others have been evicted; nil before.
 	last *v1.Pod
 }
@@ -58,9 +61,16 @@ func newEvictions() *evictions {
 // evicted. It returns false as soon as the last victim is known to terminate, before
 // the eviction has ended: the event of its deletion comes once, and must find a
 // preemptor that can be requeued.
-func (b *Binding) Evicting(uid types.UID) bool {
-	begun, last := b.evictions.lookUp(uid)
-	return begun && (last == nil || !b.isLeaving(last))
+func (b *Binding) Evicting(uid types.UID) bool { return b.EvictionFor(uid) != nil }
+
+// EvictionFor returns the plan whose victims are still being evicted for the preemptor with
+// this UID; nil where Evicting is false.
+func (b *Binding) EvictionFor(uid types.UID) *framework.PreemptionPlan {
+	plan, last := b.evictions.lookUp(uid)
+	if plan == nil || last != nil && b.isLeaving(last) {
+		return nil
+	}
+	return plan
 }
 
 // isOnNode reports whether a victim counts on its node.
@@ -104,26 +114,26 @@ func (b *Binding) claimExpired(v claimedVictim) bool {
 	return cached == nil || cached.DeletionTimestamp != nil
 }
 
-// begin records that victims of these pods are being evicted.
-func (e *evictions) begin(preemptors []*v1.Pod) *eviction {
+// begin records that the plan's victims are being evicted.
+func (e *evictions) begin(plan *framework.PreemptionPlan) *eviction {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	begun := &eviction{}
-	for _, pod := range preemptors {
+	begun := &eviction{plan: plan}
+	for _, pod := range plan.Preemptors() {
 		e.inProgress[pod.UID] = begun
 	}
 	return begun
 }
 
-// lookUp reports whether victims of a pod are being evicted, and returns the last
-// victim, if only that one is left.
-func (e *evictions) lookUp(preemptor types.UID) (begun bool, last *v1.Pod) {
+// lookUp returns the plan whose victims are being evicted for a pod, nil for none, and the
+// last victim, if only that one is left.
+func (e *evictions) lookUp(preemptor types.UID) (plan *framework.PreemptionPlan, last *v1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if current, ok := e.inProgress[preemptor]; ok {
-		return true, current.last
+		return current.plan, current.last
 	}
-	return false, nil
+	return nil, nil
 }
 
 // setLast records the last victim before it is evicted.

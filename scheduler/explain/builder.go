@@ -38,6 +38,10 @@ type Attempt struct {
 	// where the cycle chose none.
 	Placement *cycle.Placement
 	NodeCount int
+	// Group is the group that the pod was tried with; nil for a pod on its own. Without the
+	// number of its pods, the explanation of another pod of the group, ExplainedBy, says why
+	// they wait.
+	Group *v1alpha1.DecisionGroup
 	// Result is how the attempt ended.
 	Result v1alpha1.DecisionResult
 	// Preemption is its outcome; nil when no plugin tried it. NominatingInfo is what PostFilter
@@ -79,15 +83,28 @@ func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 	}
 	// An event that came during the attempt may activate the pod at once; then its next
 	// attempt replaces this explanation.
-	e.Status.Queue, e.Status.Nodes = b.queuePlace(queue.Backoff), a.nodeCounts(err)
+	e.Status.Queue, e.Status.Group = b.queuePlace(queue.Backoff), a.Group
+	if a.explainedByAnother() {
+		e.Status.Message, e.Status.Preemption = messageOfMember(a.Group), a.Preemption
+		if a.isPreempting() {
+			e.Status.Result = v1alpha1.ResultPreempting
+		}
+		return &e
+	}
+	e.Status.Nodes = a.nodeCounts(err)
 	var fitErr *framework.FitError
 	var rejected *binding.BindRejectedError
+	var unfit *cycle.GroupUnschedulableError
 	switch {
 	case errors.As(err, &fitErr):
 		e.Status.Rejections, e.Status.BlockedBy = cycle.Rejections(fitErr, b.Redactor(a))
-		if len(fitErr.Diagnosis.UnschedulablePlugins)+len(fitErr.Diagnosis.PendingPlugins) > 0 {
+		if a.Group == nil && len(fitErr.Diagnosis.UnschedulablePlugins)+len(fitErr.Diagnosis.PendingPlugins) > 0 {
 			e.Status.Queue.Where = string(queue.Unschedulable)
 		}
+		if e.Status.Preemption = a.Preemption; a.isPreempting() {
+			e.Status.Result = v1alpha1.ResultPreempting
+		}
+	case errors.As(err, &unfit):
 		if e.Status.Preemption = a.Preemption; a.isPreempting() {
 			e.Status.Result = v1alpha1.ResultPreempting
 		}
@@ -104,6 +121,9 @@ func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 // AddMessage adds the fields that do not distinguish a failure from others: the message
 // and the events that requeue the pod.
 func (b *Builder) AddMessage(e *decision.Explanation, a Attempt, err error) {
+	if a.explainedByAnother() {
+		return
+	}
 	e.Status.Message = b.redactedMessage(a, err)
 	var fitErr *framework.FitError
 	if errors.As(err, &fitErr) {
@@ -140,17 +160,37 @@ func (b *Builder) Held(pod *v1.Pod, blueprint *compile.Blueprint, hold queue.Hol
 	return e
 }
 
-// Gated returns the explanation of a pod that the PreEnqueue plugin gate holds. evicting
-// says that victims are being evicted for the pod.
-func (b *Builder) Gated(pod *v1.Pod, blueprint *compile.Blueprint, gate string, evicting bool, events []v1alpha1.RequeueEvents) decision.Explanation {
+// Gate is why a PreEnqueue plugin keeps a pod from being tried.
+type Gate struct {
+	// Plugin is the plugin's name.
+	Plugin string
+	// Group is the group that the pod waits with; see Attempt. Missing is what the group lacks;
+	// empty where the plugin is not about that.
+	Group   *v1alpha1.DecisionGroup
+	Missing string
+	// Preemption counts the victims that are being evicted for the pod or its group; nil where
+	// none are.
+	Preemption *v1alpha1.PreemptionResult
+	// RequeueEvents are those that the plugin registered.
+	RequeueEvents []v1alpha1.RequeueEvents
+}
+
+// Gated returns the explanation of a pod that a PreEnqueue plugin holds.
+func (b *Builder) Gated(pod *v1.Pod, blueprint *compile.Blueprint, gate Gate) decision.Explanation {
 	e := b.newExplanation(pod, blueprint)
 	e.Status.Result, e.Status.Queue = v1alpha1.ResultGated, b.queuePlace(queue.Gated)
-	e.Status.Queue.Gate, e.Status.BlockedBy = gate, gate
-	e.Status.Message = queue.GateMessage(gate)
-	if evicting {
-		e.Status.Result, e.Status.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionUnderWay}
+	e.Status.Queue.Gate, e.Status.BlockedBy = gate.Plugin, gate.Plugin
+	e.Status.Group, e.Status.Preemption, e.Status.RequeueEvents = gate.Group, gate.Preemption, gate.RequeueEvents
+	if gate.Preemption != nil {
+		e.Status.Result = v1alpha1.ResultPreempting
 	}
-	e.Status.RequeueEvents = events
+	e.Status.Message = queue.GateMessage(gate.Plugin)
+	switch {
+	case pointsToAnother(gate.Group):
+		e.Status.Message, e.Status.RequeueEvents = messageOfMember(gate.Group), nil
+	case gate.Missing != "":
+		e.Status.Message += ": " + gate.Missing
+	}
 	return e
 }
 

@@ -183,6 +183,9 @@ func reasonsOf(s *v1alpha1.SchedulingDecisionStatus) uint64 {
 	if s.Queue != nil {
 		parts = append(parts, "queue", s.Queue.Where, s.Queue.Gate)
 	}
+	if g := s.Group; g != nil {
+		parts = append(parts, "group", string(g.Source), g.Name, g.ExplainedBy)
+	}
 	if s.Preemption != nil {
 		parts = append(parts, "preemption", string(s.Preemption.Outcome))
 	}

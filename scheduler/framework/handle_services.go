@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 )
@@ -61,15 +62,19 @@ type PreemptionRequest struct {
 type GroupPreemptionRequest struct {
 	// Handle is the calling plugin's.
 	Handle fwk.Handle
-	Group  fwk.PodGroupInfo
+	// State is the state of the group's attempt.
+	State fwk.PodGroupCycleState
+	Group fwk.PodGroupInfo
 	// Schedule decides about the group in the snapshot as it is then.
 	Schedule fwk.PodGroupSchedulingFunc
 }
 
 // GroupPreemptionPlan says that a group fits after the victims are evicted.
 type GroupPreemptionPlan struct {
-	// PreemptionPlan is nil where victims of an earlier plan still terminate.
+	// PreemptionPlan is nil where victims of an earlier plan still terminate, which are
+	// Terminating.
 	*PreemptionPlan
+	Terminating []*v1.Pod
 	// Nominations are the nodes for the pods of the group.
 	Nominations map[types.NamespacedName]*fwk.NominatingInfo
 }
@@ -101,6 +106,15 @@ type PreemptionPlan struct {
 // does.
 const ClusterDomain = "cluster"
 
+// VictimNodes returns on how many nodes pods are.
+func VictimNodes(victims []*v1.Pod) int {
+	nodes := sets.New[string]()
+	for _, victim := range victims {
+		nodes.Insert(victim.Spec.NodeName)
+	}
+	return nodes.Len()
+}
+
 // Preemptors returns the preempting pod, or the pods of the preempting group.
 func (p *PreemptionPlan) Preemptors() []*v1.Pod {
 	if p.Group != nil {
@@ -126,10 +140,12 @@ func (p *PreemptionPlan) UID() types.UID {
 	return p.Preemptor.UID
 }
 
-// PreemptionSearch is what Preemptor.Plan returned in an attempt.
+// PreemptionSearch is what Preemptor.Plan, or PlanGroup, returned in an attempt.
 type PreemptionSearch struct {
 	Plan *PreemptionPlan
 	Err  error
+	// Terminating are victims of an earlier plan for a group, which it waits for.
+	Terminating []*v1.Pod
 }
 
 // IneligibleError says why a pod may not preempt others now.

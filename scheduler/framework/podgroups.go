@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
@@ -52,6 +53,11 @@ func (f *Framework) PodGroupManager() fwk.PodGroupManager {
 // SchedulesGroups reports whether the profile schedules the pods of a group together: it has
 // a plugin that says whether enough of them fit.
 func (f *Framework) SchedulesGroups() bool { return len(f.placementFeasible) > 0 }
+
+// IsPlacementFeasiblePlugin reports whether a plugin says whether enough pods of a group fit.
+func (f *Framework) IsPlacementFeasiblePlugin(name string) bool {
+	return slices.ContainsFunc(f.placementFeasible, func(plugin PlacementFeasiblePlugin) bool { return plugin.Name() == name })
+}
 
 // HasPodGroupPostFilterPlugins reports whether there are PodGroupPostFilter plugins.
 func (f *Framework) HasPodGroupPostFilterPlugins() bool { return len(f.podGroupPostFilter) > 0 }

@@ -208,6 +208,18 @@ type Quorum struct {
 	All int
 }
 
+// Missing says what the group with this key lacks so that it may be tried; "" where it lacks
+// nothing.
+func (q Quorum) Missing(key Key) string {
+	switch {
+	case !q.Known:
+		return fmt.Sprintf("the PodGroup %s does not exist", key)
+	case q.All < q.MinCount:
+		return fmt.Sprintf("the pod's group has %d of at least %d pods", q.All, q.MinCount)
+	}
+	return ""
+}
+
 // QuorumOf returns the quorum of the group that a pod names; ok is false for a pod that
 // names none.
 func (s *Store) QuorumOf(pod *v1.Pod) (q Quorum, ok bool) {

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -47,8 +48,8 @@ func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequ
 		}
 	}
 	g := &groupDryRun{planner: p, request: r, snapshot: snapshot, below: podgroups.PriorityOf(r.Group.GetPodGroup())}
-	if current, ongoing := g.ongoing(); ongoing {
-		return &framework.GroupPreemptionPlan{Nominations: current}, nil
+	if current, terminating := g.ongoing(); len(terminating) > 0 {
+		return &framework.GroupPreemptionPlan{Nominations: current, Terminating: terminating}, nil
 	}
 	return g.plan(ctx, nodes)
 }
@@ -68,21 +69,23 @@ type groupDryRun struct {
 	filters int
 }
 
-// ongoing reports whether victims of an earlier plan still terminate on a node that a pod of
-// the group is nominated for, and returns the nominations.
-func (g *groupDryRun) ongoing() (map[types.NamespacedName]*fwk.NominatingInfo, bool) {
-	nominations, terminating := map[types.NamespacedName]*fwk.NominatingInfo{}, false
+// ongoing returns the victims of an earlier plan that still terminate on nodes that pods of the
+// group are nominated for, and the nominations.
+func (g *groupDryRun) ongoing() (map[types.NamespacedName]*fwk.NominatingInfo, []*v1.Pod) {
+	nominations, seen := map[types.NamespacedName]*fwk.NominatingInfo{}, sets.New[string]()
+	var terminating []*v1.Pod
 	for _, pod := range g.request.Group.GetUnscheduledPods() {
 		name := g.planner.options.NominatedNode(pod.UID)
 		if name == "" {
 			name = pod.Status.NominatedNodeName
 		}
 		nominations[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = nominationOf(name)
-		if name == "" || terminating {
+		if name == "" || seen.Has(name) {
 			continue
 		}
+		seen.Insert(name)
 		if node, err := g.snapshot.NodeInfos().Get(name); err == nil {
-			terminating = g.planner.victimsTerminate(node, g.below)
+			terminating = append(terminating, g.planner.terminatingVictims(node, g.below)...)
 		}
 	}
 	return nominations, terminating

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -131,20 +130,25 @@ func (p *Planner) checkEligible(r framework.PreemptionRequest, lister fwk.NodeIn
 	if err != nil {
 		return nil // the nominated node does not exist any more
 	}
-	if p.victimsTerminate(node, corev1.PodPriority(r.Pod)) {
+	if len(p.terminatingVictims(node, corev1.PodPriority(r.Pod))) > 0 {
 		return &framework.IneligibleError{Reason: "not eligible due to a terminating pod on the nominated node.", VictimsTerminating: true}
 	}
 	return nil
 }
 
-// victimsTerminate reports whether a pod of lower priority on the node terminates because a
-// scheduler preempted it.
-func (p *Planner) victimsTerminate(node fwk.NodeInfo, below int32) bool {
+// terminatingVictims returns the pods of lower priority on the node that terminate because a
+// scheduler preempted them.
+func (p *Planner) terminatingVictims(node fwk.NodeInfo, below int32) (victims []*v1.Pod) {
 	search := victimSearch{groups: p.options.Groups}
-	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool {
-		priority, _, _ := search.priorityOf(framework.OriginalPod(info))
-		return priority < below && terminatingByPreemption(info.GetPod())
-	})
+	for _, info := range node.GetPods() {
+		if !terminatingByPreemption(info.GetPod()) {
+			continue
+		}
+		if priority, _, _ := search.priorityOf(framework.OriginalPod(info)); priority < below {
+			victims = append(victims, info.GetPod())
+		}
+	}
+	return victims
 }
 
 // terminatingByPreemption reports whether a pod terminates because a scheduler

@@ -118,6 +118,14 @@ func (p *Entity) setGate(gate string, gated *Entity) {
 	}
 }
 
+// gatedMember returns the pod of a group that a plugin gates; nil for a pod on its own.
+func (p *Entity) gatedMember() *v1.Pod {
+	if g := p.podGroup; g != nil && g.gated != nil {
+		return g.gated.pod
+	}
+	return nil
+}
+
 // setAdmitted stores that p and its pods passed the holds and gates of the rules with hash.
 func (p *Entity) setAdmitted(hash string) {
 	p.held, p.admittedBy = Hold{}, hash
@@ -185,6 +193,7 @@ func (q *Queue) joinGroup(p *Entity, key podgroups.Key) (group *Entity, strategy
 	if group.place == Gated {
 		// The gate of the group is no change for the others.
 		q.markHoldChange(p, wasHeld)
+		q.markSizeChange(group.podGroup)
 	}
 	switch {
 	case !exists:
@@ -221,6 +230,8 @@ func (q *Queue) leaveGroup(p *Entity) (group *Entity, strategy queueingStrategy)
 	strategy = group.placeStrategy()
 	if g.gated == p {
 		g.gated, strategy = nil, max(strategy, queueRecheck)
+	} else if group.place == Gated {
+		q.markSizeChange(g)
 	}
 	g.changed = true
 	if group.place == InFlight {

@@ -252,17 +252,29 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.setProfile()
 			w.popGroup("a", "b")
 		},
-		"a pod of an incomplete group is reported as gated": func(w *groupEnv) {
-			for i, name := range []string{"a", "b"} {
-				w.addPods(member(name, 3))
-				changes := w.TakeHoldChanges()
-				if len(changes) != 1 || changes[0].Pod.Name != name || changes[0].Gate != "GangScheduling" {
-					w.t.Errorf("changes: %+v, want that %s is gated", changes, name)
+		"a pod of an incomplete group is reported as gated, and the first again": func(w *groupEnv) {
+			expect := func(gated int, want ...string) {
+				w.t.Helper()
+				var got []string
+				for _, c := range w.TakeHoldChanges() {
+					got = append(got, fmt.Sprintf("%s: %s gates %s", c.Pod.Name, c.Gate, c.GatedMember.Name))
 				}
-				if c := w.Counts("p"); c.Gated != i+1 {
-					w.t.Errorf("counts: %+v, want %d gated pods", c, i+1)
+				if !slices.Equal(got, want) {
+					w.t.Errorf("changes: %q, want %q", got, want)
+				}
+				if c := w.Counts("p"); c.Gated != gated {
+					w.t.Errorf("counts: %+v, want %d gated pods", c, gated)
 				}
 			}
+			w.addPods(member("a", 4))
+			expect(1, "a: GangScheduling gates a")
+			w.addPods(member("b", 4))
+			expect(2, "a: GangScheduling gates a", "b: GangScheduling gates a")
+			w.addPods(member("c", 4))
+			expect(3, "a: GangScheduling gates a", "c: GangScheduling gates a")
+			w.groups.RemovePod(member("c", 4))
+			w.Delete(member("c", 4).UID)
+			expect(2, "a: GangScheduling gates a")
 		},
 		"Activate of one member activates the group": func(w *groupEnv) {
 			a := member("a", 2)

@@ -17,6 +17,9 @@ type HoldChange struct {
 	Hold Hold
 	// Gate is the PreEnqueue plugin that gates the pod; empty for a held pod.
 	Gate string
+	// GatedMember is the pod that the plugin gates, where the pod waits with a group: one pod
+	// that is gated gates all of them. nil for a pod on its own.
+	GatedMember *v1.Pod
 	// ConditionStale says that the pod's PodScheduled condition gives another reason.
 	ConditionStale bool
 }
@@ -27,7 +30,8 @@ func (q *Queue) HoldsChanged() <-chan struct{} { return q.holdsChanged }
 
 // TakeHoldChanges returns the pods that are held or gated now and were not in an earlier
 // result with the same reason, the oldest first. The first call returns all held and
-// gated pods.
+// gated pods. The gated pod of a group is also in the result after a pod joined or left the
+// group.
 func (q *Queue) TakeHoldChanges() []HoldChange {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -40,7 +44,7 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 		case waiting.place == Held && p.held.Reason != "":
 			changes = append(changes, HoldChange{Pod: p.pod, Hold: p.held, ConditionStale: stale})
 		case waiting.place == Gated:
-			changes = append(changes, HoldChange{Pod: p.pod, Gate: waiting.gate, ConditionStale: stale})
+			changes = append(changes, HoldChange{Pod: p.pod, Gate: waiting.gate, GatedMember: waiting.gatedMember(), ConditionStale: stale})
 		}
 	}
 	clear(q.holdChanges)
@@ -54,6 +58,14 @@ func (q *Queue) markHoldChange(p *Entity, conditionStale bool) {
 		q.holdChanges[pod] = q.holdChanges[pod] || conditionStale
 	}
 	framework.Notify(q.holdsChanged)
+}
+
+// markSizeChange makes the gated pod of a group, which explains how many pods the group has, a
+// part of the next TakeHoldChanges. The caller holds q.mu.
+func (q *Queue) markSizeChange(g *podGroup) {
+	if g.gated != nil {
+		q.markHoldChange(g.gated, false)
+	}
 }
 
 // markHeldAndGated calls markHoldChange for the held and gated pods of a profile.

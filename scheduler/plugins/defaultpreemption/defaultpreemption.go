@@ -132,12 +132,12 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 // PodGroupPostFilter finds victims anywhere in the cluster for a group of which too few pods
 // fit, starts to evict them and nominates the group's pods. The messages are those of
 // kube-scheduler.
-func (p *Plugin) PodGroupPostFilter(ctx context.Context, _ fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	const prefix = "pod group preemption: "
 	if p.preemptor == nil {
 		return nil, fwk.AsStatus(errors.New(prefix + "the handle has no Preemptor"))
 	}
-	plan, status := p.preemptor.PlanGroup(ctx, framework.GroupPreemptionRequest{Handle: p.handle, Group: group, Schedule: schedule})
+	plan, status := p.preemptor.PlanGroup(ctx, framework.GroupPreemptionRequest{Handle: p.handle, State: state, Group: group, Schedule: schedule})
 	if !status.IsSuccess() {
 		return nil, fwk.NewStatus(status.Code(), prefix+status.Message())
 	}

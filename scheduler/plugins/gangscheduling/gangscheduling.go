@@ -56,14 +56,12 @@ func (*Plugin) Name() string { return Name }
 // PreEnqueue refuses a pod whose group has no PodGroup yet, or too few pods.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	quorum, ok := p.groups.QuorumOf(pod)
-	switch {
-	case !ok:
+	if !ok {
 		return nil
-	case !quorum.Known:
-		key, _ := podgroups.KeyOf(pod)
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the PodGroup %s does not exist", key))
-	case quorum.All < quorum.MinCount:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("the pod's group has %d of at least %d pods", quorum.All, quorum.MinCount))
+	}
+	key, _ := podgroups.KeyOf(pod)
+	if missing := quorum.Missing(key); missing != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, missing)
 	}
 	return nil
 }

@@ -6,14 +6,16 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
-// decisionGroup returns what the explanations of all pods of a group have.
+// decisionGroup returns what the explanations of all pods of a group have. An annotation may
+// hold a longer name than an object has.
 func decisionGroup(key podgroups.Key) v1alpha1.DecisionGroup {
-	return v1alpha1.DecisionGroup{Source: v1alpha1.GroupSource(key.Source), Name: key.Name}
+	return v1alpha1.DecisionGroup{Source: v1alpha1.GroupSource(key.Source), Name: decision.Truncate(key.Name, v1alpha1.MaxName)}
 }
 
 // explainMember explains the first pod of a group that fits no node, as it is found with the

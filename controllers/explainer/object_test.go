@@ -81,6 +81,7 @@ func TestAnExplanationFitsTheSchema(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	e := decision.Explanation{Nodes: true, Status: v1alpha1.SchedulingDecisionStatus{
 		Message: long, BlockedBy: long, Profile: v1alpha1.DecidedBy{Name: long, Hash: long}, Queue: &v1alpha1.DecisionQueue{Gate: long},
+		Group: &v1alpha1.DecisionGroup{Name: long, ExplainedBy: long},
 	}}
 	for i := range v1alpha1.MaxReasons {
 		e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: long, Code: "Pending", Reason: long, Nodes: int32(100 - i), ExampleNode: long})
@@ -97,9 +98,10 @@ func TestAnExplanationFitsTheSchema(t *testing.T) {
 		"rejections": len(s.Rejections), "closestNodes": len(s.ClosestNodes), "requeueEvents": len(s.RequeueEvents),
 		"message": characters(s.Message), "since": int(s.Queue.Since.Sub(startTime)), "resource": characters(s.ClosestNodes[0].Missing[0].Resource),
 		"deviceRequest": characters(s.ClosestNodes[0].Missing[0].DeviceRequest), "claim": characters(s.DeviceRequests[0].Claim),
+		"group": characters(s.Group.Name), "explainedBy": characters(s.Group.ExplainedBy),
 		"request": characters(s.DeviceRequests[0].Request), "expression": characters(s.DeviceRequests[0].Selectors[0].Expression),
 	}
-	want := map[string]int{"rejections": 64, "closestNodes": 2, "requeueEvents": 64, "message": 4096, "since": 0, "resource": 317, "deviceRequest": 571, "claim": 317, "request": 253, "expression": 1024}
+	want := map[string]int{"rejections": 64, "closestNodes": 2, "requeueEvents": 64, "message": 4096, "since": 0, "resource": 317, "deviceRequest": 571, "claim": 317, "request": 253, "expression": 1024, "group": 253, "explainedBy": 253}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -156,6 +156,7 @@ func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
 	base := explanationOf("web", "cpu", func(e *decision.Explanation) {
 		e.Status.Rejections = append(e.Status.Rejections, v1alpha1.Rejection{Plugin: "TaintToleration", Code: "Unschedulable", Reason: "tainted", Nodes: 2})
 		e.Status.Preemption = &v1alpha1.PreemptionResult{Outcome: v1alpha1.PreemptionNoCandidates}
+		e.Status.Group = &v1alpha1.DecisionGroup{Source: v1alpha1.GroupOfAnnotation, Name: "a", Pods: 3}
 	})
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.SchedulingDecisionStatus)
@@ -175,9 +176,11 @@ func TestReasonsExcludeCountsNodesAndTimes(t *testing.T) {
 		"their order": {func(s *v1alpha1.SchedulingDecisionStatus) {
 			s.Rejections[0], s.Rejections[1] = s.Rejections[1], s.Rejections[0]
 		}, false},
-		"since":                    {func(s *v1alpha1.SchedulingDecisionStatus) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
-		"closest nodes":            {func(s *v1alpha1.SchedulingDecisionStatus) { s.ClosestNodes = []v1alpha1.ClosestNode{{Node: "n1"}} }, false},
-		"the number of candidates": {func(s *v1alpha1.SchedulingDecisionStatus) { s.Preemption.Candidates++ }, false},
+		"since":                           {func(s *v1alpha1.SchedulingDecisionStatus) { s.Queue.Since.Time = s.Queue.Since.Add(time.Hour) }, false},
+		"closest nodes":                   {func(s *v1alpha1.SchedulingDecisionStatus) { s.ClosestNodes = []v1alpha1.ClosestNode{{Node: "n1"}} }, false},
+		"the pod that explains the group": {func(s *v1alpha1.SchedulingDecisionStatus) { s.Group.ExplainedBy = "a-1" }, true},
+		"the number of pods":              {func(s *v1alpha1.SchedulingDecisionStatus) { s.Group.Pods++ }, false},
+		"the number of candidates":        {func(s *v1alpha1.SchedulingDecisionStatus) { s.Preemption.Candidates++ }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newQueueTest(t)

@@ -61,19 +61,27 @@ func (o *options) queuePlaceText(d *v1alpha1.SchedulingDecisionStatus) string {
 }
 
 // preemptionText says how preemption ended.
-func preemptionText(d *v1alpha1.SchedulingDecisionStatus) string {
-	if d == nil || d.Preemption == nil {
+func preemptionText(p *v1alpha1.PreemptionResult) string {
+	if p == nil {
 		return ""
 	}
-	p := d.Preemption
 	switch p.Outcome {
 	case v1alpha1.PreemptionNoCandidates:
 		return "no victims would make room"
 	case v1alpha1.PreemptionNotEligible:
 		return "the pod is not eligible to preempt other pods"
 	case v1alpha1.PreemptionVictimsChosen:
+		if p.Nodes > 0 {
+			return fmt.Sprintf("%s chosen on %s", show.Count(int(p.Victims), "victim"), show.Count(int(p.Nodes), "node"))
+		}
 		return fmt.Sprintf("%s chosen on one of %s", show.Count(int(p.Victims), "victim"), show.Count(int(p.Candidates), "candidate node"))
 	case v1alpha1.PreemptionUnderWay:
+		switch {
+		case p.Nodes > 0:
+			return fmt.Sprintf("waiting for %s on %s to terminate", show.Count(int(p.Victims), "victim"), show.Count(int(p.Nodes), "node"))
+		case p.Victims > 0:
+			return fmt.Sprintf("waiting for %s to terminate", show.Count(int(p.Victims), "victim"))
+		}
 		return "waiting for victims to terminate"
 	}
 	return "the search for victims failed"

@@ -34,9 +34,13 @@ pending pod, it prints the SchedulingDecision: which plugins reject the pod, the
 nodes and what they lack, and the events that requeue the pod. For a pod of another
 scheduler, it prints the name of that scheduler.
 
+For a pod that is scheduled with a group, explain prints how many pods of the group fit,
+and what the next one lacks on the closest nodes: the same for each pod of the group.
+
 KIND may also be deploy, rs, sts, ds, job, cronjob or rc. explain then prints where the
 pods of the workload are, and the pending pods grouped by reason, with details of the
-oldest pod of each group. It also prints why pods could not be created.
+oldest pod of each group. Pods that are scheduled together have one reason. It also prints
+why pods could not be created.
 
 --matrix runs every plugin on every node now, on a copy of what you may read. Unlike the
 scheduler, it does not stop at the first plugin that rejects a node. A pod that is bound
@@ -136,18 +140,15 @@ func (o *options) run(ctx context.Context, args []string) error {
 // explainPod explains one pod.
 func (o *options) explainPod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
 	w := o.readProfiles(ctx, c)
-	var d *v1alpha1.SchedulingDecisionStatus
-	if pod.Spec.NodeName == "" {
-		d = o.schedulingDecision(ctx, c, pod)
-	}
+	e := o.explanation(ctx, c, pod, w.find(pod))
 	if o.output.Structured() {
-		return o.output.Print(o.Out, explanationOf(pod, w.find(pod), d))
+		return o.output.Print(o.Out, e)
 	}
 	text, err := "", error(nil)
 	if pod.Spec.NodeName != "" {
 		text, err = o.explainBound(pod, w.find(pod))
 	} else {
-		text = o.explainPending(pod, w.find(pod), d)
+		text = o.explainPending(pod, w.find(pod), e)
 	}
 	if err != nil {
 		return err

@@ -21,6 +21,9 @@ type Explanation struct {
 	Decision *decision.Decision `json:"decision,omitempty"`
 	// SchedulingDecision is the status of the pod's SchedulingDecision, which a pending pod has.
 	SchedulingDecision *v1alpha1.SchedulingDecisionStatus `json:"schedulingDecision,omitempty"`
+	// Group are the SchedulingDecisions of other pods of the pod's group that say more about
+	// why the group waits: each names the next.
+	Group []GroupDecision `json:"group,omitempty"`
 	// Programmed is what is running of the pod's profile.
 	Programmed *v1alpha1.DecidedBy `json:"programmed,omitempty"`
 	// Notes say why a field is empty.

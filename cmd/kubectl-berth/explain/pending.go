@@ -10,13 +10,13 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// explainPending returns why a pod is pending; d may be nil.
-func (o *options) explainPending(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) string {
-	return fmt.Sprintf("%s/%s: Pending for %s\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now())) + o.pendingText(pod, w, d)
+// explainPending returns why a pod is pending.
+func (o *options) explainPending(pod *corev1.Pod, w profileInfo, e Explanation) string {
+	return fmt.Sprintf("%s/%s: Pending for %s\n", pod.Namespace, pod.Name, show.Age(pod.CreationTimestamp, o.Now())) + o.pendingText(pod, w, e)
 }
 
 // pendingText returns why a pod is pending, for a title that names it.
-func (o *options) pendingText(pod *corev1.Pod, w profileInfo, d *v1alpha1.SchedulingDecisionStatus) string {
+func (o *options) pendingText(pod *corev1.Pod, w profileInfo, e Explanation) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "The pod is being deleted and is not scheduled.\n"
@@ -34,12 +34,13 @@ func (o *options) pendingText(pod *corev1.Pod, w profileInfo, d *v1alpha1.Schedu
 	if node := pod.Status.NominatedNodeName; node != "" {
 		nominated = node + ", once its victims there have terminated"
 	}
-	blocked := ""
-	if d != nil {
-		blocked = d.BlockedBy
+	d, blocked := e.SchedulingDecision, ""
+	_, cause := e.cause()
+	if cause != nil {
+		blocked = cause.BlockedBy
 	}
-	return "\n" + formatFields("Profile", profile, "Condition", condition, "Message", message, "Result", o.resultText(d), "Blocked by", blocked,
-		"In queue", o.queuePlaceText(d), "Preemption", preemptionText(d), "Nominated", nominated, "Queue", queueText(w.profile)) + rejectionText(d)
+	return "\n" + formatFields("Group", e.groupText(), "Profile", profile, "Condition", condition, "Message", message, "Result", o.resultText(d), "Blocked by", blocked,
+		"In queue", o.queuePlaceText(d), "Preemption", preemptionText(e.preemption()), "Nominated", nominated, "Queue", queueText(w.profile)) + e.causeTitle() + rejectionText(cause)
 }
 
 // queueText says how many pods of a profile are pending, and where in the queue.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // pageSize is how many objects are listed at a time.
@@ -48,6 +49,9 @@ type NodePods struct {
 type Group struct {
 	// Pods are the names of the pods, the oldest first.
 	Pods []string `json:"pods"`
+	// Group is the name of the group that the pods are scheduled with; empty for pods on their
+	// own.
+	Group string `json:"group,omitempty"`
 	// First explains the oldest pod.
 	First Explanation `json:"first"`
 	// firstPod is the oldest pod, info what is known of its profile.
@@ -209,17 +213,20 @@ func reasonKey(pod *corev1.Pod) string {
 
 // groupPending groups the pending pods by reason, and explains the oldest of each group.
 func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workload, pods []*corev1.Pod) {
-	at := map[string]int{}
+	at, groups := map[string]int{}, groupLookup{options: o, cluster: c, scheduled: map[podgroups.Key]bool{}}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
 			continue
 		}
-		key := reasonKey(pod)
+		key, group := reasonKey(pod), ""
+		if named, ok := groups.find(ctx, pod); ok {
+			key, group = pod.Spec.SchedulerName+"\n\n"+named.String(), named.Name
+		}
 		i, known := at[key]
 		if !known {
 			i = len(w.Pending)
 			at[key] = i
-			w.Pending = append(w.Pending, Group{firstPod: pod})
+			w.Pending = append(w.Pending, Group{firstPod: pod, Group: group})
 		}
 		w.Pending[i].Pods = append(w.Pending[i].Pods, pod.Name)
 	}
@@ -231,6 +238,6 @@ func (o *options) groupPending(ctx context.Context, c *cluster.Cluster, w *Workl
 	for i := range w.Pending {
 		g := &w.Pending[i]
 		g.info = profiles.find(g.firstPod)
-		g.First = explanationOf(g.firstPod, g.info, o.schedulingDecision(ctx, c, g.firstPod))
+		g.First = o.explanation(ctx, c, g.firstPod, g.info)
 	}
 }

@@ -27,7 +27,7 @@ func (o *options) printWorkload(w *Workload) error {
 	}
 	for i := range w.Pending {
 		g := &w.Pending[i]
-		fmt.Fprintf(o.Out, "\n%s\n%s", show.Wrap(o.groupTitle(w, g), "", "  "), o.pendingText(g.firstPod, g.info, g.First.SchedulingDecision))
+		fmt.Fprintf(o.Out, "\n%s\n%s", show.Wrap(o.groupTitle(w, g), "", "  "), o.pendingText(g.firstPod, g.info, g.First))
 	}
 	return nil
 }
@@ -63,6 +63,9 @@ func (o *options) groupTitle(w *Workload, g *Group) string {
 		names += fmt.Sprintf(" and %d more", left)
 	}
 	age := show.Age(g.firstPod.CreationTimestamp, o.Now())
+	if g.Group != "" {
+		return fmt.Sprintf("%s of the group %s pending, the oldest for %s: %s; details of the oldest:", show.Count(len(g.Pods), "pod"), g.Group, age, names)
+	}
 	if len(g.Pods) == 1 {
 		return fmt.Sprintf("1 pod pending for %s: %s", age, names)
 	}

@@ -38,8 +38,8 @@ func (o *options) explanation(ctx context.Context, c *cluster.Cluster, pod *core
 }
 
 // groupDecisions returns the SchedulingDecisions that say more about the group of a pod with
-// decision d, which may be nil. One that is gone, or about another group, ends them: a pod may
-// have been replaced meanwhile.
+// decision d, which may be nil. One that is gone, about another group, or not up to date ends
+// them: each is written once a minute at most, and a pod may have been replaced meanwhile.
 func groupDecisions(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod, d *v1alpha1.SchedulingDecisionStatus) (decisions []GroupDecision) {
 	for len(decisions) < maxGroupDecisions && d != nil && d.Group != nil && d.Group.ExplainedBy != "" {
 		name, next := d.Group.ExplainedBy, &v1alpha1.SchedulingDecision{}
@@ -47,7 +47,8 @@ func groupDecisions(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod, d 
 		if known || c.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, next) != nil {
 			break
 		}
-		if g := next.Status.Group; g == nil || g.Source != d.Group.Source || g.Name != d.Group.Name {
+		g, older := next.Status.Group, next.Status.LastChange.Before(&d.LastChange)
+		if g == nil || g.Source != d.Group.Source || g.Name != d.Group.Name || older && next.Status.Result != d.Result {
 			break
 		}
 		d = &next.Status
@@ -99,7 +100,7 @@ func (e Explanation) preemption() *v1alpha1.PreemptionResult {
 
 // groupText says which group the pod is scheduled with, and how many of its pods fit; "" for a
 // pod on its own.
-func (e Explanation) groupText() string {
+func (o *options) groupText(e Explanation) string {
 	d := e.SchedulingDecision
 	if d == nil || d.Group == nil {
 		return ""
@@ -107,21 +108,26 @@ func (e Explanation) groupText() string {
 	text := fmt.Sprintf("%s (%s)", d.Group.Name, sourceText(d.Group.Source))
 	at := slices.IndexFunc(e.decisions(), func(d *v1alpha1.SchedulingDecisionStatus) bool { return d.Group.Pods > 0 })
 	if at < 0 {
-		return text + fmt.Sprintf("; the SchedulingDecision of pod %s, which says why it waits, was not found", d.Group.ExplainedBy)
+		return text + fmt.Sprintf("; pod %s explains why it waits, whose SchedulingDecision is not up to date yet: each is written once a minute at most", d.Group.ExplainedBy)
 	}
 	counted := e.decisions()[at]
-	if counted.Group.Fit != nil {
-		return text + ": " + fitText(counted.Group)
-	}
-	_, missing, _ := strings.Cut(counted.Message, ": ")
 	pod, _ := e.cause()
+	return fmt.Sprintf("%s: %s, %s ago", text, countsText(counted, pod), show.Age(counted.LastChange, o.Now()))
+}
+
+// countsText says how many pods the group of decision d has, or how many of them fit. gated is
+// the pod that is gated where it is another one.
+func countsText(d *v1alpha1.SchedulingDecisionStatus, gated string) string {
+	_, missing, _ := strings.Cut(d.Message, ": ")
 	switch {
-	case counted.Result == v1alpha1.ResultGated && missing != "":
-		return text + ": " + strings.TrimPrefix(missing, "the pod's group ")
-	case counted.Result == v1alpha1.ResultGated && pod != "":
-		return text + fmt.Sprintf(": waits for pod %s, which plugin %s gates", pod, counted.BlockedBy)
+	case d.Group.Fit != nil:
+		return fitText(d.Group)
+	case d.Result == v1alpha1.ResultGated && missing != "":
+		return strings.TrimPrefix(missing, "the pod's group ")
+	case d.Result == v1alpha1.ResultGated && gated != "":
+		return fmt.Sprintf("waits for pod %s, which plugin %s gates", gated, d.BlockedBy)
 	}
-	return text + ": " + show.Count(int(counted.Group.Pods), "pod")
+	return show.Count(int(d.Group.Pods), "pod")
 }
 
 // fitText says how many pods of a group fit.

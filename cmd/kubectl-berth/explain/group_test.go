@@ -106,6 +106,12 @@ func TestExplainAPodOfAGroup(t *testing.T) {
 				s.Group.MinCount, s.Group.Pods = 16, 16
 			}),
 		}, []string{"pod/a-3"}},
+		"a pod of a group whose first pod has an older decision": {[]client.Object{
+			kubectltest.WithPodScheduled(kubectltest.Pod("a-3", "batch", ""), corev1.ConditionFalse, "Unschedulable", gangMessage), gangDecision("a-3", "a-0"),
+			gangDecision("a-0", "", gated, func(s *v1alpha1.SchedulingDecisionStatus) {
+				s.LastChange, s.Group.MinCount, s.Group.Pods = kubectltest.Ago(4*time.Minute), 16, 3
+			}),
+		}, []string{"pod/a-3"}},
 		"a pod of a group that preempts": {[]client.Object{
 			kubectltest.WithPodScheduled(kubectltest.Pod("a-3", "batch", ""), corev1.ConditionFalse, "Unschedulable", "minCount (16) cannot be satisfied: 12 scheduled, 3 remaining, pod group preemption: found a placement for podgroup, preempting 9 victims"),
 			gangDecision("a-3", "a-0", func(s *v1alpha1.SchedulingDecisionStatus) { s.Result = v1alpha1.ResultPreempting }), gangDecision("a-0", "", preempts),

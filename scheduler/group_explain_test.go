@@ -108,8 +108,8 @@ func TestThePodsOfAGangBeyondItsMinimumAreExplained(t *testing.T) {
 		if why == nil || why.Group == nil || why.Group.Fit == nil {
 			t.Fatalf("the first that does not fit: %+v", why)
 		}
-		env.want("the first that does not fit", fmt.Sprintf("%d of %d fit, %d must: %s", *why.Group.Fit, why.Group.Pods, why.Group.MinCount, why.BlockedBy),
-			"4 of 7 fit, 3 must: NodeResourcesFit 2")
+		env.want("the first that does not fit", fmt.Sprintf("%d fit, %d must: %s", *why.Group.Fit, why.Group.MinCount, why.BlockedBy),
+			"4 fit, 3 must: NodeResourcesFit 2")
 		env.wantStatus("a-6", explainedByAnother("Unschedulable", "Backoff", "a-4"))
 		env.writeAll()
 		env.want("explanations of bound pods", fmt.Sprint(len(env.explanations)), "3")

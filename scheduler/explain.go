@@ -121,10 +121,16 @@ func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 
 // explainHeld explains a pod that is held by its profile or quarantined after plugin
 // faults.
-func (s *Scheduler) explainHeld(pod *v1.Pod, hold queue.Hold) {
-	if blueprint, ok := s.explainingBlueprint(pod); ok {
-		s.putExplanation(s.explainer.Held(pod, blueprint, hold))
+func (s *Scheduler) explainHeld(c queue.HoldChange) {
+	if blueprint, ok := s.explainingBlueprint(c.Pod); ok {
+		s.putHoldExplanation(c, s.explainer.Held(c.Pod, blueprint, c.Hold))
 	}
+}
+
+// putHoldExplanation puts the explanation of a pod that is still held or gated. Otherwise an
+// attempt may have put its own already.
+func (s *Scheduler) putHoldExplanation(c queue.HoldChange, e decision.Explanation) {
+	s.queue.IfUnchanged(c, func() { s.options.Explanations.Put(e) })
 }
 
 // explainGate explains a pod that a PreEnqueue plugin gates, or that waits with a group one of
@@ -143,7 +149,7 @@ func (s *Scheduler) explainGate(c queue.HoldChange) {
 		}
 		generation.Release()
 	}
-	s.putExplanation(s.explainer.Gated(c.Pod, blueprint, gate))
+	s.putHoldExplanation(c, s.explainer.Gated(c.Pod, blueprint, gate))
 }
 
 // explainingBlueprint returns the profile that explains a pod which is not scheduled now;

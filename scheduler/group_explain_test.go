@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/explain"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/support/fakecluster"
 )
 
@@ -142,6 +143,20 @@ func TestAnIncompleteGangIsExplained(t *testing.T) {
 		synctest.Wait()
 		env.wantStatus("a-0", gated(": the pod's group has 2 of at least 4 pods", func(g *v1alpha1.DecisionGroup) { g.MinCount, g.Pods = 4, 2 }))
 	}, nodesWithCPUs(2, 8)...)
+}
+
+// The loop may try a gang between the time when its gate is reported and when it is explained.
+func TestALateGateDoesNotReplaceTheExplanationOfAnAttempt(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		pods := gang("a", 4, 4)
+		env.create(pods[0])
+		gate := queue.HoldChange{Pod: pods[0].(*v1.Pod), GatedMember: pods[0].(*v1.Pod), Gate: "GangScheduling"}
+		env.create(pods[1:]...)
+		env.explainGate(gate)
+		if why := env.status("a-0"); why == nil || why.Result != v1alpha1.ResultUnschedulable {
+			t.Errorf("explanation %+v, want that of the attempt", why)
+		}
+	}, nodesWithCPUs(1, 8)...)
 }
 
 func TestAGangOfWhichOnePodIsGatedIsExplainedByThat(t *testing.T) {

@@ -87,7 +87,7 @@ func (s *Scheduler) reportHoldChanges() {
 			hold = queue.Hold{Reason: v1.PodReasonSchedulingGated, Message: queue.GateMessage(c.Gate)}
 			s.explainGate(c)
 		} else {
-			s.explainHeld(c.Pod, hold)
+			s.explainHeld(c)
 		}
 		if c.ConditionStale {
 			s.heldStatus.add(c.Pod, hold)

@@ -51,6 +51,22 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 	return changes
 }
 
+// IfUnchanged calls do if the pod of a change is still held or gated as it says. Meanwhile no
+// attempt of the pod begins, and do must not call the queue.
+func (q *Queue) IfUnchanged(c HoldChange, do func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p, ok := q.pods[c.Pod.UID]
+	if !ok {
+		return
+	}
+	waiting := p.waiting()
+	isGated, isHeld := waiting.place == Gated && waiting.gate == c.Gate, waiting.place == Held && p.held == c.Hold
+	if c.Gate != "" && isGated || c.Gate == "" && isHeld {
+		do()
+	}
+}
+
 // markHoldChange makes the pods of p a part of the next TakeHoldChanges, if p is held or
 // gated then. The caller holds q.mu.
 func (q *Queue) markHoldChange(p *Entity, conditionStale bool) {

@@ -87,7 +87,9 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 }
 
 // schedulesGroups reports whether the chains are those of a profile that schedules groups.
-func schedulesGroups(chains framework.Chains) bool { return len(chains[framework.PlacementFeasible]) > 0 }
+func schedulesGroups(chains framework.Chains) bool {
+	return len(chains[framework.PlacementFeasible]) > 0
+}
 
 // has reports whether a chain has the plugin of entry.
 func has(chain []framework.Entry, entry framework.Entry) bool {

@@ -687,6 +687,8 @@ var table = []mutant{
 		[]killer{{loop, "TestAGangThatDoesNotFitIsExplainedOnce"}, {loop, "TestAnAttemptOfAGangChangesFewExplanations"}}, noWhy},
 	{"GroupVictimsNotCounted", "a group that preempts does not say how many victims it waits for",
 		[]killer{{loop, "TestAGangThatPreemptsCountsItsVictims"}}, noWhy},
+	{"LateGateExplained", "a pod that was tried is explained as gated, since that was known later",
+		[]killer{{loop, "TestALateGateDoesNotReplaceTheExplanationOfAnAttempt"}}, noGroups},
 	{"GroupSizeStale", "the explanation of a gated group has the number of pods that it had at first",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {loop, "TestAnIncompleteGangIsExplained"}}, noWhy},
 	{"IncompleteGroupAdmitted", "a group is tried although it has too few pods",

@@ -7,25 +7,17 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/support/operator"
 )
 
 var _ = Describe("A gang whose pods share a claim, and have one of their own from a template", func() {
 	It("gets all devices or none, and the next gang gets them after it", specTimeout, func(ctx SpecContext) {
-		const profile = "gangs"
-		Expect(operator.ApplyProfile(ctx, cp, profile, v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
-			MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}},
-		}})).To(Succeed())
-		Expect(operator.UntilProgrammed(ctx, cp, profile)).Error().NotTo(HaveOccurred())
 		env := newTestEnv(ctx, 1)
 		env.create(ctx, env.template("any", requestOf(driver, "")))
 		gang := func(name string) (pods []*v1.Pod) {
 			env.create(ctx, env.claim(name+"-shared", requestOf(driver, "")))
 			for i := range 3 {
 				pod := env.pod(fmt.Sprint(name, "-", i), v1.PodResourceClaim{ResourceClaimTemplateName: new("any")})
-				pod.Spec.SchedulerName = profile
+				pod.Spec.SchedulerName = gangProfileName
 				pod.Annotations = map[string]string{"berth.dev/pod-group": name, "berth.dev/pod-group-min-count": "3"}
 				pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: "shared", ResourceClaimName: new(name + "-shared")})
 				pod.Spec.Containers[0].Resources.Claims = append(pod.Spec.Containers[0].Resources.Claims, v1.ResourceClaim{Name: "shared"})

@@ -31,8 +31,9 @@ const (
 	// eventuallyTimeout is the timeout of Eventually, pollingInterval how often it polls.
 	eventuallyTimeout = 60 * time.Second
 	pollingInterval   = 50 * time.Millisecond
-	// profileName is the name of the only profile.
-	profileName = "usual"
+	// profileName is the name of the profile of most pods, gangProfileName of the one that
+	// schedules groups.
+	profileName, gangProfileName = "usual", "gangs"
 	// driver publishes the devices, and is the name of their class.
 	driver = "gpu.example.com"
 )
@@ -88,8 +89,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	// Unschedulable pods are requeued by events only.
 	var spec v1alpha1.SchedulingProfileSpec
 	spec.Queue.FlushAfterSeconds = new(int32(0))
-	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
-	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
+	gangs := spec.DeepCopy()
+	gangs.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}}}
+	for name, spec := range map[string]v1alpha1.SchedulingProfileSpec{profileName: spec, gangProfileName: *gangs} {
+		Expect(operator.ApplyProfile(ctx, cp, name, spec)).To(Succeed())
+		Expect(operator.UntilProgrammed(ctx, cp, name)).Error().NotTo(HaveOccurred())
+	}
 }, NodeTimeout(15*time.Minute))
 
 // startBerth starts the manager, and waits until it is ready.

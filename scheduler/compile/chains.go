@@ -68,8 +68,7 @@ func addGroupChains(chains framework.Chains, multi []framework.Entry, reg framew
 // SchedulesGroups reports whether a profile with this spec schedules the pods of a group
 // together. It does not check the spec.
 func SchedulesGroups(spec *v1alpha1.SchedulingProfileSpec, reg framework.Registry) bool {
-	chains := resolveChains(spec, reg, field.NewPath("spec", "plugins"), &fieldErrors{})
-	return len(chains[framework.PlacementFeasible]) > 0
+	return resolveChains(spec, reg, field.NewPath("spec", "plugins"), &fieldErrors{}).SchedulesGroups()
 }
 
 // pluginSet is the user's set for one extension point. For multiPoint the point is

@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -87,7 +86,7 @@ func validateFit(args runtime.Object, path *field.Path) field.ErrorList {
 // point, in the order in which the framework runs the points.
 func chainsText(chains framework.Chains) string {
 	var text string
-	for _, point := range slices.Concat(framework.Points, framework.GroupPoints) {
+	for _, point := range framework.AllPoints {
 		if len(chains[point]) == 0 {
 			continue
 		}

@@ -111,7 +111,7 @@ func (g Generations) WriteText(w io.Writer) error {
 		for _, degradation := range p.Degradations {
 			fmt.Fprintf(w, "%s: %s\n", p.Name, degradation)
 		}
-		for _, point := range slices.Concat(framework.Points, framework.GroupPoints) {
+		for _, point := range framework.AllPoints {
 			if plugins := p.Plugins[point]; len(plugins) > 0 {
 				fmt.Fprintf(w, "%s: %s: %s\n", p.Name, point, strings.Join(plugins, ", "))
 			}

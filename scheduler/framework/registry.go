@@ -51,6 +51,9 @@ var Points = []Point{
 // plugins there.
 var GroupPoints = []Point{PlacementFeasible, PodGroupPostFilter}
 
+// AllPoints lists Points, then GroupPoints.
+var AllPoints = slices.Concat(Points, GroupPoints)
+
 // Entry is one plugin at one extension point.
 type Entry struct {
 	// Name is the plugin's registered name.
@@ -62,20 +65,22 @@ type Entry struct {
 // Chains are the plugins of each extension point in order.
 type Chains map[Point][]Entry
 
-// All returns the entries of all extension points in the order of Points, then of GroupPoints.
+// All returns the entries of all extension points in the order of AllPoints.
 func (c Chains) All() iter.Seq2[Point, Entry] {
 	return func(yield func(Point, Entry) bool) {
-		for _, points := range [][]Point{Points, GroupPoints} {
-			for _, point := range points {
-				for _, entry := range c[point] {
-					if !yield(point, entry) {
-						return
-					}
+		for _, point := range AllPoints {
+			for _, entry := range c[point] {
+				if !yield(point, entry) {
+					return
 				}
 			}
 		}
 	}
 }
+
+// SchedulesGroups reports whether they are those of a profile that schedules the pods of a group
+// together: a plugin says whether enough of them fit.
+func (c Chains) SchedulesGroups() bool { return len(c[PlacementFeasible]) > 0 }
 
 // Factory builds one instance of a plugin for one Generation. args is the
 // decoded and defaulted argument object, or nil if the plugin has none. ctx

@@ -49,7 +49,7 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 	for _, entry := range compile.DefaultPlugins() {
 		registration, known := e.registry[entry.Name]
 		switch {
-		case schedulesGroups(chains) && registration.Implements(framework.PodGroupPostFilter) && !has(chains[framework.PodGroupPostFilter], entry):
+		case chains.SchedulesGroups() && registration.Implements(framework.PodGroupPostFilter) && !has(chains[framework.PodGroupPostFilter], entry):
 			// At multiPoint it would preempt for groups, too.
 		case runs[entry.Name]:
 			rest = append(rest, entry)
@@ -84,11 +84,6 @@ func (e *exporter) plugins(chains framework.Chains) *configv1.Plugins {
 		return nil
 	}
 	return stanza
-}
-
-// schedulesGroups reports whether the chains are those of a profile that schedules groups.
-func schedulesGroups(chains framework.Chains) bool {
-	return len(chains[framework.PlacementFeasible]) > 0
 }
 
 // has reports whether a chain has the plugin of entry.

@@ -61,7 +61,7 @@ func effectOfStatus(p *v1alpha1.ProgrammedProfile) effect {
 // unordered returns the part of an effect that a status shows as well.
 func (e effect) unordered() effect {
 	points := effect{}
-	for _, point := range slices.Concat(framework.Points, framework.GroupPoints) {
+	for _, point := range framework.AllPoints {
 		if lines := slices.Clone(e[string(point)]); lines != nil {
 			slices.Sort(lines)
 			points[string(point)] = lines
@@ -105,7 +105,7 @@ func settingsLines(b *compile.Blueprint) []string {
 // rest.
 func sortedTitles(a, b effect) []string {
 	var points, arguments []string
-	for _, point := range slices.Concat(framework.Points, framework.GroupPoints) {
+	for _, point := range framework.AllPoints {
 		points = append(points, string(point))
 	}
 	all := maps.Clone(a)

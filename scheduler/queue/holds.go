@@ -39,12 +39,9 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 	sortByTimestamp(pods)
 	var changes []HoldChange
 	for _, p := range pods {
-		waiting := p.waiting()
-		switch stale := q.holdChanges[p]; {
-		case waiting.place == Held && p.held.Reason != "":
-			changes = append(changes, HoldChange{Pod: p.pod, Hold: p.held, ConditionStale: stale})
-		case waiting.place == Gated:
-			changes = append(changes, HoldChange{Pod: p.pod, Gate: waiting.gate, GatedMember: waiting.gatedMember(), ConditionStale: stale})
+		if change, ok := p.holdChange(); ok {
+			change.ConditionStale = q.holdChanges[p]
+			changes = append(changes, change)
 		}
 	}
 	clear(q.holdChanges)
@@ -56,15 +53,24 @@ func (q *Queue) TakeHoldChanges() []HoldChange {
 func (q *Queue) IfUnchanged(c HoldChange, do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	p, ok := q.pods[c.Pod.UID]
-	if !ok {
-		return
-	}
-	waiting := p.waiting()
-	isGated, isHeld := waiting.place == Gated && waiting.gate == c.Gate, waiting.place == Held && p.held == c.Hold
-	if c.Gate != "" && isGated || c.Gate == "" && isHeld {
+	if now, ok := q.pods[c.Pod.UID].holdChange(); ok && now.Hold == c.Hold && now.Gate == c.Gate {
 		do()
 	}
+}
+
+// holdChange returns why a pod is held or gated now; ok is false where it is neither, and for a
+// pod that is not in the queue. The caller holds q.mu.
+func (p *Entity) holdChange() (c HoldChange, ok bool) {
+	if p == nil {
+		return c, false
+	}
+	switch waiting := p.waiting(); {
+	case waiting.place == Held && p.held.Reason != "":
+		return HoldChange{Pod: p.pod, Hold: p.held}, true
+	case waiting.place == Gated:
+		return HoldChange{Pod: p.pod, Gate: waiting.gate, GatedMember: waiting.gatedMember()}, true
+	}
+	return c, false
 }
 
 // markHoldChange makes the pods of p a part of the next TakeHoldChanges, if p is held or
@@ -99,9 +105,6 @@ func (q *Queue) markHeldAndGated(profile string) {
 func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	p, ok := q.pods[uid]
-	if !ok || p.waiting().place != Held || p.held.Reason == "" {
-		return Hold{}, false
-	}
-	return p.held, true
+	c, ok := q.pods[uid].holdChange()
+	return c.Hold, ok && c.Gate == ""
 }

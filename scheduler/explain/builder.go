@@ -85,10 +85,8 @@ func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 	// attempt replaces this explanation.
 	e.Status.Queue, e.Status.Group = b.queuePlace(queue.Backoff), a.Group
 	if a.explainedByAnother() {
-		e.Status.Message, e.Status.Preemption = messageOfMember(a.Group), a.Preemption
-		if a.isPreempting() {
-			e.Status.Result = v1alpha1.ResultPreempting
-		}
+		e.Status.Message = messageOfMember(a.Group)
+		a.setPreemption(&e.Status)
 		return &e
 	}
 	e.Status.Nodes = a.nodeCounts(err)
@@ -101,13 +99,9 @@ func (b *Builder) Failure(a Attempt, err error) *decision.Explanation {
 		if a.Group == nil && len(fitErr.Diagnosis.UnschedulablePlugins)+len(fitErr.Diagnosis.PendingPlugins) > 0 {
 			e.Status.Queue.Where = string(queue.Unschedulable)
 		}
-		if e.Status.Preemption = a.Preemption; a.isPreempting() {
-			e.Status.Result = v1alpha1.ResultPreempting
-		}
+		a.setPreemption(&e.Status)
 	case errors.As(err, &unfit):
-		if e.Status.Preemption = a.Preemption; a.isPreempting() {
-			e.Status.Result = v1alpha1.ResultPreempting
-		}
+		a.setPreemption(&e.Status)
 	case errors.As(err, &rejected):
 		e.Status.BlockedBy = rejected.Plugin
 	}
@@ -226,6 +220,13 @@ func (a Attempt) nodeCounts(err error) *v1alpha1.DecisionNodes {
 func decisionNodes(total, evaluated, feasible int) *v1alpha1.DecisionNodes {
 	return &v1alpha1.DecisionNodes{
 		Total: int32(total), Evaluated: int32(evaluated), Feasible: int32(feasible), Summary: fmt.Sprintf("%d/%d", feasible, total),
+	}
+}
+
+// setPreemption sets what preemption did for the pod.
+func (a Attempt) setPreemption(s *v1alpha1.SchedulingDecisionStatus) {
+	if s.Preemption = a.Preemption; a.isPreempting() {
+		s.Result = v1alpha1.ResultPreempting
 	}
 }
 

@@ -64,16 +64,13 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // checkClaim rejects a claim that cannot be allocated or reserved for the pod now.
 func (p *Plugin) checkClaim(pod *v1.Pod, c *podClaim) *fwk.Status {
-	allocation := c.claim.Status.Allocation
 	switch {
 	case c.toAllocate():
 		return p.checkUnallocated(c)
-	case c.shared != nil:
-		allocation = c.shared
-	case !resourceclaim.CanBeReserved(c.claim) && !resourceclaim.IsReservedForPod(pod, c.claim, false):
+	case c.isAllocated() && !resourceclaim.CanBeReserved(c.claim) && !resourceclaim.IsReservedForPod(pod, c.claim, false):
 		return unresolvable("resourceclaim in use")
 	}
-	if selector := allocation.NodeSelector; selector != nil {
+	if selector := c.decided().NodeSelector; selector != nil {
 		var err error
 		if c.availableOn, err = nodeaffinity.NewNodeSelector(selector); err != nil {
 			return fwk.AsStatus(err)

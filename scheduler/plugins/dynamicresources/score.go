@@ -40,11 +40,8 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, _ *v1.Pod, nod
 		if c.extended {
 			continue // it has no alternatives
 		}
-		allocation := c.claim.Status.Allocation
-		if c.shared != nil {
-			allocation = c.shared
-		}
-		if c.toAllocate() {
+		allocation := c.decided()
+		if allocation == nil {
 			if len(results) == 0 {
 				return 0, fwk.AsStatus(fmt.Errorf("number of allocations is smaller than number of claims needing allocation"))
 			}

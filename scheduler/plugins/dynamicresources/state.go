@@ -66,8 +66,17 @@ type podClaim struct {
 // isAllocated reports whether the allocation of the claim was written.
 func (c *podClaim) isAllocated() bool { return c.claim.Status.Allocation != nil }
 
+// decided returns the allocation that was written, or that the pod shares; nil where devices
+// have to be chosen for the claim.
+func (c *podClaim) decided() *resourceapi.AllocationResult {
+	if c.isAllocated() {
+		return c.claim.Status.Allocation
+	}
+	return c.shared
+}
+
 // toAllocate reports whether devices have to be chosen for the claim.
-func (c *podClaim) toAllocate() bool { return !c.isAllocated() && c.shared == nil }
+func (c *podClaim) toAllocate() bool { return c.decided() == nil }
 
 // Clone returns the value itself: allocations do not depend on other pods, whose claims
 // keep their devices while they are preempted.

@@ -80,7 +80,7 @@ func (env testEnv) podsOf(ctx context.Context, owners []client.Object) func(Gome
 		g.Expect(admin.List(ctx, &list, client.InNamespace(env.namespace))).To(Succeed())
 		all, bound := 0, 0
 		for _, pod := range list.Items {
-			if !isOneOf(owners, metav1.GetControllerOf(&pod)) {
+			if !isControlledByOneOf(&pod, owners) {
 				continue
 			}
 			if all++; pod.Spec.NodeName != "" {
@@ -91,8 +91,8 @@ func (env testEnv) podsOf(ctx context.Context, owners []client.Object) func(Gome
 	}
 }
 
-func isOneOf(owners []client.Object, of *metav1.OwnerReference) bool {
-	return slices.ContainsFunc(owners, func(owner client.Object) bool { return of != nil && of.UID == owner.GetUID() })
+func isControlledByOneOf(pod *v1.Pod, owners []client.Object) bool {
+	return slices.ContainsFunc(owners, func(owner client.Object) bool { return metav1.IsControlledBy(pod, owner) })
 }
 
 // deleteWithPods deletes the objects of a gang, and then their pods, for which no garbage
@@ -105,7 +105,7 @@ func (env testEnv) deleteWithPods(ctx context.Context, owners []client.Object) {
 	var list v1.PodList
 	Expect(admin.List(ctx, &list, client.InNamespace(env.namespace))).To(Succeed())
 	for i := range list.Items {
-		if isOneOf(owners, metav1.GetControllerOf(&list.Items[i])) {
+		if isControlledByOneOf(&list.Items[i], owners) {
 			Expect(client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
 		}
 	}

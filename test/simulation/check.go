@@ -193,9 +193,8 @@ func (sim *simulation) endFaults() {
 		// Without nodes, pods are retried without end, as upstream.
 		addNode(sim, sim.random)
 	}
-	const patience = 20000
 	for n := 0; sim.failure == nil && !sim.quiescent(); n++ {
-		if n == patience {
+		if n == sim.patience() {
 			sim.failf("not quiescent; pods by queue: %v", sim.places())
 		}
 		sim.step()
@@ -204,6 +203,9 @@ func (sim *simulation) endFaults() {
 		sim.checkQuiescent()
 	}
 }
+
+// patience is how many steps a history may take until nothing happens any more.
+func (sim *simulation) patience() int { return 20000 + 1000*sim.settings.gangs }
 
 // quiescent says that nothing but clocks will ever advance.
 func (sim *simulation) quiescent() bool {

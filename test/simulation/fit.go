@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,7 +9,7 @@ import (
 )
 
 // knownState is what the scheduler's handlers had received at some moment: the nodes, and the
-// pods that others bound.
+// pods that others bound. It is immutable.
 type knownState struct {
 	nodes  map[string]*v1.Node
 	others map[types.UID]*v1.Pod
@@ -18,6 +17,9 @@ type knownState struct {
 
 // known returns what the handlers have received until now.
 func (sim *simulation) known() knownState {
+	if sim.knownNow != nil {
+		return *sim.knownNow
+	}
 	known := knownState{nodes: map[string]*v1.Node{}, others: map[types.UID]*v1.Pod{}}
 	for name, o := range sim.nodeInformer().handled {
 		known.nodes[name] = o.(*v1.Node)
@@ -28,7 +30,20 @@ func (sim *simulation) known() knownState {
 			known.others[pod.UID] = pod
 		}
 	}
+	sim.knownNow = &known
 	return known
+}
+
+// forgetKnown is called when a handler receives another state of an object, or none any more,
+// and when a pod was placed. Most pods on nodes are ours and change nothing.
+func (sim *simulation) forgetKnown(o object) {
+	if sim.knownNow == nil {
+		return
+	}
+	pod, is := o.(*v1.Pod)
+	if !is || sim.knownNow.others[pod.UID] != nil || pod.Spec.NodeName != "" && !sim.placedByUs(pod) {
+		sim.knownNow = nil
+	}
 }
 
 // placedByUs says whether a pod is on its node because we placed it there.
@@ -76,6 +91,7 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 		sim.failf("%s was placed on %s, but %s", describe(pod), node, why)
 	}
 	sim.placements[pod.UID] = append(sim.placements[pod.UID], d)
+	sim.forgetKnown(pod)
 	sim.bindingsSent[pod.UID] = 0
 	sim.noteBegun(pod, number)
 	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
@@ -164,12 +180,18 @@ func ports(pod *v1.Pod) map[int32]bool {
 	return found
 }
 
-// podsOn returns the pods on a node, as the server has them.
+// podsOn returns the pods on a node, as the server has them. The caller owns the slice.
 func (sim *simulation) podsOn(node string) []*v1.Pod {
-	var found []*v1.Pod
-	for _, key := range slices.Sorted(maps.Keys(sim.server.pods)) {
-		if pod := sim.server.pods[key]; pod.Spec.NodeName == node && isLivePod(pod) {
-			found = append(found, pod)
+	return slices.Clone(sim.server.podsByNode[node])
+}
+
+// nominated returns the pending pods that are nominated for each node, in the order of their
+// keys.
+func (sim *simulation) nominated() map[string][]*v1.Pod {
+	found := map[string][]*v1.Pod{}
+	for _, pod := range sim.server.sorted {
+		if node := sim.nominatedNode(pod); node != "" && isPending(pod) {
+			found[node] = append(found[node], pod)
 		}
 	}
 	return found
@@ -187,13 +209,14 @@ func (sim *simulation) nominatedNode(pod *v1.Pod) string {
 // feasibleNode returns a node on which a pending pod would fit now, beside the pods on it and
 // those nominated for it.
 func (sim *simulation) feasibleNode(pod *v1.Pod, p *profile) (node string, ok bool) {
+	nominated := sim.nominated()
 	for _, n := range sim.server.sortedNodes() {
 		if !p.running.admits(n) || nodeMismatch(pod, n) != "" {
 			continue
 		}
 		there := append(sim.podsOn(n.Name), pod)
-		for _, other := range sim.server.sortedPods() {
-			if isPending(other) && other.UID != pod.UID && sim.nominatedNode(other) == n.Name {
+		for _, other := range nominated[n.Name] {
+			if other.UID != pod.UID {
 				there = append(there, other)
 			}
 		}

@@ -305,13 +305,14 @@ func (sim *simulation) fits(g *gang, p *profile) bool {
 // those nominated for them, without those in ignored. Members are equal but for what they
 // tolerate, so that it does not matter which goes where.
 func (sim *simulation) room(g *gang, p *profile, pods []*v1.Pod, ignored map[types.UID]bool) (room int) {
+	nominated := sim.nominated()
 	for _, node := range sim.server.sortedNodes() {
 		if !p.running.admits(node) || mismatchesAny(pods, node) {
 			continue
 		}
 		there := sim.podsOn(node.Name)
-		for _, other := range sim.server.sortedPods() {
-			if isPending(other) && !ignored[other.UID] && sim.nominatedNode(other) == node.Name {
+		for _, other := range nominated[node.Name] {
+			if !ignored[other.UID] {
 				there = append(there, other)
 			}
 		}

@@ -95,10 +95,9 @@ func (sim *simulation) completeGangs() (left int) {
 
 // settle goes on until nothing has changed for settleTime.
 func (sim *simulation) settle() {
-	patience := 20000 + 1000*sim.settings.gangs
 	sim.gangs.changedAt = sim.clock.now
 	for n := 0; sim.failure == nil && !sim.settled(); n++ {
-		if n == patience {
+		if n == sim.patience() {
 			sim.failf("not settled; pods by queue: %v", sim.places())
 		}
 		sim.step()

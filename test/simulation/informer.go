@@ -170,7 +170,11 @@ func (i *informer) callHandler(n notification) {
 }
 
 func (i *informer) noteHandled(o object) {
+	if before := i.handled[keyOf(o)]; before != nil {
+		i.sim.forgetKnown(before)
+	}
 	i.handled[keyOf(o)] = o
+	i.sim.forgetKnown(o)
 	if pod, ok := o.(*v1.Pod); ok {
 		i.sim.noteHandled(pod, false)
 	}
@@ -178,6 +182,7 @@ func (i *informer) noteHandled(o object) {
 
 func (i *informer) noteDeleted(o object) {
 	delete(i.handled, keyOf(o))
+	i.sim.forgetKnown(o)
 	if pod, ok := o.(*v1.Pod); ok {
 		i.sim.noteHandled(pod, true)
 	}

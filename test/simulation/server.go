@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,10 @@ type server struct {
 	version int
 	pods    map[string]*v1.Pod // by namespace/name
 	nodes   map[string]*v1.Node
+	// sorted has all pods, and podsByNode the live ones of each node, in the order of their
+	// keys: checks read them after nearly every step.
+	sorted     []*v1.Pod
+	podsByNode map[string][]*v1.Pod
 	// podGroups are by namespace/name, as pods.
 	podGroups map[string]*schedulingv1beta1.PodGroup
 	log       []change
@@ -52,7 +57,10 @@ type change struct {
 }
 
 func newServer() *server {
-	return &server{pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, podGroups: map[string]*schedulingv1beta1.PodGroup{}, trimmed: map[*v1.Pod]*v1.Pod{}}
+	return &server{
+		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, podsByNode: map[string][]*v1.Pod{},
+		podGroups: map[string]*schedulingv1beta1.PodGroup{}, trimmed: map[*v1.Pod]*v1.Pod{},
+	}
 }
 
 // transform is the manager's transform where all plugins are in-tree. Responses to GET and
@@ -96,6 +104,7 @@ func (s *server) putPod(pod *v1.Pod) {
 		c.old = old
 	}
 	s.pods[keyOf(pod)] = pod
+	s.index(old, pod)
 	s.log = append(s.log, c)
 	s.onChange(old, pod)
 }
@@ -103,6 +112,7 @@ func (s *server) putPod(pod *v1.Pod) {
 func (s *server) dropPod(key string) {
 	if old, ok := s.pods[key]; ok {
 		delete(s.pods, key)
+		s.index(old, nil)
 		s.version++
 		s.log = append(s.log, change{old: old})
 		s.onChange(old, nil)
@@ -142,13 +152,35 @@ func (s *server) editNode(name string, edit func(*v1.Node)) {
 	s.putNode(node)
 }
 
-func (s *server) sortedPods() []*v1.Pod {
-	pods := make([]*v1.Pod, 0, len(s.pods))
-	for _, key := range slices.Sorted(maps.Keys(s.pods)) {
-		pods = append(pods, s.pods[key])
+// index replaces a pod in sorted and podsByNode; before or after is nil for none.
+func (s *server) index(before, after *v1.Pod) {
+	if before != nil {
+		s.sorted = removed(s.sorted, before)
+		if before.Spec.NodeName != "" && isLivePod(before) {
+			s.podsByNode[before.Spec.NodeName] = removed(s.podsByNode[before.Spec.NodeName], before)
+		}
 	}
-	return pods
+	if after != nil {
+		s.sorted = inserted(s.sorted, after)
+		if after.Spec.NodeName != "" && isLivePod(after) {
+			s.podsByNode[after.Spec.NodeName] = inserted(s.podsByNode[after.Spec.NodeName], after)
+		}
+	}
 }
+
+func byKey(a, b *v1.Pod) int { return cmp.Compare(keyOf(a), keyOf(b)) }
+
+func inserted(pods []*v1.Pod, pod *v1.Pod) []*v1.Pod {
+	at, _ := slices.BinarySearchFunc(pods, pod, byKey)
+	return slices.Insert(pods, at, pod)
+}
+
+func removed(pods []*v1.Pod, pod *v1.Pod) []*v1.Pod {
+	at, _ := slices.BinarySearchFunc(pods, pod, byKey)
+	return slices.Delete(pods, at, at+1)
+}
+
+func (s *server) sortedPods() []*v1.Pod { return slices.Clone(s.sorted) }
 
 func (s *server) sortedNodes() []*v1.Node {
 	nodes := make([]*v1.Node, 0, len(s.nodes))

@@ -70,6 +70,8 @@ type simulation struct {
 	specOf          map[string]int       // the number of a spec, by the Blueprint's hash
 	specs           map[int]*profileSpec // by number
 
+	// knownNow is what known returned last; nil where that has changed since.
+	knownNow       *knownState
 	placements     map[types.UID][]placement
 	placementCount int
 	bindingsSent   map[types.UID]int  // Bindings sent since a pod's last placement
@@ -146,7 +148,7 @@ func (sim *simulation) startProcess() {
 	sim.noteEndOfProcess()
 	sim.probes, sim.openGenerations = nil, 0
 	pods, nodes := sim.newInformer("pods", isLivePod), sim.newInformer("nodes", isNode)
-	sim.informers = []*informer{pods, nodes}
+	sim.informers, sim.knownNow = []*informer{pods, nodes}, nil
 	factory := newFactory(&client{sim: sim, process: sim.process}, pods, nodes)
 	if sim.hasGangs() {
 		factory.podGroups = sim.newInformer("podgroups", isPodGroup)

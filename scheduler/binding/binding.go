@@ -116,7 +116,7 @@ func (b *Binding) Begin(ctx context.Context, a *Assignment) error {
 	}
 	waits, s := a.Framework.RunPermitPlugins(ctx, a.State, a.assigned, a.Node)
 	if s.IsWait() {
-		a.Framework.WaitingPods.Add(a.assigned, waits)
+		a.Framework.WaitingPods.Add(a.Framework, a.assigned, waits)
 	} else if !s.IsSuccess() {
 		return rejectionError(a.Node, s)
 	}
@@ -174,9 +174,10 @@ func (b *Binding) prepare(ctx context.Context, a *Assignment) error {
 	return nil
 }
 
-// undo rolls back what Begin did, last step first.
+// undo rolls back what Begin did. Until the cache has forgotten the pod, it is known to leave
+// Permit: a gang must not count it.
 func (b *Binding) undo(ctx context.Context, a *Assignment) {
-	a.Framework.WaitingPods.Remove(a.assigned.UID)
+	defer a.Framework.WaitingPods.Remove(a.assigned.UID)
 	a.Framework.RunReservePluginsUnreserve(ctx, a.State, a.assigned, a.Node)
 	b.options.Cache.ForgetPod(a.assigned.UID)
 }

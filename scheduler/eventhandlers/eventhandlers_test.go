@@ -255,7 +255,7 @@ var histories = map[string]func(w *testEnv){
 		if err := w.cache.AssumePod(info, "n"); err != nil {
 			w.t.Fatal(err)
 		}
-		w.waiting.Add(unscheduledPod("a").Obj(), map[string]time.Duration{"X": time.Hour})
+		w.waiting.Add(nil, unscheduledPod("a").Obj(), map[string]time.Duration{"X": time.Hour})
 		p := w.waiting.Get("default/a")
 		w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").Terminating()))
 		w.expect("rejected again", p.Reject("X", "late"), false)

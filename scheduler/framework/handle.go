@@ -120,6 +120,25 @@ func (f *Framework) RejectWaitingPod(uid types.UID) bool {
 	return p != nil && p.Reject("", "removed")
 }
 
+// PermitHandle is a Handle that knows under which Generation a pod waits at Permit.
+type PermitHandle interface {
+	fwk.Handle
+	// LeavesPermit reports whether a pod at Permit gives its node back. If it waits for
+	// plugins of another Generation, LeavesPermit ends that with an error of this plugin, so
+	// that the pod is tried again at once.
+	LeavesPermit(uid types.UID, plugin, message string) bool
+}
+
+var _ PermitHandle = &Framework{}
+
+// LeavesPermit implements PermitHandle.
+func (f *Framework) LeavesPermit(uid types.UID, plugin, message string) bool {
+	f.WaitingPods.mu.Lock()
+	p := f.WaitingPods.pods[uid]
+	f.WaitingPods.mu.Unlock()
+	return p != nil && (p.framework != f && p.Preempt(plugin, message) || p.leaves())
+}
+
 // AddPodInPreBind records that a pod's PreBind began, and how to cancel it.
 func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	f.PodsInPreBind.add(uid, cancel)

@@ -33,9 +33,9 @@ func NewWaitingPods(c clock.WithDelayedExecution) *WaitingPods {
 	return &WaitingPods{Wait: Block, clock: c, pods: map[types.UID]*waitingPod{}}
 }
 
-// Add makes pod wait, for each plugin in waits up to the given time.
-func (w *WaitingPods) Add(pod *v1.Pod, waits map[string]time.Duration) {
-	p := &waitingPod{pod: pod, pending: map[string]clock.Timer{}, decided: make(chan struct{})}
+// Add makes pod wait for plugins of f, for each plugin in waits up to the given time.
+func (w *WaitingPods) Add(f *Framework, pod *v1.Pod, waits map[string]time.Duration) {
+	p := &waitingPod{framework: f, pod: pod, pending: map[string]clock.Timer{}, decided: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for plugin, wait := range waits {
@@ -99,7 +99,8 @@ func (w *WaitingPods) Remove(uid types.UID) {
 }
 
 // Await blocks until the pod is allowed or rejected, and returns at once for a
-// pod that does not wait. If ctx ends first it returns an error.
+// pod that does not wait. If ctx ends first it returns an error. Where the pod is not
+// allowed, the caller removes it once it is unreserved.
 func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	w.mu.Lock()
 	p, ok := w.pods[uid]
@@ -107,21 +108,25 @@ func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
 	if !ok {
 		return nil
 	}
-	defer w.Remove(uid)
 	begin := w.clock.Now()
 	if err := w.Wait(ctx, p.decided); err != nil {
 		return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", err))
 	}
 	permitWait.WithLabelValues(p.verdict.Code().String()).Observe(w.clock.Since(begin).Seconds())
-	if p.verdict.IsSuccess() || p.verdict.IsRejected() {
+	switch {
+	case p.verdict.IsSuccess():
+		w.Remove(uid)
+		return p.verdict
+	case p.verdict.IsRejected():
 		return p.verdict
 	}
 	return fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", p.verdict.AsError())).WithPlugin(p.verdict.Plugin())
 }
 
-// waitingPod is a pod at Permit. It is decided once.
+// waitingPod is a pod at Permit for plugins of a Framework. It is decided once.
 type waitingPod struct {
-	pod *v1.Pod
+	framework *Framework
+	pod       *v1.Pod
 	// decided is closed after verdict is set, which does not change afterwards.
 	decided chan struct{}
 	verdict *fwk.Status
@@ -182,6 +187,13 @@ func (p *waitingPod) decideLocked(status *fwk.Status) bool {
 	p.verdict = status
 	close(p.decided)
 	return true
+}
+
+// leaves says that the pod was not allowed, and reports false for one that is undecided.
+func (p *waitingPod) leaves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done && !p.verdict.IsSuccess()
 }
 
 // stopTimers stops all timers.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -108,26 +109,35 @@ func (sim *simulation) noteHandled(pod *v1.Pod, deleted bool) {
 }
 
 // noteQuorum sets quorum where the scheduler may hold enough members for scheduled: those that
-// it assumed, and those that its handlers have received with a node.
+// it assumed under one spec, and those that its handlers have received with a node.
 func (sim *simulation) noteQuorum(g *gang) {
 	if !g.quorum && sim.scheduledMembers(g) >= g.minCount {
 		g.quorum = true
 	}
 }
 
-// scheduledMembers counts the members that the scheduler holds for assumed or assigned.
-func (sim *simulation) scheduledMembers(g *gang) (n int) {
+// scheduledMembers counts the members that the scheduler holds for assigned, or assumes under
+// the spec that has the most of them: those that wait under others are tried again. Under a
+// spec without GangScheduling none waits.
+func (sim *simulation) scheduledMembers(g *gang) int {
+	assigned, assumed := 0, map[int]int{}
 	for uid := range g.begun {
-		if !g.gone[uid] {
-			n++
+		made := sim.placements[uid]
+		spec := made[len(made)-1].spec
+		switch member := g.members[uid]; {
+		case g.gone[uid]:
+		case member != nil && member.Spec.NodeName != "", !sim.specs[spec].gangs:
+			assigned++
+		default:
+			assumed[spec]++
 		}
 	}
 	for i := range g.created {
 		if handled, ok := sim.podInformer().handled[g.memberKey(i)]; ok && handled.(*v1.Pod).Spec.NodeName != "" && !g.begun[handled.GetUID()] {
-			n++
+			assigned++
 		}
 	}
-	return n
+	return assigned + slices.Max(append(slices.Collect(maps.Values(assumed)), 0))
 }
 
 // memberKey is the key of the member that was created as number i.

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -79,7 +80,9 @@ func (*Plugin) PlacementFeasible(_ context.Context, _ fwk.PlacementCycleState, g
 }
 
 // Permit has a pod wait until as many pods of its group have a node as the group wants. The
-// pod with which they are enough lets the others go on.
+// pod with which they are enough lets the others go on. Pods that wait under another
+// Generation, because the profile has changed since, are tried again instead: what a group
+// wants is bound by one.
 func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	progress, ok, err := p.groups.ProgressOf(pod)
 	switch {
@@ -87,16 +90,36 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ st
 		return fwk.AsStatus(err), 0
 	case !ok || !progress.IsGang:
 		return nil, 0
-	case progress.Scheduled < progress.MinCount:
+	}
+	assumed := p.groups.Assumed(pod)
+	if progress.Scheduled >= progress.MinCount {
+		progress.Scheduled -= p.leaving(assumed)
+	}
+	if progress.Scheduled < progress.MinCount {
 		p.handle.Activate(klog.FromContext(ctx), p.groups.Unscheduled(pod))
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of at least %d pods of the group have a node", progress.Scheduled, progress.MinCount)), permitTimeout
 	}
-	for _, uid := range p.groups.Assumed(pod) {
+	for _, uid := range assumed {
 		if waiting := p.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Allow(Name)
 		}
 	}
 	return nil, 0
+}
+
+// leaving counts the assumed pods that give their nodes back, those that wait under another
+// Generation included.
+func (p *Plugin) leaving(assumed []types.UID) (n int) {
+	permit, ok := p.handle.(framework.PermitHandle)
+	if !ok {
+		return 0
+	}
+	for _, uid := range assumed {
+		if permit.LeavesPermit(uid, Name, "the profile has changed since: the group is tried again") {
+			n++
+		}
+	}
+	return n
 }
 
 // EventsToRegister registers what may give a group enough pods: a pod of it that is added or

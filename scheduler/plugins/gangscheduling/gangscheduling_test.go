@@ -42,9 +42,22 @@ func (h *handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
+// LeavesPermit implements framework.PermitHandle.
+func (h *handle) LeavesPermit(uid types.UID, _, message string) bool {
+	p := h.waiting[uid]
+	if p == nil || !p.elsewhere {
+		return false
+	}
+	p.ended = message
+	return true
+}
+
 type waitingPod struct {
 	fwk.WaitingPod
-	allowed string
+	// elsewhere says that it waits for plugins of another Generation, and ended why it does
+	// not any more.
+	elsewhere      bool
+	allowed, ended string
 }
 
 func (p *waitingPod) Allow(plugin string) { p.allowed = plugin }
@@ -141,6 +154,13 @@ func TestPermit(t *testing.T) {
 	}
 	if waiting.allowed != Name {
 		t.Errorf("the first was allowed by %q", waiting.allowed)
+	}
+	*waiting = waitingPod{elsewhere: true}
+	if status, _ := p.Permit(t.Context(), nil, second, "n"); !status.IsWait() || waiting.allowed != "" {
+		t.Errorf("the second, after the profile has changed: %v, and the first was allowed by %q; want it to wait", status, waiting.allowed)
+	}
+	if waiting.ended != "the profile has changed since: the group is tried again" {
+		t.Errorf("the first does not wait any more: %q", waiting.ended)
 	}
 	if status, _ := p.Permit(t.Context(), nil, fixture.Pod("alone").Obj(), "n"); !status.IsSuccess() {
 		t.Errorf("a pod in no group: %v", status)

@@ -46,6 +46,8 @@ var groupMutants = []mutant{
 		[]killer{{dynamicresources, "TestPodGroupPostFilter"}}, noVolumes},
 	{"NoQuorumAtPermit", "the first pod of a group is bound before enough others have a node",
 		[]killer{{gangscheduling, "TestPermit"}, {simulation, everyGangHistory}}, singlePods},
+	{"GangBoundByTwoSpecs", "the pods of a gang that wait at Permit are bound although the profile has changed since",
+		[]killer{{gangscheduling, "TestPermit"}, {loop, "TestAGangThatWaitsAtPermitIsBoundByOneSpecOrNotAtAll"}, {simulation, everyGangHistory}}, singlePods},
 	{"PermitNeverTimesOut", "a pod of a gang waits at Permit for a day",
 		[]killer{{gangscheduling, "TestPermit"}, {simulation, everyGangHistory}}, singlePods},
 	{"QuorumLetsNobodyGo", "the pods of a gang that wait at Permit go on waiting when enough others have a node",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/podgroups"
+	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // groupStatusRetry is the time between two tries to write the status of a PodGroup.
@@ -100,6 +101,32 @@ func (w *groupStatus) set(group *podgroups.Group, condition metav1.Condition) {
 	if !w.writing[podGroup.UID] {
 		w.writing[podGroup.UID] = true
 		w.spawn(func() { w.write(podGroup.UID) })
+	}
+}
+
+// resumeGroupStatuses resumes the conditions of the groups of all profiles that run.
+func (s *Scheduler) resumeGroupStatuses() {
+	for _, name := range s.profiles.Names() {
+		if g, ok := s.profiles.Acquire(name); ok {
+			s.resumeGroupStatus(g)
+			g.Release()
+		}
+	}
+}
+
+// resumeGroupStatus sets the condition of PodGroups that have enough pods on nodes: an earlier
+// leader may have bound them, and not have said so before it ended.
+func (s *Scheduler) resumeGroupStatus(g *profile.Generation) {
+	s.leadMu.Lock()
+	leading := s.leading
+	s.leadMu.Unlock()
+	if !leading || !g.Framework.SchedulesGroups() {
+		return
+	}
+	for _, group := range s.cache.Groups().NativeGroups() {
+		if len(group.Scheduled) >= group.MinCount() && group.Scheduled[0].Spec.SchedulerName == g.Blueprint().Name {
+			s.groupStatus.set(group, groupCondition(nil))
+		}
 	}
 }
 

@@ -212,6 +212,39 @@ func TestAPodGroupHasACondition(t *testing.T) {
 	}, append(nodesWithCPUs(1, 8), group)...)
 }
 
+// The leader that bound the pods was killed before it wrote the condition.
+func TestANewLeaderCompletesTheConditionsOfPodGroups(t *testing.T) {
+	for name, test := range map[string]struct {
+		plugins *v1alpha1.Plugins
+		bound   int
+		want    string
+	}{
+		"all pods are bound":                  {gangPlugins, 3, "True Scheduled"},
+		"too few pods are bound":              {gangPlugins, 1, ""},
+		"the profile does not schedule gangs": {nil, 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group, pods := nativeGang("a", 3, 3)
+			for _, pod := range pods[:test.bound] {
+				pod.(*v1.Pod).Spec.NodeName = "n0"
+			}
+			runTestWith(t, plugins.InTree(), func(env *testEnv) {
+				env.profile("p", test.plugins)
+				defer env.startLeading()()
+				stored, err := env.cluster.SchedulingV1beta1().PodGroups(group.Namespace).Get(env.ctx, group.Name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := ""
+				for _, c := range stored.Status.Conditions {
+					got = fmt.Sprint(c.Status, " ", c.Reason)
+				}
+				env.want("condition", got, test.want)
+			}, slices.Concat(nodesWithCPUs(1, 32), []runtime.Object{group}, pods[:test.bound])...)
+		})
+	}
+}
+
 // The informer may deliver a condition after the next one was set.
 func TestConditionsOfAPodGroupThatTheInformerLacks(t *testing.T) {
 	refused := func(message string) error { return &cycle.GroupUnschedulableError{Message: message} }

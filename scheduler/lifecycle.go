@@ -83,6 +83,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.leadMu.Lock()
 	s.leading = true
 	s.leadMu.Unlock()
+	s.resumeGroupStatuses()
 	s.reportHoldChanges()
 	s.options.Go(func() { s.reportHolds(s.inFlight.ctx) })
 	s.options.Log.Info("Scheduling", "epoch", s.epoch)

@@ -176,7 +176,7 @@ func New(o Options) *Scheduler {
 	s.profiles = profile.NewSet(profile.Options{
 		Registry: o.Registry, Hosts: h, Queue: s.pendingPods, Namespaces: core.Namespaces().Lister(),
 		Unsupported: o.Unsupported, Clock: o.Clock, Log: o.Log,
-		Informers: informerPool(o, s.queue), CachesSynced: cachesSynced, Forget: deleteProfileSeries,
+		Informers: informerPool(o, s.queue), CachesSynced: cachesSynced, Forget: deleteProfileSeries, Applied: s.resumeGroupStatus,
 		Go: o.Go, Wait: o.Wait, Cluster: h.trialSource(), NewExtender: o.Extender, CacheBudget: s.cacheBudget,
 	})
 	handled := eventhandlers.Options{

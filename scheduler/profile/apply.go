@@ -53,6 +53,9 @@ func (s *Set) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 		previous.dropEquivalenceCache()
 	}
 	s.options.Queue.SetProfile(ctx, blueprint.Name, next.queueRules(s.holdFunc(state, blueprint.Name), paused))
+	if s.options.Applied != nil {
+		s.options.Applied(next)
+	}
 	if previous == nil {
 		log.Info("The profile runs")
 		return nil

@@ -92,6 +92,8 @@ type Options struct {
 	// CachesSynced is closed once Berth's own informers have synced; nil means that they
 	// have.
 	CachesSynced <-chan struct{}
+	// Applied is called with each Generation that has just begun to decide; may be nil.
+	Applied func(g *Generation)
 	// Forget is called with a name of which no Generation is left, also if there never was
 	// one; may be nil.
 	Forget func(name string)

@@ -18,6 +18,8 @@ var groupMutants = []mutant{
 		[]killer{{preemption, "TestVictimsInGroups"}, {loop, "TestAGangGetsTheResourcesOfItsVictims"}}, noGroups},
 	{"GroupNominationsLost", "the pods of a group that preempts have no nominated nodes",
 		[]killer{{loop, "TestAGangThatPreemptsSaysSo"}}, noGroups},
+	{"PodGroupConditionLost", "a PodGroup whose pods an earlier leader bound is never reported as scheduled",
+		[]killer{{loop, "TestANewLeaderCompletesTheConditionsOfPodGroups"}}, noGroups},
 	{"PodGroupConditionRegresses", "a PodGroup that was scheduled is reported as not scheduled when its informer lags",
 		[]killer{{loop, "TestConditionsOfAPodGroupThatTheInformerLacks"}}, noGroups},
 	{"PodsReorderedByPreemption", "the pods of a node have another order after a group looked for victims",

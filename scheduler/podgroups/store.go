@@ -195,6 +195,22 @@ func (s *Store) Group(key Key) *Group {
 	return g
 }
 
+// NativeGroups returns copies of the groups that have a PodGroup of scheduling.k8s.io.
+func (s *Store) NativeGroups() (groups []*Group) {
+	s.mu.RLock()
+	var keys []Key
+	for key, group := range s.groups {
+		if key.Source == Native && group.podGroup != nil {
+			keys = append(keys, key)
+		}
+	}
+	s.mu.RUnlock()
+	for _, key := range keys {
+		groups = append(groups, s.Group(key))
+	}
+	return groups
+}
+
 // Assumed returns the UIDs of the assumed pods of the group that a pod names.
 func (s *Store) Assumed(pod *v1.Pod) (uids []types.UID) {
 	key, ok := KeyOf(pod)
@@ -215,7 +231,17 @@ func (s *Store) Unscheduled(pod *v1.Pod) map[string]*v1.Pod {
 	if !ok {
 		return nil
 	}
-	return s.Group(key).Unscheduled
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	unscheduled := map[string]*v1.Pod{}
+	if group := s.groups[key]; group != nil {
+		for uid, pod := range group.pods {
+			if group.assumed[uid] == nil && !group.assigned.Has(uid) {
+				unscheduled[pod.Name] = pod
+			}
+		}
+	}
+	return unscheduled
 }
 
 // Priority returns the priority of a group: its PodGroup's, which is 0 where none is set, or

@@ -90,6 +90,8 @@ type Entity struct {
 	// marker is the pod's marker in the in-flight log; nil while no events are
 	// recorded for it.
 	marker *list.Element
+	// activated says that the log has a ForceActivate for the pod behind its marker.
+	activated bool
 	// gone says that the pod was deleted or assigned while an attempt, or requeue,
 	// had it.
 	gone bool

@@ -100,7 +100,9 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 		case p.isPlaced():
 			q.detach(p)
 			activated = append(activated, p)
-		case p.marker != nil:
+		case p.marker != nil && !p.activated:
+			// Each pod of a gang that waits at Permit activates all others.
+			p.activated = true
 			q.inFlight.record(event{ClusterEvent: ForceActivate, newObj: p.pod})
 		}
 	}

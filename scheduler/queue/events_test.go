@@ -287,3 +287,30 @@ func TestCostOfAnEventThatConcernsNoPod(t *testing.T) {
 		t.Errorf("%v allocations with 1000 unschedulable pods, %v with one", many, one)
 	}
 }
+
+// Each pod of a gang that waits at Permit activates all others, which are in flight.
+func TestAPodInFlightIsActivatedOnce(t *testing.T) {
+	w := newTestEnv(t)
+	pods := map[string]*v1.Pod{"a": w.addPod("a")}
+	w.addPod("b")
+	a, b := w.pop("a"), w.pop("b")
+	activate := func() {
+		t.Helper()
+		for range 3 {
+			w.Activate(w.ctx, pods)
+		}
+		if _, events := w.InFlightCounts(); events != 1 {
+			t.Errorf("the log holds %d events, want 1", events)
+		}
+	}
+	activate()
+	a.Refused(w.ctx, sets.New("Fit"), nil)
+	b.Refused(w.ctx, sets.New("Fit"), nil)
+	w.expectAt(Backoff, "a")
+	w.expectAt(Unschedulable, "b")
+	w.advance(10 * time.Second)
+	a = w.pop("a")
+	activate()
+	a.Refused(w.ctx, sets.New("Fit"), nil)
+	w.expectAt(Backoff, "a")
+}

@@ -18,7 +18,7 @@ func newInFlightLog() inFlightLog { return inFlightLog{entries: list.New()} }
 
 // begin starts recording events for p.
 func (f *inFlightLog) begin(p *Entity) {
-	p.marker = f.entries.PushBack(p)
+	p.marker, p.activated = f.entries.PushBack(p), false
 	f.markers++
 }
 

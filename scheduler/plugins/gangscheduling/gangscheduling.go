@@ -91,8 +91,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ st
 	case !ok || !progress.IsGang:
 		return nil, 0
 	}
-	assumed := p.groups.Assumed(pod)
+	var assumed []types.UID
 	if progress.Scheduled >= progress.MinCount {
+		assumed = p.groups.Assumed(pod)
 		progress.Scheduled -= p.leaving(assumed)
 	}
 	if progress.Scheduled < progress.MinCount {

@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/controlplane"
+	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
 )
@@ -37,6 +38,10 @@ const specTimeout = SpecTimeout(4 * time.Minute)
 var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
+	// berth is the manager. It reaches the API server through the proxy.
+	berth              *operator.Manager
+	binary, kubeconfig string
+	proxy              *faultproxy.Proxy
 )
 
 func TestGroups(t *testing.T) {
@@ -52,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	if minor < 37 {
 		Skip("PodGroups of scheduling.k8s.io/v1beta1 are of Kubernetes 1.37")
 	}
-	binary, err := operator.Build(ctx)
+	binary, err = operator.Build(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	const gates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true"
 	cp, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true, ControllerManagerArgs: []string{gates}, Controllers: []string{
@@ -75,11 +80,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(operator.Install(ctx, cp)).To(Succeed())
 	account, err := operator.AccountConfig(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := cp.WriteKubeconfig("berth", account)
+	proxy, err = faultproxy.Start(account)
 	Expect(err).NotTo(HaveOccurred())
-	berth, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	DeferCleanup(func() { proxy.Stop() })
+	kubeconfig, err = cp.WriteKubeconfig("proxied", proxy.Config(account))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
+	startBerth(ctx)
 	spec := v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
 		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}},
 	}}
@@ -88,6 +94,15 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
 	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))
+
+// startBerth starts the manager, and waits until it is ready.
+func startBerth(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	berth, err = operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
+}
 
 // testEnv is the namespace of one scenario.
 type testEnv struct{ namespace string }

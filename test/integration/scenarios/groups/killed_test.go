@@ -1,0 +1,130 @@
+package groups
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/faultproxy"
+)
+
+// write is the nth of the writes of its kind for a gang.
+type write struct {
+	method string
+	// resource and subresource are those of the path.
+	resource, subresource string
+	nth                   int32
+}
+
+// is reports whether w is a write of this kind, in a namespace.
+func (is write) is(w faultproxy.Write, namespace string) bool {
+	_, path, found := strings.Cut(w.Path, "/namespaces/"+namespace+"/")
+	parts := append(strings.Split(path, "/"), "", "")
+	return found && w.Method == is.method && parts[0] == is.resource && parts[2] == is.subresource
+}
+
+// killAt kills the manager before or after the write in the namespace, once.
+func (env testEnv) killAt(is write, after bool) {
+	killed, seen := berth, &atomic.Int32{}
+	fault := func(w faultproxy.Write) *faultproxy.Fault {
+		if !is.is(w, env.namespace) || seen.Add(1) != is.nth {
+			return nil
+		}
+		if !after {
+			killed.Kill()
+			return &faultproxy.Fault{}
+		}
+		return &faultproxy.Fault{Commits: true, Answer: func(w http.ResponseWriter, r *http.Request) {
+			killed.Kill()
+			faultproxy.Cut(w, r)
+		}}
+	}
+	proxy.SetWriteFaults(fault)
+	proxy.SetFaults(func(b faultproxy.Binding) *faultproxy.Fault {
+		return fault(faultproxy.Write{Method: http.MethodPost, Path: "/api/v1/namespaces/" + b.Namespace + "/pods/" + b.Pod + "/binding"})
+	})
+	DeferCleanup(func() { proxy.SetWriteFaults(nil); proxy.SetFaults(nil) })
+}
+
+// restartKilled waits for the end of the manager, and starts the next.
+func restartKilled(ctx SpecContext) {
+	GinkgoHelper()
+	Eventually(berth.Ended()).Should(BeClosed())
+	startBerth(ctx)
+}
+
+var _ = Describe("A manager that is killed while a gang is bound: the next one binds the rest of it before any other gang, killed", func() {
+	for name, at := range map[string]write{
+		"the first Binding":             {http.MethodPost, "pods", "binding", 1},
+		"the fourth Binding":            {http.MethodPost, "pods", "binding", 4},
+		"the last Binding":              {http.MethodPost, "pods", "binding", 8},
+		"the condition of its PodGroup": {http.MethodPatch, "podgroups", "status", 1},
+	} {
+		for when, after := range map[string]bool{"before ": false, "after ": true} {
+			It(when+name, specTimeout, func(ctx SpecContext) {
+				env := newTestEnv(ctx, 4, 2)
+				env.killAt(at, after)
+				group := env.podGroup(ctx, "first", 8)
+				pods := env.members(ctx, "first", 0, 8)
+				Eventually(berth.Ended()).Should(BeClosed())
+				env.podGroup(ctx, "second", 8)
+				others := env.members(ctx, "second", 0, 8)
+				restartKilled(ctx)
+
+				admin.ExpectBound(ctx, pods...)
+				perNode := map[string]int{}
+				for _, pod := range pods {
+					perNode[admin.NodeName(ctx, pod)(Default)]++
+				}
+				Expect(perNode).To(And(HaveLen(4), HaveEach(2)), "pods by node, of which each has room for two")
+				expectCondition(ctx, group, metav1.ConditionTrue, "Scheduled")
+				expectWaiting(ctx, others...)
+				for _, pod := range pods {
+					admin.Remove(ctx, pod)
+				}
+				admin.ExpectBound(ctx, others...)
+			})
+		}
+	}
+})
+
+var _ = Describe("A manager that is killed while a gang preempts: the next one makes room for the whole gang, killed", func() {
+	for name, at := range map[string]write{
+		"the condition of a victim": {http.MethodPatch, "pods", "status", 1},
+		"the first eviction":        {http.MethodDelete, "pods", "", 1},
+		"the last eviction":         {http.MethodDelete, "pods", "", 3},
+	} {
+		for when, after := range map[string]bool{"before ": false, "after ": true} {
+			It(when+name, specTimeout, func(ctx SpecContext) {
+				env := newTestEnv(ctx, 2, 4)
+				important := env.priorityClass(ctx)
+				var low []*v1.Pod
+				for i := range 4 {
+					low = append(low, apitest.Created(ctx, admin, env.pod(fmt.Sprint("low-", i), 2).Valid()))
+				}
+				admin.ExpectBound(ctx, low...)
+				env.killAt(at, after)
+				group := env.importantGroup(ctx, "important", 3, important, nil)
+				pods := env.importantMembers(ctx, "important", 3, important)
+				restartKilled(ctx)
+
+				Eventually(func(g Gomega) {
+					for _, name := range env.evicted(ctx, low)(g) {
+						admin.Remove(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: name}})
+					}
+					for _, pod := range pods {
+						g.Expect(admin.NodeName(ctx, pod)(g)).NotTo(BeEmpty())
+					}
+				}).Should(Succeed())
+				expectCondition(ctx, group, metav1.ConditionTrue, "Scheduled")
+			})
+		}
+	}
+})

@@ -253,7 +253,8 @@ type watchTarget struct {
 }
 
 // targetOf returns the watchTarget of a resource; nil where Berth itself delivers the
-// events. The error says what a valid name is.
+// events, or where the API server does not serve the kind, so that there are none. The error
+// says what a valid name is.
 func (p *Pool) targetOf(resource fwk.EventResource) (*watchTarget, error) {
 	if gvr, ok := eventResources[resource]; ok {
 		obj, err := p.objectOf(gvr)
@@ -261,7 +262,7 @@ func (p *Pool) targetOf(resource fwk.EventResource) (*watchTarget, error) {
 			return nil, err
 		}
 		kind := reflect.TypeOf(obj)
-		if p.isWatched(kind) {
+		if p.isWatched(kind) || p.isNotServed(kind) {
 			return nil, nil
 		}
 		return &watchTarget{gvr, true, kind}, nil

@@ -290,3 +290,17 @@ func TestTypedEventsShareThePluginInformer(t *testing.T) {
 		e.wantEvents("PersistentVolume/Add >PersistentVolume v")
 	})
 }
+
+// On a cluster without PodGroups, GangScheduling registers their events as everywhere.
+func TestAKindThatIsNotServedHasNoEvents(t *testing.T) {
+	withFoos(t, func(e *eventTestEnv) {
+		e.pool.options.NotServed = []runtime.Object{&v1.PersistentVolume{}}
+		e.setServerError("list", notServed)
+		s := e.pool.NewFactory(nil)
+		defer s.Close()
+		e.subscribe(s, fwk.PersistentVolume)
+		if missed := s.MissedEvents(); len(missed) > 0 {
+			t.Errorf("missed events: %v, want none", missed)
+		}
+	})
+}

@@ -32,7 +32,7 @@ type Place struct {
 	// BacksOff says that the pod has an error, before or after its release, and waits for
 	// its backoff whatever changes.
 	BacksOff bool
-	// Attempts is the number of attempts until the pod is bound.
+	// Attempts is the number of attempts until the pod is bound; 0 if it is not determined.
 	Attempts int
 }
 
@@ -57,7 +57,7 @@ func (p Place) ArrivesAfter() bool { return p.Where == "" }
 
 // BlocksLoop reports whether the loop does nothing else while the pod is there.
 func (p Place) BlocksLoop() bool {
-	inLoop := p.Point == "Filter" || p.Point == "Reserve"
+	inLoop := p.Point == "Filter" || p.Point == "Reserve" || p.Point == "Permit" && p.Blocks
 	return p.Where == queue.Active || p.Where == queue.InFlight && (p.Point == "" || inLoop)
 }
 
@@ -94,4 +94,25 @@ var Places = map[string]Place{
 		Where: queue.Unschedulable, Point: "Filter", Answer: probe.Reject("full"), EndsIn: queue.Unschedulable, Attempts: 2,
 	},
 	"paused, and held": {Where: queue.Held, Attempts: 1},
+}
+
+// GangPlaces are the places of the third of four pods of a gang, while the others are as far as
+// they can be without it. However the profile changes, one generation binds all four. A group of
+// which too few pods fit waits for its backoff.
+var GangPlaces = map[string]Place{
+	"in the cycle, and fits":         Places["in the cycle, and fits"],
+	"in the cycle, and fits nowhere": Places["in the cycle, and fits nowhere"],
+	"gated":                          Places["gated"],
+	"backing off, since one fits nowhere": {
+		Where: queue.Backoff, Point: "Filter", Answer: probe.Reject("full"), EndsIn: queue.Backoff, BacksOff: true,
+	},
+	"waiting on Permit, and allowed": Places["waiting on Permit, and allowed"],
+	"in PreBind, which succeeds":     Places["in PreBind, which succeeds"],
+	"binding":                        Places["binding"],
+	"in Permit, behind two that are assumed": {
+		Where: queue.InFlight, Point: "Permit", Blocks: true, Committed: true, Attempts: 1,
+	},
+	"refused by Permit, and three wait there for it": {
+		Where: queue.Backoff, Point: "Permit", Answer: probe.Reject("shut"), EndsIn: queue.Backoff, BacksOff: true,
+	},
 }

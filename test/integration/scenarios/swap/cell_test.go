@@ -34,7 +34,10 @@ type cell struct {
 	change                      swapmatrix.Change
 	ctx                         context.Context
 	pod                         *v1.Pod
-	stream                      *stream
+	// inGang says that the pod is one of a gang, and gang are the others.
+	inGang bool
+	gang   []*v1.Pod
+	stream *stream
 	// released is closed to release the blocked calls, and resumeLoop resumes the
 	// scheduling loop.
 	released   chan struct{}
@@ -122,6 +125,7 @@ func (c *cell) runSteps() {
 		by = append(by, c.intermediate...)
 	}
 	c.expectBound(by)
+	c.expectGang()
 	c.expectPlugins()
 	c.expectStream()
 	c.expectNothingLeft()
@@ -209,7 +213,7 @@ func (c *cell) stopLoop() {
 func (c *cell) inPlace() bool {
 	uid := c.pod.UID
 	switch {
-	case c.place.Point == "Permit":
+	case c.place.Permit != "":
 		return berth.Scheduler().Components().Waiting.Get(uid) != nil
 	case c.place.Point == "Bind":
 		for _, b := range bindings.Bindings() {
@@ -233,11 +237,20 @@ func (c *cell) expectPlace(place queue.Place, why string) {
 	c.Eventually(c.queuePlace).Should(Equal(place), why)
 }
 
-// createSubject creates the pod.
-func (c *cell) createSubject() { c.pod = c.newPod(subject) }
+// createSubject creates the pod, and its gang.
+func (c *cell) createSubject() {
+	if c.inGang {
+		c.createGang()
+		return
+	}
+	c.pod = c.newPod(subject)
+}
 
-func (c *cell) newPod(name string) *v1.Pod {
+func (c *cell) newPod(name string) *v1.Pod { return c.createPod(name, nil) }
+
+func (c *cell) createPod(name string, annotations map[string]string) *v1.Pod {
 	pod := fixture.Pod(c.name + "/" + name).SchedulerName(c.name).Valid()
+	pod.Annotations = annotations
 	c.Expect(admin.Create(c.ctx, pod)).To(Succeed())
 	return pod
 }

@@ -115,20 +115,35 @@ func selectCells() (all []*cell) {
 	return all
 }
 
-var cells = selectCells()
+var cells = append(selectCells(), gangCells()...)
 
 func (c *cell) sentence() string { return "that is " + c.placeName + ", when " + c.changeName }
 
+// container is the name of the container of the cell's spec.
+func (c *cell) container() string {
+	if c.inGang {
+		return "A pod of a gang beside a stream of others"
+	}
+	return "A pod beside a stream of others"
+}
+
+// itEnds is the spec of a cell.
+func (c *cell) itEnds(how string) {
+	It(c.sentence()+", "+how, SpecTimeout(10*time.Minute), func(ctx SpecContext) {
+		runAll()
+		c.await(ctx)
+		for _, fault := range c.failures {
+			GinkgoWriter.Println(fault)
+		}
+		Expect(c.failures).To(BeEmpty(), c.name)
+	})
+}
+
 var _ = Describe("A pod beside a stream of others", func() {
 	for _, c := range cells {
-		It(c.sentence()+", is bound once, by the right generation", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
-			runAll()
-			c.await(ctx)
-			for _, fault := range c.failures {
-				GinkgoWriter.Println(fault)
-			}
-			Expect(c.failures).To(BeEmpty(), c.name)
-		})
+		if !c.inGang {
+			c.itEnds("is bound once, by the right generation")
+		}
 	}
 
 	It("leaves nothing behind, and swaps happened between binds", SpecTimeout(10*time.Minute), func(ctx SpecContext) {
@@ -180,7 +195,7 @@ var runAll = sync.OnceFunc(func() {
 func (c *cell) isFocused() bool {
 	suite, _ := GinkgoConfiguration()
 	return len(suite.FocusStrings) == 0 || slices.ContainsFunc(suite.FocusStrings, func(pattern string) bool {
-		return regexp.MustCompile(pattern).MatchString("swap A pod beside a stream of others " + c.sentence())
+		return regexp.MustCompile(pattern).MatchString("swap " + c.container() + " " + c.sentence())
 	})
 }
 

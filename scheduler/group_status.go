@@ -114,8 +114,8 @@ func (s *Scheduler) resumeGroupStatuses() {
 	}
 }
 
-// resumeGroupStatus sets the condition of PodGroups that have enough pods on nodes: an earlier
-// leader may have bound them, and not have said so before it ended.
+// resumeGroupStatus sets the condition of PodGroups that lack it and have enough pods on nodes:
+// an earlier leader may have bound them, and not have said so before it ended.
 func (s *Scheduler) resumeGroupStatus(g *profile.Generation) {
 	s.leadMu.Lock()
 	leading := s.leading
@@ -123,7 +123,10 @@ func (s *Scheduler) resumeGroupStatus(g *profile.Generation) {
 	if !leading || !g.Framework.SchedulesGroups() {
 		return
 	}
-	for _, group := range s.cache.Groups().NativeGroups() {
+	lacksCondition := func(podGroup *schedulingv1beta1.PodGroup) bool {
+		return !apimeta.IsStatusConditionTrue(podGroup.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+	}
+	for _, group := range s.cache.Groups().NativeGroups(lacksCondition) {
 		if len(group.Scheduled) >= group.MinCount() && group.Scheduled[0].Spec.SchedulerName == g.Blueprint().Name {
 			s.groupStatus.set(group, groupCondition(nil))
 		}

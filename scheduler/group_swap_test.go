@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -18,7 +17,7 @@ import (
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// lastRefuser refuses the pod a-2 at Permit until it is told not to.
+// lastRefuser refuses the pod a-2 at Permit while refuses is true.
 type lastRefuser struct{ refuses *bool }
 
 func (lastRefuser) Name() string { return "LastRefuser" }
@@ -93,13 +92,9 @@ func TestAGangThatWaitsAtPermitIsBoundByOneSpecOrNotAtAll(t *testing.T) {
 // hashesOf returns the hashes of the specs that bound the pods of a gang.
 func (env *testEnv) hashesOf(gang string) sets.Set[string] {
 	hashes := sets.New[string]()
-	list, err := env.cluster.CoreV1().Pods(metav1.NamespaceDefault).List(env.ctx, metav1.ListOptions{})
-	if err != nil {
-		env.t.Fatal(err)
-	}
-	for _, pod := range list.Items {
+	for _, pod := range env.podsOf(gang) {
 		var record struct{ Hash string }
-		if text, ok := pod.Annotations[v1alpha1.AnnotationDecision]; ok && pod.Annotations[v1alpha1.AnnotationPodGroup] == gang {
+		if text, ok := pod.Annotations[v1alpha1.AnnotationDecision]; ok {
 			if err := json.Unmarshal([]byte(text), &record); err != nil {
 				env.t.Error(err)
 			}

@@ -68,15 +68,20 @@ func nativeGang(name string, count, minCount int) (group *schedulingv1beta1.PodG
 	}, pods
 }
 
-// boundOf returns how many pods of a gang have a node.
-func (env *testEnv) boundOf(gang string) int {
-	bound := 0
+// podsOf returns the pods of a gang.
+func (env *testEnv) podsOf(gang string) []v1.Pod {
 	list, err := env.cluster.CoreV1().Pods(metav1.NamespaceDefault).List(env.ctx, metav1.ListOptions{})
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	for _, pod := range list.Items {
-		if strings.HasPrefix(pod.Name, gang+"-") && pod.Spec.NodeName != "" {
+	return slices.DeleteFunc(list.Items, func(pod v1.Pod) bool { return !strings.HasPrefix(pod.Name, gang+"-") })
+}
+
+// boundOf returns how many pods of a gang have a node.
+func (env *testEnv) boundOf(gang string) int {
+	bound := 0
+	for _, pod := range env.podsOf(gang) {
+		if pod.Spec.NodeName != "" {
 			bound++
 		}
 	}

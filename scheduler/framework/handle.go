@@ -133,9 +133,7 @@ var _ PermitHandle = &Framework{}
 
 // LeavesPermit implements PermitHandle.
 func (f *Framework) LeavesPermit(uid types.UID, plugin, message string) bool {
-	f.WaitingPods.mu.Lock()
-	p := f.WaitingPods.pods[uid]
-	f.WaitingPods.mu.Unlock()
+	p := f.WaitingPods.find(uid)
 	return p != nil && (p.framework != f && p.Preempt(plugin, message) || p.leaves())
 }
 

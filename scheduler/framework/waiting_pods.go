@@ -69,12 +69,16 @@ func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
 
 // Get returns a waiting pod, or nil.
 func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p, ok := w.pods[uid]; ok {
+	if p := w.find(uid); p != nil {
 		return p
 	}
 	return nil
+}
+
+func (w *WaitingPods) find(uid types.UID) *waitingPod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[uid]
 }
 
 // Each calls f for every waiting pod, without holding a lock.
@@ -102,10 +106,8 @@ func (w *WaitingPods) Remove(uid types.UID) {
 // pod that does not wait. If ctx ends first it returns an error. Where the pod is not
 // allowed, the caller removes it once it is unreserved.
 func (w *WaitingPods) Await(ctx context.Context, uid types.UID) *fwk.Status {
-	w.mu.Lock()
-	p, ok := w.pods[uid]
-	w.mu.Unlock()
-	if !ok {
+	p := w.find(uid)
+	if p == nil {
 		return nil
 	}
 	begin := w.clock.Now()

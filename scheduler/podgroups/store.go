@@ -195,12 +195,13 @@ func (s *Store) Group(key Key) *Group {
 	return g
 }
 
-// NativeGroups returns copies of the groups that have a PodGroup of scheduling.k8s.io.
-func (s *Store) NativeGroups() (groups []*Group) {
+// NativeGroups returns copies of the groups whose PodGroup of scheduling.k8s.io is one for which
+// which is true.
+func (s *Store) NativeGroups(which func(*schedulingv1beta1.PodGroup) bool) (groups []*Group) {
 	s.mu.RLock()
 	var keys []Key
 	for key, group := range s.groups {
-		if key.Source == Native && group.podGroup != nil {
+		if key.Source == Native && group.podGroup != nil && which(group.podGroup) {
 			keys = append(keys, key)
 		}
 	}

@@ -292,8 +292,8 @@ func shell(ctx context.Context, command string) string {
 
 var (
 	clockTimes = regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`)
-	// ages are at most ten minutes; kubectl writes 2m for 2m0s.
-	ages   = regexp.MustCompile(`\b(\dm)?\d+s\b|\b[2-9]m\b`)
+	// ages are written as 2m for 2m0s.
+	ages   = regexp.MustCompile(`\b(\d+m)?\d+s\b|\b[2-9]m\b`)
 	spaces = regexp.MustCompile(` +`)
 	// numberedPods are the names of pods that differ in the second in which they were
 	// bound.

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/faultproxy"
 )
 
@@ -83,7 +81,7 @@ var _ = Describe("A manager that is killed while a gang is bound: the next one b
 				for _, pod := range pods {
 					perNode[admin.NodeName(ctx, pod)(Default)]++
 				}
-				Expect(perNode).To(And(HaveLen(4), HaveEach(2)), "pods by node, of which each has room for two")
+				Expect(perNode).To(And(HaveLen(4), HaveEach(2)), "pods by node, two of which fit on each")
 				expectCondition(ctx, group, metav1.ConditionTrue, "Scheduled")
 				expectWaiting(ctx, others...)
 				for _, pod := range pods {
@@ -95,7 +93,7 @@ var _ = Describe("A manager that is killed while a gang is bound: the next one b
 	}
 })
 
-var _ = Describe("A manager that is killed while a gang preempts: the next one makes room for the whole gang, killed", func() {
+var _ = Describe("A manager that is killed while a gang preempts: the next one evicts what the whole gang needs, killed", func() {
 	for name, at := range map[string]write{
 		"the condition of a victim": {http.MethodPatch, "pods", "status", 1},
 		"the first eviction":        {http.MethodDelete, "pods", "", 1},
@@ -105,11 +103,7 @@ var _ = Describe("A manager that is killed while a gang preempts: the next one m
 			It(when+name, specTimeout, func(ctx SpecContext) {
 				env := newTestEnv(ctx, 2, 4)
 				important := env.priorityClass(ctx)
-				var low []*v1.Pod
-				for i := range 4 {
-					low = append(low, apitest.Created(ctx, admin, env.pod(fmt.Sprint("low-", i), 2).Valid()))
-				}
-				admin.ExpectBound(ctx, low...)
+				low := env.boundLow(ctx)
 				env.killAt(at, after)
 				group := env.importantGroup(ctx, "important", 3, important, nil)
 				pods := env.importantMembers(ctx, "important", 3, important)

@@ -20,11 +20,7 @@ var _ = Describe("Preemption", func() {
 	It("by a gang evicts as many pods as it needs, and the gang runs when they are gone", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 2, 4)
 		important := env.priorityClass(ctx)
-		var low []*v1.Pod
-		for i := range 4 {
-			low = append(low, apitest.Created(ctx, admin, env.pod(fmt.Sprint("low-", i), 2).Valid()))
-		}
-		admin.ExpectBound(ctx, low...)
+		low := env.boundLow(ctx)
 		group := env.importantGroup(ctx, "pg1", 3, important, nil)
 		pods := env.importantMembers(ctx, "pg1", 3, important)
 		Eventually(env.evicted(ctx, low)).Should(HaveLen(3), "six of eight CPUs")
@@ -89,6 +85,16 @@ func (env testEnv) importantMembers(ctx context.Context, group string, count int
 			pod.Spec.SchedulingGroup, pod.Spec.PriorityClassName = &v1.PodSchedulingGroup{PodGroupName: &group}, class
 		})))
 	}
+	return pods
+}
+
+// boundLow creates four pods with two CPUs and no priority, and waits until they are bound.
+func (env testEnv) boundLow(ctx context.Context) (pods []*v1.Pod) {
+	GinkgoHelper()
+	for i := range 4 {
+		pods = append(pods, apitest.Created(ctx, admin, env.pod(fmt.Sprint("low-", i), 2).Valid()))
+	}
+	admin.ExpectBound(ctx, pods...)
 	return pods
 }
 

@@ -105,7 +105,7 @@ var _ = Describe("A claim that is deleted in flight", func() {
 		deleted := &atomic.Bool{}
 		proxy.SetWriteFaults(func(w faultproxy.Write) *faultproxy.Fault {
 			defer GinkgoRecover()
-			if addFinalizer.is(w, env.namespace) && deleted.CompareAndSwap(false, true) {
+			if addFinalizer.Is(w, env.namespace) && deleted.CompareAndSwap(false, true) {
 				Expect(admin.Delete(ctx, claim)).To(Succeed())
 			}
 			return nil

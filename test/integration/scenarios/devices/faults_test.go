@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -21,28 +20,14 @@ import (
 // card is an extended resource that a class backs.
 const card = "example.com/card"
 
-// write is one of the writes by which a pod gets devices.
-type write struct {
-	method string
-	// resource and subresource are those of the path.
-	resource, subresource string
-}
-
 // The writes for a pod with a claim from a template and an extended resource, in order.
 var (
-	createClaim  = write{http.MethodPost, "resourceclaims", ""}
-	addFinalizer = write{http.MethodPut, "resourceclaims", ""}
-	writeStatus  = write{http.MethodPut, "resourceclaims", "status"}
-	writePod     = write{http.MethodPatch, "pods", "status"}
-	bindPod      = write{http.MethodPost, "pods", "binding"}
+	createClaim  = faultproxy.Kind{Method: http.MethodPost, Resource: "resourceclaims"}
+	addFinalizer = faultproxy.Kind{Method: http.MethodPut, Resource: "resourceclaims"}
+	writeStatus  = faultproxy.Kind{Method: http.MethodPut, Resource: "resourceclaims", Subresource: "status"}
+	writePod     = faultproxy.Kind{Method: http.MethodPatch, Resource: "pods", Subresource: "status"}
+	bindPod      = faultproxy.Kind{Method: http.MethodPost, Resource: "pods", Subresource: "binding"}
 )
-
-// is reports whether w is this write, in a namespace.
-func (is write) is(w faultproxy.Write, namespace string) bool {
-	_, path, _ := strings.Cut(w.Path, "/namespaces/"+namespace+"/")
-	parts := append(strings.Split(path, "/"), "", "")
-	return w.Method == is.method && parts[0] == is.resource && parts[2] == is.subresource
-}
 
 // deviceWriter tests that a pod gets its devices although one of the writes fails.
 type deviceWriter struct {
@@ -88,26 +73,22 @@ func (d *deviceWriter) expectDevices(ctx context.Context) {
 }
 
 // failOnce gives the first such write of the namespace a fault.
-func (d *deviceWriter) failOnce(is write, fault func() *faultproxy.Fault) (failed *atomic.Bool) {
+func (d *deviceWriter) failOnce(is faultproxy.Kind, fault func() *faultproxy.Fault) (failed *atomic.Bool) {
 	failed = &atomic.Bool{}
-	once := func(w faultproxy.Write) *faultproxy.Fault {
-		if !is.is(w, d.namespace) || !failed.CompareAndSwap(false, true) {
+	proxy.SetAllFaults(func(w faultproxy.Write) *faultproxy.Fault {
+		if !is.Is(w, d.namespace) || !failed.CompareAndSwap(false, true) {
 			return nil
 		}
 		return fault()
-	}
-	proxy.SetWriteFaults(once)
-	proxy.SetFaults(func(b faultproxy.Binding) *faultproxy.Fault {
-		return once(faultproxy.Write{Method: http.MethodPost, Path: "/api/v1/namespaces/" + b.Namespace + "/pods/" + b.Pod + "/binding"})
 	})
-	DeferCleanup(func() { proxy.SetWriteFaults(nil); proxy.SetFaults(nil) })
+	DeferCleanup(func() { proxy.SetAllFaults(nil) })
 	return failed
 }
 
 var internalError = faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)
 
 var _ = Describe("A write for devices that fails once: the pod gets its devices, and no device is lost", func() {
-	for name, is := range map[string]write{
+	for name, is := range map[string]faultproxy.Kind{
 		"the creation of a claim": createClaim, "the finalizer of a claim": addFinalizer, "the status of a claim": writeStatus,
 		"the status of the pod": writePod, "the Binding": bindPod,
 	} {
@@ -126,7 +107,7 @@ var _ = Describe("A write for devices that fails once: the pod gets its devices,
 		}
 	}
 
-	for name, is := range map[string]write{"the finalizer of a claim": addFinalizer, "the status of a claim": writeStatus} {
+	for name, is := range map[string]faultproxy.Kind{"the finalizer of a claim": addFinalizer, "the status of a claim": writeStatus} {
 		It(name+" meets a conflict", specTimeout, func(ctx SpecContext) {
 			d := newDeviceWriter(ctx)
 			failed := d.failOnce(is, func() *faultproxy.Fault {
@@ -147,24 +128,15 @@ var _ = Describe("A write for devices that fails once: the pod gets its devices,
 })
 
 var _ = Describe("A manager that is killed at a write for devices: the next one gives the pod its devices", func() {
-	for name, is := range map[string]write{
+	for name, is := range map[string]faultproxy.Kind{
 		"the creation of a claim": createClaim, "the finalizer of a claim": addFinalizer, "the status of a claim": writeStatus,
 		"the status of the pod": writePod, "the Binding": bindPod,
 	} {
-		for when, commits := range map[string]bool{"before": false, "after": true} {
+		for when, after := range map[string]bool{"before": false, "after": true} {
 			It(when+" "+name, specTimeout, func(ctx SpecContext) {
 				d := newDeviceWriter(ctx)
 				killed := berth
-				d.failOnce(is, func() *faultproxy.Fault {
-					if !commits {
-						killed.Kill()
-						return &faultproxy.Fault{}
-					}
-					return &faultproxy.Fault{Commits: true, Answer: func(w http.ResponseWriter, r *http.Request) {
-						killed.Kill()
-						faultproxy.Cut(w, r)
-					}}
-				})
+				d.failOnce(is, func() *faultproxy.Fault { return faultproxy.CutAround(after, killed.Kill) })
 				d.create(ctx, d.pod)
 				Eventually(killed.Ended()).Should(BeClosed())
 				startBerth(ctx)

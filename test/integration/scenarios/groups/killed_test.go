@@ -2,7 +2,6 @@ package groups
 
 import (
 	"net/http"
-	"strings"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,42 +12,29 @@ import (
 	"github.com/berthdev/berth/test/support/faultproxy"
 )
 
-// write is the nth of the writes of its kind for a gang.
+// write is the nth of the writes of a kind for a gang.
 type write struct {
-	method string
-	// resource and subresource are those of the path.
-	resource, subresource string
-	nth                   int32
+	faultproxy.Kind
+	nth int32
 }
 
-// is reports whether w is a write of this kind, in a namespace.
-func (is write) is(w faultproxy.Write, namespace string) bool {
-	_, path, found := strings.Cut(w.Path, "/namespaces/"+namespace+"/")
-	parts := append(strings.Split(path, "/"), "", "")
-	return found && w.Method == is.method && parts[0] == is.resource && parts[2] == is.subresource
-}
+var (
+	binding        = faultproxy.Kind{Method: http.MethodPost, Resource: "pods", Subresource: "binding"}
+	groupCondition = faultproxy.Kind{Method: http.MethodPatch, Resource: "podgroups", Subresource: "status"}
+	podCondition   = faultproxy.Kind{Method: http.MethodPatch, Resource: "pods", Subresource: "status"}
+	eviction       = faultproxy.Kind{Method: http.MethodDelete, Resource: "pods"}
+)
 
 // killAt kills the manager before or after the write in the namespace, once.
 func (env testEnv) killAt(is write, after bool) {
 	killed, seen := berth, &atomic.Int32{}
-	fault := func(w faultproxy.Write) *faultproxy.Fault {
-		if !is.is(w, env.namespace) || seen.Add(1) != is.nth {
+	proxy.SetAllFaults(func(w faultproxy.Write) *faultproxy.Fault {
+		if !is.Is(w, env.namespace) || seen.Add(1) != is.nth {
 			return nil
 		}
-		if !after {
-			killed.Kill()
-			return &faultproxy.Fault{}
-		}
-		return &faultproxy.Fault{Commits: true, Answer: func(w http.ResponseWriter, r *http.Request) {
-			killed.Kill()
-			faultproxy.Cut(w, r)
-		}}
-	}
-	proxy.SetWriteFaults(fault)
-	proxy.SetFaults(func(b faultproxy.Binding) *faultproxy.Fault {
-		return fault(faultproxy.Write{Method: http.MethodPost, Path: "/api/v1/namespaces/" + b.Namespace + "/pods/" + b.Pod + "/binding"})
+		return faultproxy.CutAround(after, killed.Kill)
 	})
-	DeferCleanup(func() { proxy.SetWriteFaults(nil); proxy.SetFaults(nil) })
+	DeferCleanup(func() { proxy.SetAllFaults(nil) })
 }
 
 // restartKilled waits for the end of the manager, and starts the next.
@@ -60,10 +46,10 @@ func restartKilled(ctx SpecContext) {
 
 var _ = Describe("A manager that is killed while a gang is bound: the next one binds the rest of it before any other gang, killed", func() {
 	for name, at := range map[string]write{
-		"the first Binding":             {http.MethodPost, "pods", "binding", 1},
-		"the fourth Binding":            {http.MethodPost, "pods", "binding", 4},
-		"the last Binding":              {http.MethodPost, "pods", "binding", 8},
-		"the condition of its PodGroup": {http.MethodPatch, "podgroups", "status", 1},
+		"the first Binding":             {binding, 1},
+		"the fourth Binding":            {binding, 4},
+		"the last Binding":              {binding, 8},
+		"the condition of its PodGroup": {groupCondition, 1},
 	} {
 		for when, after := range map[string]bool{"before ": false, "after ": true} {
 			It(when+name, specTimeout, func(ctx SpecContext) {
@@ -95,9 +81,9 @@ var _ = Describe("A manager that is killed while a gang is bound: the next one b
 
 var _ = Describe("A manager that is killed while a gang preempts: the next one evicts what the whole gang needs, killed", func() {
 	for name, at := range map[string]write{
-		"the condition of a victim": {http.MethodPatch, "pods", "status", 1},
-		"the first eviction":        {http.MethodDelete, "pods", "", 1},
-		"the last eviction":         {http.MethodDelete, "pods", "", 3},
+		"the condition of a victim": {podCondition, 1},
+		"the first eviction":        {eviction, 1},
+		"the last eviction":         {eviction, 3},
 	} {
 		for when, after := range map[string]bool{"before ": false, "after ": true} {
 			It(when+name, specTimeout, func(ctx SpecContext) {

@@ -253,8 +253,9 @@ type watchTarget struct {
 }
 
 // targetOf returns the watchTarget of a resource; nil where Berth itself delivers the
-// events, or where the API server does not serve the kind, so that there are none. The error
-// says what a valid name is.
+// events. It is also nil for a kind that is not served and has no stable version: API servers
+// serve alpha and beta versions only when asked to, so no events of them are missed. The
+// error says what a valid name is.
 func (p *Pool) targetOf(resource fwk.EventResource) (*watchTarget, error) {
 	if gvr, ok := eventResources[resource]; ok {
 		obj, err := p.objectOf(gvr)
@@ -262,7 +263,7 @@ func (p *Pool) targetOf(resource fwk.EventResource) (*watchTarget, error) {
 			return nil, err
 		}
 		kind := reflect.TypeOf(obj)
-		if p.isWatched(kind) || p.isNotServed(kind) {
+		if p.isWatched(kind) || gvr.Version != "v1" && p.isNotServed(kind) {
 			return nil, nil
 		}
 		return &watchTarget{gvr, true, kind}, nil

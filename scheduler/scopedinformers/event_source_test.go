@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -291,16 +295,19 @@ func TestTypedEventsShareThePluginInformer(t *testing.T) {
 	})
 }
 
-// On a cluster without PodGroups, GangScheduling registers their events as everywhere.
-func TestAKindThatIsNotServedHasNoEvents(t *testing.T) {
+// On a cluster without PodGroups, which is every default one, GangScheduling registers their
+// events as everywhere.
+func TestAKindWithoutAStableVersionThatIsNotServedHasNoEvents(t *testing.T) {
 	withFoos(t, func(e *eventTestEnv) {
-		e.pool.options.NotServed = []runtime.Object{&v1.PersistentVolume{}}
+		e.pool.options.NotServed = []runtime.Object{&schedulingv1beta1.PodGroup{}, &storagev1.CSINode{}}
 		e.setServerError("list", notServed)
 		s := e.pool.NewFactory(nil)
 		defer s.Close()
-		e.subscribe(s, fwk.PersistentVolume)
-		if missed := s.MissedEvents(); len(missed) > 0 {
-			t.Errorf("missed events: %v, want none", missed)
+		e.subscribe(s, fwk.PodGroup)
+		e.subscribe(s, fwk.CSINode)
+		missed := slices.Collect(maps.Keys(s.MissedEvents()))
+		if diff := cmp.Diff([]fwk.EventResource{fwk.CSINode}, missed); diff != "" {
+			t.Errorf("missed events (-want +got):\n%s", diff)
 		}
 	})
 }

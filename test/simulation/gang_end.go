@@ -58,7 +58,7 @@ func (sim *simulation) healCluster() {
 				delete(p.Labels, holdLabel)
 			})
 		}
-		if sim.gangOf(pod) != nil && (!isLivePod(pod) || pod.DeletionTimestamp != nil) {
+		if pod.DeletionTimestamp != nil || sim.gangOf(pod) != nil && !isLivePod(pod) {
 			sim.server.dropPod(keyOf(pod))
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
 
 	// 3. The snapshot changes here, and by the pods of the group that are decided.
 	snapshot := s.cache.UpdateSnapshot()
-	g := &groupCycle{attempt: attempt, generation: generation, group: s.cache.Groups().Group(attempt.Group.Key), start: heartbeat.start}
+	g := &groupCycle{attempt: attempt, generation: generation, group: s.cache.Groups().BeginAttempt(attempt.Group.Key), start: heartbeat.start}
 	invalid := validateGroup(g.group, attempt.Group.Members)
 	s.addMembers(ctx, g, heartbeat)
 	if len(g.members) == 0 {

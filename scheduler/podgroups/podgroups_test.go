@@ -1,6 +1,8 @@
 package podgroups
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,4 +172,37 @@ func TestFromCoscheduling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Within an attempt, each pod of a group is activated once for each time that it comes.
+func TestToActivate(t *testing.T) {
+	s, name := NewStore(), "g"
+	key := Key{Native, "default", name}
+	pod := func(name string) *v1.Pod {
+		return fixture.Pod(name).Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &key.Name} }).Obj()
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(s.ToActivate(pod("a"))))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	expect("no group")
+	for _, name := range []string{"a", "b", "c"} {
+		s.SetPod(pod(name))
+	}
+	s.BeginAttempt(key)
+	s.AssumePod(pod("a"))
+	expect("the first waits", "b", "c")
+	s.AssumePod(pod("b"))
+	expect("the second waits")
+	s.SetPod(pod("d"))
+	s.ForgetPod(pod("a"))
+	s.SetPod(pod("c"))
+	expect("one came, one came back, and one was updated", "a", "d")
+	s.BeginAttempt(key)
+	expect("the next attempt", "a", "c", "d")
+	s.SetPod(pod("e"))
+	s.RemovePod(pod("e"))
+	expect("one came and went")
 }

@@ -33,6 +33,21 @@ type state struct {
 	// one in the API server. The others are unscheduled.
 	assumed  map[types.UID]*v1.Pod
 	assigned sets.Set[types.UID]
+	// inactive are the unscheduled pods, by UID, that ToActivate has not returned since the
+	// last BeginAttempt; nil for all of them. Some of them may have a node or be gone.
+	inactive map[types.UID]struct{}
+}
+
+// isUnscheduled reports whether a pod of the group has no node.
+func (g *state) isUnscheduled(uid types.UID) bool {
+	return g.pods[uid] != nil && g.assumed[uid] == nil && !g.assigned.Has(uid)
+}
+
+// setInactive stores that a pod has come, or come back.
+func (g *state) setInactive(uid types.UID) {
+	if g.inactive != nil {
+		g.inactive[uid] = struct{}{}
+	}
 }
 
 // NewStore returns an empty Store.
@@ -65,6 +80,9 @@ func (s *Store) SetPod(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	group := s.getOrCreate(key)
+	if group.pods[pod.UID] == nil {
+		group.setInactive(pod.UID)
+	}
 	group.pods[pod.UID] = pod
 	if pod.Spec.NodeName != "" {
 		group.assigned.Insert(pod.UID)
@@ -100,7 +118,10 @@ func (s *Store) AssumePod(pod *v1.Pod) {
 
 // ForgetPod stores that a pod is not assumed any more.
 func (s *Store) ForgetPod(pod *v1.Pod) {
-	s.updateKnown(pod, func(group *state) { delete(group.assumed, pod.UID) })
+	s.updateKnown(pod, func(group *state) {
+		delete(group.assumed, pod.UID)
+		group.setInactive(pod.UID)
+	})
 }
 
 func (s *Store) updateKnown(pod *v1.Pod, update func(*state)) {
@@ -226,22 +247,41 @@ func (s *Store) Assumed(pod *v1.Pod) (uids []types.UID) {
 	return uids
 }
 
-// Unscheduled returns the pods without a node of the group that a pod names, by name.
-func (s *Store) Unscheduled(pod *v1.Pod) map[string]*v1.Pod {
+// BeginAttempt is Group for a group that is about to be tried.
+func (s *Store) BeginAttempt(key Key) *Group {
+	s.mu.Lock()
+	if group := s.groups[key]; group != nil {
+		group.inactive = nil
+	}
+	s.mu.Unlock()
+	return s.Group(key)
+}
+
+// ToActivate returns, by name, the pods without a node of the group that a pod names, without
+// those that it has returned since the last BeginAttempt: each pod of an attempt that waits for
+// others at Permit activates them, and once is enough.
+func (s *Store) ToActivate(pod *v1.Pod) map[string]*v1.Pod {
 	key, ok := KeyOf(pod)
 	if !ok {
 		return nil
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	group := s.groups[key]
+	if group == nil {
+		return nil
+	}
+	candidates := maps.Keys(group.inactive)
+	if group.inactive == nil {
+		candidates = maps.Keys(group.pods)
+	}
 	unscheduled := map[string]*v1.Pod{}
-	if group := s.groups[key]; group != nil {
-		for uid, pod := range group.pods {
-			if group.assumed[uid] == nil && !group.assigned.Has(uid) {
-				unscheduled[pod.Name] = pod
-			}
+	for uid := range candidates {
+		if group.isUnscheduled(uid) {
+			unscheduled[group.pods[uid].Name] = group.pods[uid]
 		}
 	}
+	group.inactive = map[types.UID]struct{}{}
 	return unscheduled
 }
 

@@ -97,7 +97,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, _ st
 		progress.Scheduled -= p.leaving(assumed)
 	}
 	if progress.Scheduled < progress.MinCount {
-		p.handle.Activate(klog.FromContext(ctx), p.groups.Unscheduled(pod))
+		p.handle.Activate(klog.FromContext(ctx), p.groups.ToActivate(pod))
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of at least %d pods of the group have a node", progress.Scheduled, progress.MinCount)), permitTimeout
 	}
 	for _, uid := range assumed {

@@ -32,15 +32,16 @@ type groupCycle struct {
 	explained *schedulingCycle
 	// waiting says that a PodGroupPostFilter plugin makes room for the group.
 	waiting bool
+	slices  *groupSlices
 }
 
 // scheduleGroup takes one group through steps 2 to 6. All its pods are decided before the
 // first of them is assumed; then each of those that go to a node has a binding cycle of its
-// own, as single pods have.
+// own, as single pods have. No other pod is tried in between once loop has ended.
 //
 // Source: scheduleOnePodGroup of k8s.io/kubernetes/pkg/scheduler.
-func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
-	first := attempt.Group.Members[0].Pod
+func (s *Scheduler) scheduleGroup(loop context.Context, attempt *queue.Attempt) {
+	first, ctx := attempt.Group.Members[0].Pod, s.inFlight.ctx
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", attempt.Group.Key.String(), "profile", first.Spec.SchedulerName))
 	heartbeat := s.progress.begin(first, s.options.Clock.Now())
 	defer s.progress.end()
@@ -56,6 +57,7 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
 	// 3. The snapshot changes here, and by the pods of the group that are decided.
 	snapshot := s.cache.UpdateSnapshot()
 	g := &groupCycle{attempt: attempt, generation: generation, group: s.cache.Groups().BeginAttempt(attempt.Group.Key), start: heartbeat.start}
+	g.slices = s.newGroupSlices(loop, heartbeat)
 	invalid := validateGroup(g.group, attempt.Group.Members)
 	s.addMembers(ctx, g, heartbeat)
 	if len(g.members) == 0 {
@@ -70,9 +72,9 @@ func (s *Scheduler) scheduleGroup(ctx context.Context, attempt *queue.Attempt) {
 		if err = s.cycle.RunGroup(ctx, g.request); err != nil {
 			g.waiting, err = s.cycle.RunGroupPostFilter(ctx, g.request, err)
 		}
-		groupAlgorithmDuration.Observe(s.options.Clock.Since(g.start).Seconds())
+		groupAlgorithmDuration.Observe(g.slices.took(g.start).Seconds())
 	}
-	s.queue.RecordLoopTime(first.Spec.SchedulerName, s.options.Clock.Since(g.start), len(g.members))
+	s.queue.RecordLoopTime(first.Spec.SchedulerName, g.slices.took(g.start), len(g.members))
 
 	// 5 and 6. The pods are assumed, or their failures recorded.
 	s.submitGroup(ctx, g, err)
@@ -107,6 +109,7 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
 		},
 		Group: g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
+		Slices: g.slices,
 	}
 	g.request.Before = func(m *cycle.GroupMember) {
 		t := byMember[m]
@@ -133,10 +136,16 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	var failed []error
 	s.explainGroup(g, err)
 	for i, t := range g.cycles {
+		if err != nil && g.slices.Over() {
+			g.slices.TakeOthers(ctx, nil)
+		}
 		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), g, i, err)
 		if memberErr != nil {
 			failed = append(failed, memberErr)
 		}
+	}
+	if len(failed) > 0 {
+		g.slices.release(ctx)
 	}
 	result, label := queue.GroupScheduled, "scheduled"
 	switch {

@@ -30,7 +30,7 @@ func (s *Scheduler) run(ctx context.Context) {
 			return
 		}
 		if attempt.Group != nil {
-			s.scheduleGroup(s.inFlight.ctx, attempt)
+			s.scheduleGroup(ctx, attempt)
 		} else {
 			s.scheduleOne(s.inFlight.ctx, attempt)
 		}

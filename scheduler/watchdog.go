@@ -55,6 +55,16 @@ func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
 	return b
 }
 
+// resume is begin for a pod that the loop goes on with, after it worked on others.
+func (p *loopProgress) resume(b *heartbeat, now time.Time) *heartbeat {
+	resumed := &heartbeat{pod: b.pod, start: now}
+	resumed.framework.Store(b.framework.Load())
+	resumed.goroutine.Store(p.goroutine)
+	p.current.Store(resumed)
+	p.busy <- struct{}{}
+	return resumed
+}
+
 // end records that the loop is done with the pod.
 func (p *loopProgress) end() {
 	<-p.busy

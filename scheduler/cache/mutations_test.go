@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -94,5 +95,75 @@ func TestMutationsNeedASession(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// Other pods come and go while an overlay is suspended. Then the snapshot is as if they had been
+// there before it, and the nodes that they changed are known.
+func TestASuspendedOverlay(t *testing.T) {
+	info := func(name string) *framework.PodInfo {
+		info, _ := framework.NewPodInfo(fixture.Pod(name).Requests("cpu", "1").Obj())
+		return info
+	}
+	for name, test := range map[string]struct {
+		update func(c *Cache)
+		want   []string
+	}{
+		"nothing changes": {func(c *Cache) {}, nil},
+		"its own pods count meanwhile": {func(c *Cache) {
+			for node, name := range map[string]string{"n0": "a", "n1": "b"} {
+				if err := c.AssumePod(info(name), node); err != nil {
+					t.Error(err)
+				}
+			}
+			c.UpdateSnapshot()
+			c.ForgetPod(info("a").OriginalPod().UID)
+			c.ForgetPod(info("b").OriginalPod().UID)
+		}, nil},
+		"a pod comes":         {func(c *Cache) { c.SetPod(fixture.Pod("c").Requests("cpu", "1").On("n1").Obj()) }, []string{"n1"}},
+		"a pod goes":          {func(c *Cache) { c.RemovePod(fixture.Pod("there").On("n0").Obj()) }, []string{"n0"}},
+		"a node changes":      {func(c *Cache) { c.SetNode(fixture.Node("n1").Capacity("cpu", "4").Obj()) }, []string{"n1"}},
+		"a node goes":         {func(c *Cache) { c.RemoveNodeByName("n1") }, []string{"n1"}},
+		"another one changes": {func(c *Cache) { c.SetNode(fixture.Node("n2").Capacity("cpu", "4").Obj()) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			build := func() *Cache {
+				c := New()
+				for i := range 3 {
+					c.SetNode(fixture.Node(fmt.Sprint("n", i)).Capacity("cpu", "8").Obj())
+				}
+				c.SetPod(fixture.Pod("there").Requests("cpu", "1").On("n0").Obj())
+				return c
+			}
+			c := build()
+			o := c.UpdateSnapshot().NewOverlay()
+			o.Add(info("a"), "n0")
+			o.Add(info("b"), "n1")
+			changed := o.Suspend(func(pods []*framework.PodInfo) {
+				if len(pods) != 2 || pods[0].NodeName() != "n0" || pods[1].NodeName() != "n1" {
+					t.Errorf("suspended %v", pods)
+				}
+				test.update(c)
+				c.UpdateSnapshot()
+			})
+			if diff := cmp.Diff(sets.New(test.want...), changed); diff != "" {
+				t.Errorf("changed nodes (-want +got):\n%s", diff)
+			}
+			want := build()
+			test.update(want)
+			overlay := want.UpdateSnapshot().NewOverlay()
+			overlay.Add(info("a"), "n0")
+			overlay.Add(info("b"), "n1")
+			if diff := cmp.Diff(nodesOf(want.Snapshot()), nodesOf(c.Snapshot())); diff != "" {
+				t.Errorf("with the overlay (-want +got):\n%s", diff)
+			}
+			o.RemoveLast()
+			o.RemoveLast()
+			overlay.RemoveLast()
+			overlay.RemoveLast()
+			if diff := cmp.Diff(nodesOf(want.Snapshot()), nodesOf(c.Snapshot())); diff != "" {
+				t.Errorf("without it (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

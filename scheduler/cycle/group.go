@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -107,6 +108,17 @@ type GroupRequest struct {
 	KeepFilterStates bool
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
+	// Slices, where it is set, lets the loop take other work between two members.
+	Slices Slices
+}
+
+// Slices are the parts in which the loop decides about a large group.
+type Slices interface {
+	// Over reports whether the loop has other work to take now.
+	Over() bool
+	// TakeOthers takes it. The given pods of the group, each with its node, count meanwhile
+	// for all others. It updates the snapshot.
+	TakeOthers(ctx context.Context, group []*framework.PodInfo)
 }
 
 // RunGroup decides about the members of a group one after the other: each is counted on its
@@ -114,11 +126,20 @@ type GroupRequest struct {
 // before RunGroup returns. It returns nil where enough of them fit, a
 // *GroupUnschedulableError where they do not, and any other error where the attempt failed.
 //
+// kube-scheduler takes no other work in between. What changes the node of a member then, where
+// Slices has the loop do so, is checked in the end: if the member does not fit any more, the
+// attempt fails.
+//
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
-	overlay := r.Snapshot.NewOverlay()
-	defer func() { revertMembers(ctx, r, overlay) }()
-	err := c.decideMembers(ctx, r, overlay)
+	overlay, changed := r.Snapshot.NewOverlay(), sets.New[string]()
+	err := c.decideMembers(ctx, r, overlay, changed)
+	if err != nil {
+		changed = nil
+	}
+	if outdated := revertMembers(ctx, r, overlay, changed); outdated != nil {
+		err = outdated
+	}
 	if err == nil {
 		return nil
 	}
@@ -140,8 +161,8 @@ func (r GroupRequest) Info() *framework.PodGroupInfo {
 }
 
 // decideMembers decides about the members, up to the one after which it is clear that too
-// few fit.
-func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay) error {
+// few fit. It adds to changed the nodes of members that changed between two slices.
+func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay, changed sets.Set[string]) error {
 	info := r.Info()
 	progress := framework.PlacementProgress{Remaining: len(r.Members), Scheduled: len(r.Group.Scheduled)}
 	feasible := func() *fwk.Status { return r.Framework.RunPlacementFeasiblePlugins(ctx, r.GroupState, info, progress) }
@@ -164,6 +185,9 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cach
 			return fmt.Errorf("failed to evaluate placement feasibility: %w", status.AsError())
 		}
 		anyScheduled = anyScheduled || m.Placement != nil && status.Code() != fwk.Unschedulable
+		if r.Slices != nil && progress.Remaining > 0 && r.Slices.Over() {
+			changed.Insert(overlay.Suspend(func(pods []*framework.PodInfo) { r.Slices.TakeOthers(ctx, pods) }).UnsortedList()...)
+		}
 	}
 	switch {
 	case !status.IsSuccess():
@@ -253,13 +277,39 @@ func revertMember(ctx context.Context, r GroupRequest, m *GroupMember, node stri
 	}
 }
 
-// revertMembers undoes what was done for all members, the last one first.
-func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay) {
+// revertMembers undoes what was done for all members, the last one first. It returns an error
+// where a member on a changed node does not fit there any more, with those before it on theirs.
+func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay, changed sets.Set[string]) (outdated error) {
 	for i := len(r.Members) - 1; i >= 0; i-- {
-		if m := r.Members[i]; m.Placement != nil {
-			revertMember(ctx, r, m, m.Placement.Node, overlay)
+		m := r.Members[i]
+		if m.Placement == nil {
+			continue
+		}
+		node := m.Placement.Node
+		revertMember(ctx, r, m, node, overlay)
+		if outdated == nil && changed.Has(node) {
+			outdated = recheckMember(ctx, r, m, node)
 		}
 	}
+	return outdated
+}
+
+// recheckMember returns an error if a member does not fit a node any more.
+func recheckMember(ctx context.Context, r GroupRequest, m *GroupMember, node string) error {
+	err := fmt.Errorf("it was removed")
+	if info := r.Snapshot.Node(node); info != nil {
+		state := framework.NewCycleState()
+		state.SetGroup(r.GroupState)
+		_, status, _ := r.Framework.RunPreFilterPlugins(ctx, state, m.Pod)
+		if status.IsSuccess() {
+			status = r.Framework.RunFilterPluginsWithNominatedPods(ctx, state, m.Pod, info)
+		}
+		err = status.AsError()
+	}
+	if err != nil {
+		return fmt.Errorf("node %s has changed since pod %s of the group was decided for it, so that the group is tried again: %w", node, m.Pod.Name, err)
+	}
+	return nil
 }
 
 // IsUnschedulable reports whether an error of Run or RunGroup says that the pod or group

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -256,15 +257,21 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 // refusal is popped before its backoff ends: an idle scheduler loses nothing by
 // trying.
 func (q *Queue) TryPop() *Attempt {
+	return q.tryPop(q.popActive, q.popThrottled, func(l *subQueue) *Entity { return l.backoff.popFirst() })
+}
+
+// TryPopPod is TryPop for the loop while it decides about a group: it begins the attempt of
+// an active pod, and returns nil where no pod is first in order.
+func (q *Queue) TryPopPod() *Attempt { return q.tryPop(q.popActivePod) }
+
+// tryPop begins the attempt of the pod that the first of picks finds in a sub-queue.
+func (q *Queue) tryPop(picks ...func(*subQueue) *Entity) *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pendingBatches > 0 {
 		return nil
 	}
-	for _, pick := range []func(*subQueue) *Entity{
-		q.popActive, q.popThrottled,
-		func(l *subQueue) *Entity { return l.backoff.popFirst() },
-	} {
+	for _, pick := range picks {
 		for range q.subQueues {
 			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)
 			if p := pick(q.subQueues[q.lastPopped]); p != nil {
@@ -276,6 +283,16 @@ func (q *Queue) TryPop() *Attempt {
 		}
 	}
 	return nil
+}
+
+// HasActivePod reports whether TryPopPod may find a pod.
+func (q *Queue) HasActivePod() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.subQueues, func(l *subQueue) bool {
+		first := q.activeHeap(l).peek()
+		return first != nil && first.podGroup == nil
+	})
 }
 
 // signal has a waiting Pop look again.

@@ -73,11 +73,24 @@ func (q *Queue) throttled(name string, now time.Time) bool {
 }
 
 // popActive removes and returns the first active pod of l whose profile is not
-// throttled, nil when there is none. It moves the throttled pods that it meets to
+// throttled, nil when there is none. The caller holds q.mu.
+func (q *Queue) popActive(l *subQueue) *Entity { return q.activeHeap(l).popFirst() }
+
+// popActivePod is popActive, and returns nil where a group is first. The caller holds q.mu.
+func (q *Queue) popActivePod(l *subQueue) *Entity {
+	h := q.activeHeap(l)
+	if first := h.peek(); first == nil || first.podGroup != nil {
+		return nil
+	}
+	return h.popFirst()
+}
+
+// activeHeap returns the heap that has the first active pod of l whose profile is not
+// throttled; it is empty where there is none. It moves the throttled pods that it meets to
 // the heaps of their profiles. The caller holds q.mu.
-func (q *Queue) popActive(l *subQueue) *Entity {
+func (q *Queue) activeHeap(l *subQueue) *podHeap {
 	if len(q.deficits) == 0 && len(l.throttled) == 0 {
-		return l.active.popFirst()
+		return l.active
 	}
 	now := q.clock.Now()
 	for p := l.active.peek(); p != nil && q.throttled(p.profile, now); p = l.active.peek() {
@@ -94,7 +107,7 @@ func (q *Queue) popActive(l *subQueue) *Entity {
 			first = h
 		}
 	}
-	return first.popFirst()
+	return first
 }
 
 // popThrottled removes and returns the first active pod among those of throttled

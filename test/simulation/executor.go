@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -37,9 +38,11 @@ type task struct {
 	ignoreDeadlines bool
 	// known is what the scheduler knew when the task was started.
 	known knownState
-	// cycle is the number of the attempt that the loop makes, and group its group.
+	// cycle is the number of the attempt that the loop makes, and group its group. seen are the
+	// versions of the snapshot.
 	cycle int
 	group *framework.GroupCycleState
+	seen  cache.ResourceVersions
 }
 
 func newExecutor() *executor {

@@ -92,7 +92,7 @@ func requiredGangEvents() []string {
 		"event FailedScheduling", "event Scheduled", "event Preempted", "late bind refused", leaderReplaced,
 		"a gang is assumed", "a gang runs whole", "a gang is interrupted",
 		"a gang waits at Permit in part", "a gang waits in a full cluster", "a gang waits for its pods",
-		"a gang gets a member while it runs", "two members are bound by one cycle",
+		"a gang gets a member while it runs", "two members are bound by one cycle", "a gang is decided in slices",
 	}
 	for _, kind := range gangActionKinds(1) {
 		all = append(all, kind.name)

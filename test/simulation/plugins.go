@@ -323,13 +323,22 @@ func (n *observer) Close() error {
 
 // PreFilter records what the scheduler knows: no task has run since UpdateSnapshot. An attempt
 // outside the loop is a task that was started right after UpdateSnapshot, with what was known
-// then. All members of a group are decided with what was known at the first.
+// then. The members of a group are decided with what was known at the first, or after the last
+// other pod that was tried between them.
 func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	n.checkOpen("PreFilter")
 	group := state.(*framework.CycleState).Group()
-	if current := n.sim.tasks.current; current.name == loopTask && (group == nil || group != current.group) {
+	current, seen := n.sim.tasks.current, n.sim.sched.Components().Cache.Snapshot().ResourceVersions()
+	if current.name != loopTask {
+		return nil, nil
+	}
+	if group == nil || group != current.group {
 		n.sim.gangs.cycleCount++
-		current.known, current.group, current.cycle = n.sim.known(), group, n.sim.gangs.cycleCount
+		current.group, current.cycle = group, n.sim.gangs.cycleCount
+		current.known, current.seen = n.sim.known(), seen
+	} else if seen != current.seen {
+		n.sim.count("a gang is decided in slices")
+		current.known, current.seen = n.sim.known(), seen
 	}
 	return nil, nil
 }

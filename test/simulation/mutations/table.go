@@ -82,6 +82,7 @@ const (
 	allocation        = "scheduler/devices/allocation"
 	dynamicresources  = "scheduler/plugins/dynamicresources"
 	gangscheduling    = "scheduler/plugins/gangscheduling"
+	podgroups         = "scheduler/podgroups"
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"

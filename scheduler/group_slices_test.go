@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/plugins"
+)
+
+// slowGang takes most of a slice for each pod of gang a, and calls at for the first attempt of
+// each.
+type slowGang struct {
+	at   func(pod string)
+	seen sets.Set[string]
+}
+
+func (slowGang) Name() string { return "SlowGang" }
+
+func (p slowGang) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if strings.HasPrefix(pod.Name, "a-") {
+		if !p.seen.Has(pod.Name) {
+			p.seen.Insert(pod.Name)
+			p.at(pod.Name)
+		}
+		time.Sleep(groupSlice * 6 / 10)
+	}
+	return nil, nil
+}
+
+func (slowGang) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// runWithSlowGang runs a test with a gang a of four pods of 4 CPUs. The second ends a slice.
+func runWithSlowGang(t *testing.T, at func(env *testEnv, pod string), test func(env *testEnv), objects ...runtime.Object) {
+	var env *testEnv
+	plugin := slowGang{func(pod string) { at(env, pod) }, sets.New[string]()}
+	registry, err := plugins.With(plugins.InTree(), plugins.Register("SlowGang",
+		func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return plugin, nil }, plugin, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTestWith(t, registry, func(e *testEnv) {
+		env = e
+		env.profile("p", &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "SlowGang"}, {Name: "GangScheduling"}}}})
+		defer env.startLeading()()
+		env.create(gang("a", 4, 4)...)
+		test(env)
+	}, objects...)
+}
+
+func TestOtherPodsAreTriedBetweenTheSlicesOfAGroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		// cpus are those of the nodes; the pod that comes with the first of the gang wants 4.
+		cpus []int
+		// refused says that it is refused at first, inGang how many of the gang are bound in
+		// the end.
+		refused bool
+		inGang  int
+	}{
+		"there is place for all":                      {[]int{8, 8, 4}, false, 4},
+		"the pod takes the place of one of the group": {[]int{8, 8}, false, 0},
+		"the group counts, until it does not fit":     {[]int{8}, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(env *testEnv, pod string) {
+				switch pod {
+				case "a-0":
+					env.cluster.Apply(podWithCPUs("single", 4, 0).Obj())
+				case "a-3":
+					env.want("bound before the last", fmt.Sprint(env.nodeOf("single") != ""), "true")
+					if _, assumed := env.cache.Sizes(); assumed != 0 {
+						env.t.Errorf("%d pods are assumed between two slices, want none", assumed)
+					}
+				}
+			}
+			runWithSlowGang(t, at, func(env *testEnv) {
+				env.wantBound(time.Second, fmt.Sprintf("a %d, b 0", test.inGang))
+				env.want("bound in the end", fmt.Sprint(env.nodeOf("single") != ""), "true")
+				refused := slices.ContainsFunc(env.events.take(), func(line string) bool { return strings.HasPrefix(line, "single Warning FailedScheduling") })
+				env.want("refused at first", fmt.Sprint(refused), fmt.Sprint(test.refused))
+			}, nodesOfCPUs(test.cpus)...)
+		})
+	}
+}
+
+func nodesOfCPUs(cpus []int) (nodes []runtime.Object) {
+	for i, n := range cpus {
+		nodes = append(nodes, nodeWithCPUs(fmt.Sprint("n", i), n))
+	}
+	return nodes
+}
+
+// What happens to a node after a pod of the group was decided for it is found out before any is
+// assumed.
+func TestAGroupIsTriedAgainWhenANodeChangesBetweenItsSlices(t *testing.T) {
+	for name, change := range map[string]func(env *testEnv, node *v1.Node){
+		"the node is deleted": func(env *testEnv, node *v1.Node) {
+			env.must(env.cluster.CoreV1().Nodes().Delete(env.ctx, node.Name, metav1.DeleteOptions{}))
+		},
+		"the node is cordoned": func(env *testEnv, node *v1.Node) {
+			node.Spec.Unschedulable = true
+			_, err := env.cluster.CoreV1().Nodes().Update(env.ctx, node, metav1.UpdateOptions{})
+			env.must(err)
+		},
+		"another component binds a pod to it": func(env *testEnv, node *v1.Node) {
+			env.cluster.Apply(podWithCPUs("foreign", 8, 0).On(node.Name).Obj())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(env *testEnv, pod string) {
+				if pod == "a-1" {
+					change(env, nodeWithCPUs("n0", 8))
+					env.cluster.Apply(podWithCPUs("single", 1, 0).Obj())
+				}
+			}
+			runWithSlowGang(t, at, func(env *testEnv) {
+				env.wantBound(time.Second, "a 0, b 0")
+				if condition := env.podScheduled("a-0"); !strings.HasPrefix(condition, "False SchedulerError: node n0 has changed since pod a-") {
+					t.Errorf("condition %q", condition)
+				}
+				env.wantBound(time.Minute, "a 4, b 0")
+				env.want("queue", env.counts(), "")
+			}, nodesOfCPUs([]int{8, 8, 8, 8})...)
+		})
+	}
+}

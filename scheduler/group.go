@@ -111,6 +111,7 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 		Group: g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
 		Slices: g.slices,
 	}
+	g.request.GroupState.SetSlices(g.slices)
 	g.request.Before = func(m *cycle.GroupMember) {
 		t := byMember[m]
 		t.start, t.nodeCount = s.options.Clock.Now(), snapshot.Len()
@@ -136,8 +137,8 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	var failed []error
 	s.explainGroup(g, err)
 	for i, t := range g.cycles {
-		if err != nil && g.slices.Over() {
-			g.slices.TakeOthers(ctx, nil)
+		if err != nil && !g.waiting && g.slices.Over() { // nominated pods count first
+			g.slices.TakeOthers(nil)
 		}
 		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), g, i, err)
 		if memberErr != nil {

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -30,19 +29,19 @@ type groupSlices struct {
 	counted []*framework.PodInfo
 }
 
-var _ cycle.Slices = &groupSlices{}
+var _ framework.GroupSlices = &groupSlices{}
 
 func (s *Scheduler) newGroupSlices(loop context.Context, h *heartbeat) *groupSlices {
 	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start}
 }
 
-// Over implements cycle.Slices.
+// Over implements framework.GroupSlices.
 func (g *groupSlices) Over() bool {
 	return g.options.Clock.Since(g.start) >= groupSlice && g.loop.Err() == nil && g.queue.HasActivePod()
 }
 
-// TakeOthers implements cycle.Slices. The pods of the group are assumed meanwhile.
-func (g *groupSlices) TakeOthers(_ context.Context, group []*framework.PodInfo) {
+// TakeOthers implements framework.GroupSlices. The pods of the group are assumed meanwhile.
+func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 	begin, assumed := g.options.Clock.Now(), make([]*framework.PodInfo, 0, len(group))
 	for _, info := range group {
 		if err := g.cache.AssumePod(info, info.NodeName()); err == nil {

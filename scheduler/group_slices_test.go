@@ -40,8 +40,24 @@ func (p slowGang) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ 
 
 func (slowGang) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
+// Filter takes a slice for each pod of gang b, and calls at.
+func (p slowGang) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if strings.HasPrefix(pod.Name, "b-") {
+		p.at(pod.Name)
+		time.Sleep(groupSlice)
+	}
+	return nil
+}
+
 // runWithSlowGang runs a test with a gang a of four pods of 4 CPUs. The second ends a slice.
 func runWithSlowGang(t *testing.T, at func(env *testEnv, pod string), test func(env *testEnv), objects ...runtime.Object) {
+	runWithSlowGangs(t, at, func(env *testEnv) {
+		env.create(gang("a", 4, 4)...)
+		test(env)
+	}, objects...)
+}
+
+func runWithSlowGangs(t *testing.T, at func(env *testEnv, pod string), test func(env *testEnv), objects ...runtime.Object) {
 	var env *testEnv
 	plugin := slowGang{func(pod string) { at(env, pod) }, sets.New[string]()}
 	registry, err := plugins.With(plugins.InTree(), plugins.Register("SlowGang",
@@ -53,7 +69,6 @@ func runWithSlowGang(t *testing.T, at func(env *testEnv, pod string), test func(
 		env = e
 		env.profile("p", &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "SlowGang"}, {Name: "GangScheduling"}}}})
 		defer env.startLeading()()
-		env.create(gang("a", 4, 4)...)
 		test(env)
 	}, objects...)
 }
@@ -131,6 +146,43 @@ func TestAGroupIsTriedAgainWhenANodeChangesBetweenItsSlices(t *testing.T) {
 				env.wantBound(time.Minute, "a 4, b 0")
 				env.want("queue", env.counts(), "")
 			}, nodesOfCPUs([]int{8, 8, 8, 8})...)
+		})
+	}
+}
+
+// A gang of two pods evicts a pod for one of them. Each call of Filter for it takes a slice, and
+// another pod comes at one of these calls: the first is that of the attempt that fails.
+func TestOtherPodsAreTriedDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		// comes is the call, cpus are those of the pod, and free those of each node that the
+		// gang does not want.
+		comes, cpus, free int
+		evicted           []string
+	}{
+		"there is place for all":                        {2, 1, 1, []string{"low-0"}},
+		"it takes a place while the group is decided":   {2, 4, 0, []string{"low-0", "single"}},
+		"it takes a place while victims are added back": {4, 4, 0, []string{"low-0", "single"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			filters := 0
+			at := func(env *testEnv, pod string) {
+				if filters++; filters == test.comes {
+					env.cluster.Apply(podWithCPUs("single", test.cpus, 0).Obj())
+				}
+			}
+			runWithSlowGangs(t, at, func(env *testEnv) {
+				env.create(lowPods("n0")...)
+				env.bindsAndDeletes()
+				env.create(withPriority(9, gang("b", 2, 2))...)
+				env.wantBound(time.Minute, "a 0, b 2")
+				want := []string{"bind single n1"}
+				for _, name := range test.evicted {
+					want = append(want, "delete "+name)
+				}
+				env.wantLines("bindings and deletions", env.bindsAndDeletes(), append(want, "bind b-1 n1", "bind b-0 n0")...)
+				failures := slices.DeleteFunc(env.events.take(), func(line string) bool { return !strings.HasPrefix(line, "b-0 Warning FailedScheduling") })
+				env.want("failed attempts", fmt.Sprint(len(failures)), "1")
+			}, nodesOfCPUs([]int{4 + test.free, 4 + test.free})...)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ type mutations struct {
 
 // A Snapshot can be changed by PodGroupPostFilter plugins, which find out in it whether a
 // group fits without some pods. Only the nodes that they change are copied.
-var _ fwk.MutableSnapshotSharedLister = &Snapshot{}
+var _ framework.MutableSnapshot = &Snapshot{}
 
 // StartMutations begins a session of AddPod and RemovePod. It must end before the next
 // UpdateSnapshot. Only the scheduling loop may call it.
@@ -34,6 +35,11 @@ func (s *Snapshot) StartMutations() error {
 	if s.mutated != nil {
 		return errors.New("a session of mutations has begun already")
 	}
+	s.startMutations()
+	return nil
+}
+
+func (s *Snapshot) startMutations() {
 	s.mutated = &mutations{pods: map[string]framework.PlacedPods{}, images: map[*nodeState]map[string]*fwk.ImageStateSummary{}}
 	for _, n := range s.nodes {
 		if len(n.ImageStates) > 0 {
@@ -41,7 +47,6 @@ func (s *Snapshot) StartMutations() error {
 			s.setImages(n, nil)
 		}
 	}
-	return nil
 }
 
 // EndMutations ends the session. Each node has the pods that it had before, in their order.
@@ -49,6 +54,11 @@ func (s *Snapshot) EndMutations() error {
 	if s.mutated == nil {
 		return errors.New("no session of mutations has begun")
 	}
+	s.endMutations()
+	return nil
+}
+
+func (s *Snapshot) endMutations() {
 	for node, before := range s.mutated.pods {
 		s.change(func(s *Snapshot) *nodeState { return s.restorePods(node, before) })
 	}
@@ -56,7 +66,54 @@ func (s *Snapshot) EndMutations() error {
 		s.setImages(n, images)
 	}
 	s.mutated = nil
-	return nil
+}
+
+// SuspendMutations implements framework.MutableSnapshot: it ends the session, calls update, which may change the snapshot, and begins
+// another one with the same changes: pods that are on another node now, or on none, stay so.
+// Without a session it only calls update.
+func (s *Snapshot) SuspendMutations(update func()) {
+	if s.mutated == nil {
+		update()
+		return
+	}
+	type change struct {
+		node           string
+		added, removed []fwk.PodInfo
+	}
+	var changes []change
+	for _, node := range slices.Sorted(maps.Keys(s.mutated.pods)) {
+		before, now := s.mutated.pods[node].All(), s.nodes[node].GetPods()
+		changes = append(changes, change{node, podsWithout(now, before), podsWithout(before, now)})
+	}
+	s.endMutations()
+	update()
+	s.startMutations()
+	for _, c := range changes {
+		if s.keepPods(c.node) != nil {
+			continue // the node was removed
+		}
+		now := slices.Clone(s.nodes[c.node].GetPods())
+		for _, info := range podsWithout(now, podsWithout(now, c.removed)) {
+			s.change(func(s *Snapshot) *nodeState { return s.removePod(info.(*framework.PodInfo)) })
+		}
+		for _, info := range podsWithout(c.added, now) {
+			s.change(func(s *Snapshot) *nodeState { return s.addPod(info.(*framework.PodInfo)) })
+		}
+	}
+}
+
+// podsWithout returns the pods that are not among others, by UID.
+func podsWithout(pods, others []fwk.PodInfo) (without []fwk.PodInfo) {
+	known := sets.New[types.UID]()
+	for _, info := range others {
+		known.Insert(framework.OriginalPod(info).UID)
+	}
+	for _, info := range pods {
+		if !known.Has(framework.OriginalPod(info).UID) {
+			without = append(without, info)
+		}
+	}
+	return without
 }
 
 func (s *Snapshot) setImages(n *nodeState, images map[string]*fwk.ImageStateSummary) {

@@ -3,6 +3,8 @@ package cache
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,6 +166,81 @@ func TestASuspendedOverlay(t *testing.T) {
 			if diff := cmp.Diff(nodesOf(want.Snapshot()), nodesOf(c.Snapshot())); diff != "" {
 				t.Errorf("without it (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// A session of mutations is suspended. After it, it has the same changes, as far as the pods are
+// where they were; while it is suspended, and in the end, none of them is seen.
+func TestASuspendedSessionOfMutations(t *testing.T) {
+	pod := func(name, node string) *v1.Pod { return fixture.Pod(name).Requests("cpu", "1").On(node).Obj() }
+	for name, test := range map[string]struct {
+		update func(c *Cache)
+		// inside are the pods of the nodes in the session, outside those of the snapshot.
+		inside, outside map[string]string
+	}{
+		"nothing changes": {func(c *Cache) {},
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}},
+		"a pod comes": {func(c *Cache) { c.SetPod(pod("e", "n0")) },
+			map[string]string{"n0": "b e", "n1": "c x"}, map[string]string{"n0": "a b e", "n1": "c d"}},
+		"a removed one goes": {func(c *Cache) { c.RemovePod(pod("a", "n0")) },
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "b", "n1": "c d"}},
+		"a removed one changes": {func(c *Cache) { c.SetPod(fixture.Pod("a").Requests("cpu", "2").On("n0").Obj()) },
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}},
+		"an added one comes": {func(c *Cache) { c.SetPod(pod("x", "n1")) },
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d x"}},
+		"a node goes with its pods": {func(c *Cache) {
+			c.RemovePod(pod("a", "n0"))
+			c.RemovePod(pod("b", "n0"))
+			c.RemoveNodeByName("n0")
+		}, map[string]string{"n1": "c x"}, map[string]string{"n1": "c d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			for i := range 2 {
+				c.SetNode(fixture.Node(fmt.Sprint("n", i)).Capacity("cpu", "8").Image(1<<30, "web").Obj())
+			}
+			for _, p := range []*v1.Pod{pod("a", "n0"), pod("b", "n0"), pod("c", "n1"), pod("d", "n1")} {
+				c.SetPod(p)
+			}
+			s := c.UpdateSnapshot()
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := func(when string, want map[string]string) {
+				t.Helper()
+				got := map[string]string{}
+				for _, node := range s.Nodes() {
+					var names []string
+					for _, info := range node.GetPods() {
+						names = append(names, info.GetPod().Name)
+					}
+					slices.Sort(names)
+					got[node.Node().Name] = strings.Join(names, " ")
+					if cpu := s.Columns().Rows[s.nodes[node.Node().Name].slot].RequestedCPU; cpu != node.GetRequested().GetMilliCPU() {
+						t.Errorf("%s: the columns have %d, %s requests %d", when, cpu, node.Node().Name, node.GetRequested().GetMilliCPU())
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+			}
+			must(s.StartMutations())
+			must(s.RemovePod(klog.Background(), pod("a", "n0"), "n0"))
+			must(s.RemovePod(klog.Background(), pod("d", "n1"), "n1"))
+			x, _ := framework.NewPodInfo(pod("x", ""))
+			must(s.AddPod(x, "n1"))
+			s.SuspendMutations(func() {
+				test.update(c)
+				c.UpdateSnapshot()
+				want("suspended", test.outside)
+			})
+			want("inside", test.inside)
+			must(s.EndMutations())
+			want("after it", test.outside)
 		})
 	}
 }

@@ -109,16 +109,7 @@ type GroupRequest struct {
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
 	// Slices, where it is set, lets the loop take other work between two members.
-	Slices Slices
-}
-
-// Slices are the parts in which the loop decides about a large group.
-type Slices interface {
-	// Over reports whether the loop has other work to take now.
-	Over() bool
-	// TakeOthers takes it. The given pods of the group, each with its node, count meanwhile
-	// for all others. It updates the snapshot.
-	TakeOthers(ctx context.Context, group []*framework.PodInfo)
+	Slices framework.GroupSlices
 }
 
 // RunGroup decides about the members of a group one after the other: each is counted on its
@@ -186,7 +177,7 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cach
 		}
 		anyScheduled = anyScheduled || m.Placement != nil && status.Code() != fwk.Unschedulable
 		if r.Slices != nil && progress.Remaining > 0 && r.Slices.Over() {
-			changed.Insert(overlay.Suspend(func(pods []*framework.PodInfo) { r.Slices.TakeOthers(ctx, pods) }).UnsortedList()...)
+			changed.Insert(overlay.Suspend(r.Slices.TakeOthers).UnsortedList()...)
 		}
 	}
 	switch {

@@ -65,15 +65,22 @@ func (i inTreeHandle) SnapshotSharedLister() fwk.SharedLister { return i.Lister 
 // MutableSnapshotSharedLister returns SnapshotSharedLister. Only PodGroupPostFilter may start
 // mutations; what it does not end is ended after it.
 func (f *Framework) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
-	if mutable, ok := f.SnapshotSharedLister().(fwk.MutableSnapshotSharedLister); ok {
+	if mutable, ok := f.SnapshotSharedLister().(MutableSnapshot); ok {
 		return guardedSnapshot{mutable, f}
 	}
 	return immutableSnapshot{f.SnapshotSharedLister()}
 }
 
+// MutableSnapshot is a snapshot whose session of mutations can be suspended.
+type MutableSnapshot interface {
+	fwk.MutableSnapshotSharedLister
+	// SuspendMutations ends the session while update runs, which may change the snapshot.
+	SuspendMutations(update func())
+}
+
 // guardedSnapshot refuses mutations outside of PodGroupPostFilter.
 type guardedSnapshot struct {
-	fwk.MutableSnapshotSharedLister
+	MutableSnapshot
 	framework *Framework
 }
 
@@ -82,9 +89,9 @@ func (g guardedSnapshot) StartMutations() error {
 	if !g.framework.inPodGroupPostFilter {
 		return errImmutableSnapshot
 	}
-	err := g.MutableSnapshotSharedLister.StartMutations()
+	err := g.MutableSnapshot.StartMutations()
 	if err == nil {
-		g.framework.endMutations = g.MutableSnapshotSharedLister.EndMutations
+		g.framework.endMutations = g.MutableSnapshot.EndMutations
 	}
 	return err
 }
@@ -92,7 +99,7 @@ func (g guardedSnapshot) StartMutations() error {
 // EndMutations ends the session.
 func (g guardedSnapshot) EndMutations() error {
 	g.framework.endMutations = nil
-	return g.MutableSnapshotSharedLister.EndMutations()
+	return g.MutableSnapshot.EndMutations()
 }
 
 // immutableSnapshot refuses mutations.

@@ -168,7 +168,10 @@ func (g *PodGroupInfo) GetChildren() []fwk.PodGroupInfo { return nil }
 
 // GroupCycleState holds the data that plugins store for the attempt of a group. It is the
 // state of the group and that of its one placement.
-type GroupCycleState struct{ CycleState }
+type GroupCycleState struct {
+	CycleState
+	slices GroupSlices
+}
 
 var (
 	_ fwk.PodGroupCycleState  = &GroupCycleState{}
@@ -180,6 +183,35 @@ func (s *GroupCycleState) GetParentPlacementCycleState() fwk.PlacementCycleState
 
 // GetPodGroupSchedulingCycle returns the state itself.
 func (s *GroupCycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return s }
+
+// GroupSlices are the parts in which the loop works on a large group.
+type GroupSlices interface {
+	// Over reports whether the loop has other work to take now.
+	Over() bool
+	// TakeOthers takes it. The given pods of the group, each with its node, count meanwhile
+	// for all others. It updates the snapshot.
+	TakeOthers(group []*PodInfo)
+}
+
+// SetSlices lets the loop take other work during the search for victims.
+func (s *GroupCycleState) SetSlices(slices GroupSlices) { s.slices = slices }
+
+// Slices returns what SetSlices set, nil for nothing.
+func (s *GroupCycleState) Slices() GroupSlices { return s.slices }
+
+type slicesKey struct{}
+
+// ContextWithSlices returns the context for a fwk.PodGroupSchedulingFunc that is called in a
+// session of mutations: these slices, of the session, are those of the call.
+func ContextWithSlices(ctx context.Context, slices GroupSlices) context.Context {
+	return context.WithValue(ctx, slicesKey{}, slices)
+}
+
+// SlicesOf returns the slices that the context of a fwk.PodGroupSchedulingFunc has, nil for none.
+func SlicesOf(ctx context.Context) GroupSlices {
+	slices, _ := ctx.Value(slicesKey{}).(GroupSlices)
+	return slices
+}
 
 // SetGroup sets the state of the group whose cycle decides the pod; nil ends that: the pod's
 // binding cycle belongs to no group.

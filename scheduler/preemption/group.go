@@ -27,8 +27,21 @@ var errTooManyFilters = fmt.Errorf("the search for victims ended after %d calls 
 // priority are removed from the snapshot, the group is decided once, and as many victims as
 // possible are added back, the most important first.
 //
+// The slices of the state of the group's attempt, where it has some, are those of the search. If
+// what happens between them takes what the group was decided for, the search begins again, and is
+// not interrupted any more.
+//
 // Source: PodGroupEvaluator of k8s.io/kubernetes/pkg/scheduler/framework/preemption.
-func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequest) (plan *framework.GroupPreemptionPlan, status *fwk.Status) {
+func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequest) (*framework.GroupPreemptionPlan, *fwk.Status) {
+	plan, status := p.planGroup(ctx, r, slicesOf(r))
+	if errors.Is(status.AsError(), errTaken) {
+		return p.planGroup(ctx, r, nil)
+	}
+	return plan, status
+}
+
+// planGroup is one search.
+func (p *Planner) planGroup(ctx context.Context, r framework.GroupPreemptionRequest, slices *searchSlices) (plan *framework.GroupPreemptionPlan, status *fwk.Status) {
 	snapshot := r.Handle.MutableSnapshotSharedLister()
 	if err := snapshot.StartMutations(); err != nil {
 		return nil, fwk.AsStatus(err)
@@ -47,7 +60,7 @@ func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequ
 			return nil, fwk.NewStatus(fwk.Unschedulable, "not eligible due to preemptionPolicy=Never.")
 		}
 	}
-	g := &groupDryRun{planner: p, request: r, snapshot: snapshot, below: podgroups.PriorityOf(r.Group.GetPodGroup())}
+	g := &groupDryRun{planner: p, request: r, slices: slices, snapshot: snapshot, below: podgroups.PriorityOf(r.Group.GetPodGroup())}
 	if current, terminating := g.ongoing(); len(terminating) > 0 {
 		return &framework.GroupPreemptionPlan{Nominations: current, Terminating: terminating}, nil
 	}
@@ -58,6 +71,7 @@ func (p *Planner) PlanGroup(ctx context.Context, r framework.GroupPreemptionRequ
 type groupDryRun struct {
 	planner  *Planner
 	request  framework.GroupPreemptionRequest
+	slices   *searchSlices
 	snapshot fwk.MutableSnapshotSharedLister
 	below    int32
 	// assigned are the pods of the group with their nodes, and on has their indexes by node.
@@ -115,7 +129,7 @@ func (g *groupDryRun) plan(ctx context.Context, nodes []fwk.NodeInfo) (*framewor
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	assignments, status := g.request.Schedule(ctx)
+	assignments, status := g.schedule(ctx)
 	if !status.IsSuccess() {
 		return nil, status
 	}
@@ -166,6 +180,9 @@ func (g *groupDryRun) setAssigned(ctx context.Context, all []fwk.ProposedAssignm
 
 // putBack adds a victim back if the group still fits then.
 func (g *groupDryRun) putBack(ctx context.Context, v *victim) (fits bool, err error) {
+	if err := g.takeOthers(ctx); err != nil {
+		return false, err
+	}
 	// The pods whose Filter may answer differently now.
 	affected := g.assigned
 	if g.nodeLocal {

@@ -183,3 +183,15 @@ func expectCondition(ctx context.Context, group *schedulingv1beta1.PodGroup, sta
 			HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled), HaveField("Status", status), HaveField("Reason", reason))))
 	}).Should(Succeed())
 }
+
+// boundOf returns how many of the pods have a node.
+func boundOf(ctx context.Context, pods []*v1.Pod) func(Gomega) int {
+	return func(g Gomega) (bound int) {
+		for _, pod := range pods {
+			if admin.NodeName(ctx, pod)(g) != "" {
+				bound++
+			}
+		}
+		return bound
+	}
+}

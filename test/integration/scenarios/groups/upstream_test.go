@@ -141,14 +141,7 @@ var _ = Describe("podgroup_test.go", func() {
 		pods := env.members(ctx, "pg-mutable", 0, 5)
 		expectWaiting(ctx, pods...)
 		apitest.Change(ctx, admin, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.SchedulingPolicy.Gang.MinCount = 4 })
-		Eventually(func(g Gomega) (bound int) {
-			for _, pod := range pods {
-				if admin.NodeName(ctx, pod)(g) != "" {
-					bound++
-				}
-			}
-			return bound
-		}).Should(Equal(4))
+		Eventually(boundOf(ctx, pods)).Should(Equal(4))
 	})
 
 	It("gang pods are unschedulable due to lack of quorum, and remain unschedulable without triggering reschedule when minCount is increased", specTimeout, func(ctx SpecContext) {
@@ -195,13 +188,6 @@ var _ = Describe("queueing_test.go", func() {
 		admin.Remove(ctx, group)
 		expectGated(ctx, 3)
 		env.podGroup(ctx, "pg1", 2)
-		Eventually(func(g Gomega) (bound int) {
-			for _, pod := range pods {
-				if admin.NodeName(ctx, pod)(g) != "" {
-					bound++
-				}
-			}
-			return bound
-		}).Should(Equal(2))
+		Eventually(boundOf(ctx, pods)).Should(Equal(2))
 	})
 })

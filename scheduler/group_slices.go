@@ -48,15 +48,17 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 			assumed = append(assumed, info)
 		} // else another component has bound the pod, as its binding cycle will find out
 	}
+	defer func() { // also where the loop panics
+		for _, info := range assumed {
+			g.cache.ForgetPod(info.OriginalPod().UID)
+		}
+		g.cache.UpdateSnapshot()
+		g.others += g.start.Sub(begin)
+		if len(group) > 0 {
+			g.counted = assumed
+		}
+	}()
 	g.tryOthers(begin)
-	for _, info := range assumed {
-		g.cache.ForgetPod(info.OriginalPod().UID)
-	}
-	g.cache.UpdateSnapshot()
-	g.others += g.start.Sub(begin)
-	if len(group) > 0 {
-		g.counted = assumed
-	}
 }
 
 // tryOthers tries active pods for a slice that began at begin.
@@ -80,7 +82,7 @@ func (g *groupSlices) tryOthers(begin time.Time) {
 // release requeues pods that were refused while pods of the group counted, which go to no node
 // now: for those this is like their deletion.
 func (g *groupSlices) release(ctx context.Context) {
-	if g.tried == 0 {
+	if g.tried == 0 || len(g.counted) == 0 {
 		return
 	}
 	for _, info := range g.counted {

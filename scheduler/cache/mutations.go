@@ -68,25 +68,32 @@ func (s *Snapshot) endMutations() {
 	s.mutated = nil
 }
 
-// SuspendMutations implements framework.MutableSnapshot: it ends the session, calls update, which may change the snapshot, and begins
-// another one with the same changes: pods that are on another node now, or on none, stay so.
-// Without a session it only calls update.
+// SuspendMutations implements framework.MutableSnapshot: it ends the session, calls update, which
+// may change the snapshot, and begins another one with the same changes: pods that are on another
+// node now, or on none, stay so. Without a session it only calls update.
 func (s *Snapshot) SuspendMutations(update func()) {
 	if s.mutated == nil {
 		update()
 		return
 	}
-	type change struct {
-		node           string
-		added, removed []fwk.PodInfo
-	}
-	var changes []change
+	var changes []changedPods
 	for _, node := range slices.Sorted(maps.Keys(s.mutated.pods)) {
 		before, now := s.mutated.pods[node].All(), s.nodes[node].GetPods()
-		changes = append(changes, change{node, podsWithout(now, before), podsWithout(before, now)})
+		changes = append(changes, changedPods{node, podsWithout(now, before), podsWithout(before, now)})
 	}
 	s.endMutations()
+	defer s.resumeMutations(changes) // also where update panics
 	update()
+}
+
+// changedPods are the pods of a node that a session has added and removed.
+type changedPods struct {
+	node           string
+	added, removed []fwk.PodInfo
+}
+
+// resumeMutations begins a session with these changes.
+func (s *Snapshot) resumeMutations(changes []changedPods) {
 	s.startMutations()
 	for _, c := range changes {
 		if s.keepPods(c.node) != nil {

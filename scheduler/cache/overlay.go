@@ -50,16 +50,18 @@ func (o *Overlay) Suspend(update func(pods []*framework.PodInfo)) (changed sets.
 			before[info.NodeName()] = o.snapshot.contentOf(info.NodeName())
 		}
 	}
-	update(pods)
 	changed = sets.New[string]()
-	for name, content := range before {
-		if now := o.snapshot.contentOf(name); now.node != content.node || !slices.Equal(now.pods, content.pods) {
-			changed.Insert(name)
+	defer func() { // also where update panics
+		for name, content := range before {
+			if now := o.snapshot.contentOf(name); now.node != content.node || !slices.Equal(now.pods, content.pods) {
+				changed.Insert(name)
+			}
 		}
-	}
-	for _, info := range pods {
-		o.Add(info, info.NodeName())
-	}
+		for _, info := range pods {
+			o.Add(info, info.NodeName())
+		}
+	}()
+	update(pods)
 	return changed
 }
 

@@ -123,14 +123,7 @@ type GroupRequest struct {
 //
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
-	overlay, changed := r.Snapshot.NewOverlay(), sets.New[string]()
-	err := c.decideMembers(ctx, r, overlay, changed)
-	if err != nil {
-		changed = nil
-	}
-	if outdated := revertMembers(ctx, r, overlay, changed); outdated != nil {
-		err = outdated
-	}
+	err := c.decideAndRevert(ctx, r)
 	if err == nil {
 		return nil
 	}
@@ -140,6 +133,21 @@ func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
 		}
 	}
 	return err
+}
+
+// decideAndRevert is RunGroup without the errors of members that were not tried.
+func (c *Cycle) decideAndRevert(ctx context.Context, r GroupRequest) (err error) {
+	overlay, changed := r.Snapshot.NewOverlay(), sets.New[string]()
+	// Deferred, since the panic of a plugin that is called for a plugin's search is recovered.
+	defer func() {
+		if err != nil {
+			changed = nil
+		}
+		if outdated := revertMembers(ctx, r, overlay, changed); outdated != nil {
+			err = outdated
+		}
+	}()
+	return c.decideMembers(ctx, r, overlay, changed)
 }
 
 // Info returns the group and its pods as plugins see them.
@@ -287,7 +295,7 @@ func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay, 
 
 // recheckMember returns an error if a member does not fit a node any more.
 func recheckMember(ctx context.Context, r GroupRequest, m *GroupMember, node string) error {
-	err := fmt.Errorf("it was removed")
+	err := errors.New("it was removed")
 	if info := r.Snapshot.Node(node); info != nil {
 		state := framework.NewCycleState()
 		state.SetGroup(r.GroupState)

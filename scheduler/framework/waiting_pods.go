@@ -67,9 +67,10 @@ func (w *WaitingPods) Stop(err error) {
 // Has reports whether a pod waits.
 func (w *WaitingPods) Has(uid types.UID) bool { return w.Get(uid) != nil }
 
-// Get returns a waiting pod, or nil.
+// Get returns a waiting pod, or nil. One that was rejected, and has not given its node back
+// yet, does not wait: a plugin must not count it.
 func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
-	if p := w.find(uid); p != nil {
+	if p := w.find(uid); p != nil && !p.leaves() {
 		return p
 	}
 	return nil
@@ -81,13 +82,15 @@ func (w *WaitingPods) find(uid types.UID) *waitingPod {
 	return w.pods[uid]
 }
 
-// Each calls f for every waiting pod, without holding a lock.
+// Each calls f for every waiting pod, as Get returns it, without holding a lock.
 func (w *WaitingPods) Each(f func(fwk.WaitingPod)) {
 	w.mu.Lock()
 	pods := slices.Collect(maps.Values(w.pods))
 	w.mu.Unlock()
 	for _, p := range pods {
-		f(p)
+		if !p.leaves() {
+			f(p)
+		}
 	}
 }
 

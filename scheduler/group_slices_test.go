@@ -103,16 +103,9 @@ func TestOtherPodsAreTriedBetweenTheSlicesOfAGroup(t *testing.T) {
 				env.want("bound in the end", fmt.Sprint(env.nodeOf("single") != ""), "true")
 				refused := slices.ContainsFunc(env.events.take(), func(line string) bool { return strings.HasPrefix(line, "single Warning FailedScheduling") })
 				env.want("refused at first", fmt.Sprint(refused), fmt.Sprint(test.refused))
-			}, nodesOfCPUs(test.cpus)...)
+			}, nodesOfCPUs(test.cpus...)...)
 		})
 	}
-}
-
-func nodesOfCPUs(cpus []int) (nodes []runtime.Object) {
-	for i, n := range cpus {
-		nodes = append(nodes, nodeWithCPUs(fmt.Sprint("n", i), n))
-	}
-	return nodes
 }
 
 // What happens to a node after a pod of the group was decided for it is found out before any is
@@ -145,7 +138,7 @@ func TestAGroupIsTriedAgainWhenANodeChangesBetweenItsSlices(t *testing.T) {
 				}
 				env.wantBound(time.Minute, "a 4, b 0")
 				env.want("queue", env.counts(), "")
-			}, nodesOfCPUs([]int{8, 8, 8, 8})...)
+			}, nodesWithCPUs(4, 8)...)
 		})
 	}
 }
@@ -183,7 +176,7 @@ func TestOtherPodsAreTriedDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
 				env.wantLines("bindings and deletions of others", others, want...)
 				failures := slices.DeleteFunc(env.events.take(), func(line string) bool { return !strings.HasPrefix(line, "b-0 Warning FailedScheduling") })
 				env.want("failed attempts", fmt.Sprint(len(failures)), "1")
-			}, nodesOfCPUs([]int{4 + test.free, 4 + test.free})...)
+			}, nodesWithCPUs(2, 4+test.free)...)
 		})
 	}
 }

@@ -96,9 +96,14 @@ func (env *testEnv) wantBound(after time.Duration, want string) {
 	env.want("bound", fmt.Sprintf("a %d, b %d", env.boundOf("a"), env.boundOf("b")), want)
 }
 
-func nodesWithCPUs(count, cpus int) (nodes []runtime.Object) {
-	for i := range count {
-		nodes = append(nodes, nodeWithCPUs(fmt.Sprint("n", i), cpus))
+func nodesWithCPUs(count, cpus int) []runtime.Object {
+	return nodesOfCPUs(slices.Repeat([]int{cpus}, count)...)
+}
+
+// nodesOfCPUs returns a node with each of these numbers of CPUs.
+func nodesOfCPUs(cpus ...int) (nodes []runtime.Object) {
+	for i, n := range cpus {
+		nodes = append(nodes, nodeWithCPUs(fmt.Sprint("n", i), n))
 	}
 	return nodes
 }

@@ -89,12 +89,17 @@ func TestADeclaredGroup(t *testing.T) {
 	}
 }
 
+// memberOf returns a pod that names a native group.
+func memberOf(group, name string) *fixture.PodBuilder {
+	return fixture.Pod(name).Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group} })
+}
+
 // The state of a group follows its pods: unscheduled, assumed, assigned, and gone.
 func TestTheStateOfAGroup(t *testing.T) {
 	s, name := NewStore(), "g"
 	key := Key{Native, "default", name}
 	pod := func(name, node string) *v1.Pod {
-		b := fixture.Pod(name).Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &key.Name} })
+		b := memberOf(key.Name, name)
 		if node != "" {
 			b = b.On(node)
 		}
@@ -178,9 +183,7 @@ func TestFromCoscheduling(t *testing.T) {
 func TestToActivate(t *testing.T) {
 	s, name := NewStore(), "g"
 	key := Key{Native, "default", name}
-	pod := func(name string) *v1.Pod {
-		return fixture.Pod(name).Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &key.Name} }).Obj()
-	}
+	pod := func(name string) *v1.Pod { return memberOf(key.Name, name).Obj() }
 	expect := func(when string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(s.ToActivate(pod("a"))))); diff != "" {

@@ -83,6 +83,7 @@ const (
 	dynamicresources  = "scheduler/plugins/dynamicresources"
 	gangscheduling    = "scheduler/plugins/gangscheduling"
 	podgroups         = "scheduler/podgroups"
+	framework         = "scheduler/framework"
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"

@@ -71,7 +71,7 @@ var groupMutants = []mutant{
 	{"SuspendedMutationsLost", "pods that the search for victims took away are back after a slice",
 		[]killer{{cache, "TestASuspendedSessionOfMutations"}}, noGroups},
 	{"RejectedPodWaits", "a plugin at Permit counts a pod that was rejected, and its group is bound in part",
-		[]killer{{"scheduler/framework", "TestAPodThatWasRejectedDoesNotWait"}}, noGroups},
+		[]killer{{framework, "TestAPodThatWasRejectedDoesNotWait"}}, noGroups},
 	{"GroupActivatedOnce", "a pod of a group that comes back during an attempt is not activated",
 		[]killer{{podgroups, "TestToActivate"}}, singlePods},
 	{"GroupNotWokenByMembers", "a gang that waits for its pods is not woken when they come",

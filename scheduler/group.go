@@ -109,7 +109,6 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
 		},
 		Group: g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
-		Slices: g.slices,
 	}
 	g.request.GroupState.SetSlices(g.slices)
 	g.request.Before = func(m *cycle.GroupMember) {

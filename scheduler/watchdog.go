@@ -47,22 +47,22 @@ type heartbeat struct {
 
 // begin records that the loop works on a pod. It waits while WhileIdle runs.
 func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
-	b := &heartbeat{pod: pod, start: now}
-	b.goroutine.Store(p.goroutine)
 	p.popped.Add(1)
-	p.current.Store(b)
-	p.busy <- struct{}{}
-	return b
+	return p.enter(&heartbeat{pod: pod, start: now})
 }
 
 // resume is begin for a pod that the loop goes on with, after it worked on others.
 func (p *loopProgress) resume(b *heartbeat, now time.Time) *heartbeat {
 	resumed := &heartbeat{pod: b.pod, start: now}
 	resumed.framework.Store(b.framework.Load())
-	resumed.goroutine.Store(p.goroutine)
-	p.current.Store(resumed)
+	return p.enter(resumed)
+}
+
+func (p *loopProgress) enter(b *heartbeat) *heartbeat {
+	b.goroutine.Store(p.goroutine)
+	p.current.Store(b)
 	p.busy <- struct{}{}
-	return resumed
+	return b
 }
 
 // end records that the loop is done with the pod.

@@ -79,7 +79,7 @@ func (s *Snapshot) SuspendMutations(update func()) {
 	var changes []changedPods
 	for _, node := range slices.Sorted(maps.Keys(s.mutated.pods)) {
 		before, now := s.mutated.pods[node].All(), s.nodes[node].GetPods()
-		changes = append(changes, changedPods{node, podsWithout(now, before), podsWithout(before, now)})
+		changes = append(changes, changedPods{node, podsWithout(now, uidsOf(before)), uidsOf(before).Difference(uidsOf(now))})
 	}
 	s.endMutations()
 	defer s.resumeMutations(changes) // also where update panics
@@ -88,8 +88,9 @@ func (s *Snapshot) SuspendMutations(update func()) {
 
 // changedPods are the pods of a node that a session has added and removed.
 type changedPods struct {
-	node           string
-	added, removed []fwk.PodInfo
+	node    string
+	added   []fwk.PodInfo
+	removed sets.Set[types.UID]
 }
 
 // resumeMutations begins a session with these changes.
@@ -100,23 +101,29 @@ func (s *Snapshot) resumeMutations(changes []changedPods) {
 			continue // the node was removed
 		}
 		now := slices.Clone(s.nodes[c.node].GetPods())
-		for _, info := range podsWithout(now, podsWithout(now, c.removed)) {
-			s.change(func(s *Snapshot) *nodeState { return s.removePod(info.(*framework.PodInfo)) })
+		for _, info := range now {
+			if c.removed.Has(framework.OriginalPod(info).UID) {
+				s.change(func(s *Snapshot) *nodeState { return s.removePod(info.(*framework.PodInfo)) })
+			}
 		}
-		for _, info := range podsWithout(c.added, now) {
+		for _, info := range podsWithout(c.added, uidsOf(now)) {
 			s.change(func(s *Snapshot) *nodeState { return s.addPod(info.(*framework.PodInfo)) })
 		}
 	}
 }
 
-// podsWithout returns the pods that are not among others, by UID.
-func podsWithout(pods, others []fwk.PodInfo) (without []fwk.PodInfo) {
-	known := sets.New[types.UID]()
-	for _, info := range others {
-		known.Insert(framework.OriginalPod(info).UID)
-	}
+func uidsOf(pods []fwk.PodInfo) sets.Set[types.UID] {
+	uids := sets.New[types.UID]()
 	for _, info := range pods {
-		if !known.Has(framework.OriginalPod(info).UID) {
+		uids.Insert(framework.OriginalPod(info).UID)
+	}
+	return uids
+}
+
+// podsWithout returns the pods that are not among others.
+func podsWithout(pods []fwk.PodInfo, others sets.Set[types.UID]) (without []fwk.PodInfo) {
+	for _, info := range pods {
+		if !others.Has(framework.OriginalPod(info).UID) {
 			without = append(without, info)
 		}
 	}
@@ -178,21 +185,12 @@ func (s *Snapshot) keepPods(node string) error {
 // restorePods gives a node the pods that it had before.
 func (s *Snapshot) restorePods(node string, before framework.PlacedPods) *nodeState {
 	n := s.nodes[node]
-	had, has := sets.New[types.UID](), sets.New[types.UID]()
-	for _, info := range before.All() {
-		had.Insert(framework.OriginalPod(info).UID)
+	now := slices.Clone(n.GetPods())
+	for _, info := range podsWithout(now, uidsOf(before.All())) {
+		s.removePod(info.(*framework.PodInfo))
 	}
-	for _, info := range slices.Clone(n.GetPods()) {
-		if uid := framework.OriginalPod(info).UID; had.Has(uid) {
-			has.Insert(uid)
-		} else {
-			s.removePod(info.(*framework.PodInfo))
-		}
-	}
-	for _, info := range before.All() {
-		if !has.Has(framework.OriginalPod(info).UID) {
-			s.addPod(info.(*framework.PodInfo))
-		}
+	for _, info := range podsWithout(before.All(), uidsOf(now)) {
+		s.addPod(info.(*framework.PodInfo))
 	}
 	n.SetPlacedPods(before)
 	return n

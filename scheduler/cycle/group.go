@@ -102,14 +102,13 @@ type GroupRequest struct {
 	// Members are the pods to schedule, in the order in which they are decided.
 	Members     []*GroupMember
 	Nominations Nominations
-	// GroupState is that of the group's cycle. RunGroup needs an empty one.
+	// GroupState is that of the group's cycle. RunGroup needs an empty one. Its slices, where it
+	// has some, let the loop take other work between two members.
 	GroupState *framework.GroupCycleState
 	// KeepFilterStates sets FilterState of each member that fits.
 	KeepFilterStates bool
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
-	// Slices, where it is set, lets the loop take other work between two members.
-	Slices framework.GroupSlices
 }
 
 // RunGroup decides about the members of a group one after the other: each is counted on its
@@ -117,9 +116,8 @@ type GroupRequest struct {
 // before RunGroup returns. It returns nil where enough of them fit, a
 // *GroupUnschedulableError where they do not, and any other error where the attempt failed.
 //
-// kube-scheduler takes no other work in between. What changes the node of a member then, where
-// Slices has the loop do so, is checked in the end: if the member does not fit any more, the
-// attempt fails.
+// kube-scheduler takes no other work in between. What changes the node of a member between two
+// slices is checked in the end: if the member does not fit any more, the attempt fails.
 //
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
@@ -184,8 +182,8 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cach
 			return fmt.Errorf("failed to evaluate placement feasibility: %w", status.AsError())
 		}
 		anyScheduled = anyScheduled || m.Placement != nil && status.Code() != fwk.Unschedulable
-		if r.Slices != nil && progress.Remaining > 0 && r.Slices.Over() {
-			changed.Insert(overlay.Suspend(r.Slices.TakeOthers).UnsortedList()...)
+		if slices := r.GroupState.Slices(); slices != nil && progress.Remaining > 0 && slices.Over() {
+			changed.Insert(overlay.Suspend(slices.TakeOthers).UnsortedList()...)
 		}
 	}
 	switch {
@@ -215,7 +213,7 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 	}
 	placement, err := c.Run(ctx, request)
 	if err == nil && r.KeepFilterStates {
-		err = keepFilterState(ctx, request, m)
+		err = keepFilterState(ctx, r, m)
 	}
 	if err == nil {
 		err = reserveMember(ctx, r, m, placement.Node, overlay)
@@ -237,12 +235,18 @@ func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember
 
 // keepFilterState sets the member's FilterState. It cannot be the state of the attempt, which
 // may share that of the pod's class, and counts of the snapshot that change with it.
-func keepFilterState(ctx context.Context, r Request, m *GroupMember) error {
-	state := framework.NewCycleState()
-	state.SetGroup(m.State.Group())
-	_, status, _ := r.Framework.RunPreFilterPlugins(ctx, state, m.Pod)
+func keepFilterState(ctx context.Context, r GroupRequest, m *GroupMember) error {
+	state, status := preFilteredState(ctx, r, m)
 	m.FilterState = state.Detached()
 	return status.AsError()
+}
+
+// preFilteredState returns a new state of a member after PreFilter.
+func preFilteredState(ctx context.Context, r GroupRequest, m *GroupMember) (*framework.CycleState, *fwk.Status) {
+	state := framework.NewCycleState()
+	state.SetGroup(r.GroupState)
+	_, status, _ := r.Framework.RunPreFilterPlugins(ctx, state, m.Pod)
+	return state, status
 }
 
 // reserveMember counts a member on its node, and runs its Reserve plugins.
@@ -297,9 +301,7 @@ func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay, 
 func recheckMember(ctx context.Context, r GroupRequest, m *GroupMember, node string) error {
 	err := errors.New("it was removed")
 	if info := r.Snapshot.Node(node); info != nil {
-		state := framework.NewCycleState()
-		state.SetGroup(r.GroupState)
-		_, status, _ := r.Framework.RunPreFilterPlugins(ctx, state, m.Pod)
+		state, status := preFilteredState(ctx, r, m)
 		if status.IsSuccess() {
 			status = r.Framework.RunFilterPluginsWithNominatedPods(ctx, state, m.Pod, info)
 		}

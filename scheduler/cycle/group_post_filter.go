@@ -22,7 +22,8 @@ func (c *Cycle) RunGroupPostFilter(ctx context.Context, r GroupRequest, unfit er
 	}
 	schedule := func(ctx context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
 		again := r
-		again.Before, again.Decided, again.Slices, again.GroupState, again.KeepFilterStates = nil, nil, framework.SlicesOf(ctx), &framework.GroupCycleState{}, true
+		again.Before, again.Decided, again.GroupState, again.KeepFilterStates = nil, nil, &framework.GroupCycleState{}, true
+		again.GroupState.SetSlices(framework.SlicesOf(ctx))
 		again.Members = nil
 		for _, m := range r.Members {
 			again.Members = append(again.Members, &GroupMember{Pod: m.Pod, Info: m.Info, State: framework.NewCycleState()})

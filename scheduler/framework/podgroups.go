@@ -193,7 +193,8 @@ type GroupSlices interface {
 	TakeOthers(group []*PodInfo)
 }
 
-// SetSlices lets the loop take other work during the search for victims.
+// SetSlices lets the loop take other work while the group is decided, and during the search for
+// its victims.
 func (s *GroupCycleState) SetSlices(slices GroupSlices) { s.slices = slices }
 
 // Slices returns what SetSlices set, nil for nothing.

@@ -35,7 +35,7 @@ type state struct {
 	assigned sets.Set[types.UID]
 	// inactive are the unscheduled pods, by UID, that ToActivate has not returned since the
 	// last BeginAttempt; nil for all of them. Some of them may have a node or be gone.
-	inactive map[types.UID]struct{}
+	inactive sets.Set[types.UID]
 }
 
 // isUnscheduled reports whether a pod of the group has no node.
@@ -46,7 +46,7 @@ func (g *state) isUnscheduled(uid types.UID) bool {
 // setInactive stores that a pod has come, or come back.
 func (g *state) setInactive(uid types.UID) {
 	if g.inactive != nil {
-		g.inactive[uid] = struct{}{}
+		g.inactive.Insert(uid)
 	}
 }
 
@@ -281,7 +281,7 @@ func (s *Store) ToActivate(pod *v1.Pod) map[string]*v1.Pod {
 			unscheduled[group.pods[uid].Name] = group.pods[uid]
 		}
 	}
-	group.inactive = map[types.UID]struct{}{}
+	group.inactive = sets.New[types.UID]()
 	return unscheduled
 }
 

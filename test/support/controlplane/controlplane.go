@@ -228,10 +228,16 @@ func (cp *ControlPlane) Signal(s syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-// Stop ends all processes, etcd last, and removes a temporary folder. It may be called more
-// than once.
+// Stop ends all processes, etcd last, and removes a temporary folder. The processes of a
+// temporary folder are killed, since nothing is kept: a kube-apiserver takes seconds to end
+// otherwise. It may be called more than once.
 func (cp *ControlPlane) Stop() {
 	cp.stop.Do(func() {
+		if cp.temporary {
+			for _, p := range slices.Backward(cp.running()) {
+				p.Kill()
+			}
+		}
 		cp.stopProcesses()
 		if cp.temporary {
 			_ = os.RemoveAll(cp.dir) // it is in the system's temporary folder

@@ -1,16 +1,29 @@
 package groups
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand"
 	"net/http"
-	"slices"
+	"strings"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // write is the nth of the writes of a kind for a gang.
@@ -28,12 +41,12 @@ var (
 
 // killAt kills the manager before or after the write in the namespace, once.
 func (env testEnv) killAt(is write, after bool) {
-	killed, seen := berth, &atomic.Int32{}
+	var seen atomic.Int32
 	proxy.SetAllFaults(func(w faultproxy.Write) *faultproxy.Fault {
 		if !is.Is(w, env.namespace) || seen.Add(1) != is.nth {
 			return nil
 		}
-		return faultproxy.CutAround(after, killed.Kill)
+		return faultproxy.CutAround(after, berth.Load().Kill)
 	})
 	DeferCleanup(func() { proxy.SetAllFaults(nil) })
 }
@@ -41,7 +54,7 @@ func (env testEnv) killAt(is write, after bool) {
 // restartKilled waits for the end of the manager, and starts the next.
 func restartKilled(ctx SpecContext) {
 	GinkgoHelper()
-	Eventually(berth.Ended()).Should(BeClosed())
+	Eventually(berth.Load().Ended()).Should(BeClosed())
 	startBerth(ctx)
 }
 
@@ -51,47 +64,185 @@ type moment struct {
 	after bool
 }
 
-var _ = Describe("A manager that is killed while a gang is bound: the next one binds the rest of it before any other gang, killed", func() {
-	for name, at := range map[string]moment{
-		"before the first Binding":             {write{binding, 1}, false},
-		"after the first Binding":              {write{binding, 1}, true},
-		"before the last Binding":              {write{binding, 8}, false},
-		"after the last Binding":               {write{binding, 8}, true},
-		"before the condition of its PodGroup": {write{groupCondition, 1}, false},
-		"after the condition of its PodGroup":  {write{groupCondition, 1}, true},
-	} {
-		It(name, specTimeout, func(ctx SpecContext) {
-			env := newTestEnv(ctx, 4, 2)
-			env.killAt(at.write, at.after)
-			group := env.podGroup(ctx, "first", 8)
-			pods := env.members(ctx, "first", 0, 8)
-			Eventually(berth.Ended()).Should(BeClosed())
-			begun := boundOf(ctx, pods)(Default)
-			second := env.podGroup(ctx, "second", 8)
-			others := env.members(ctx, "second", 0, 8)
-			restartKilled(ctx)
-			if begun == 0 { // there is no rest, and either may be tried first
-				Eventually(boundOf(ctx, append(slices.Clone(pods), others...))).Should(Equal(8))
-				if boundOf(ctx, others)(Default) > 0 {
-					group, pods, others = second, others, pods
-				}
-			}
+// gangMoments are the moments at which the manager is killed while gangs are bound. The
+// condition of a PodGroup is written for gangs that name one.
+var gangMoments = []struct {
+	source string
+	moment
+}{
+	{"Berth's annotations", moment{write{binding, 1}, false}},
+	{"the label of the coscheduling plugin", moment{write{binding, 1}, true}},
+	{"the label of Kueue", moment{write{binding, 8}, false}},
+	{"spec.schedulingGroup", moment{write{binding, 8}, true}},
+	{"spec.schedulingGroup", moment{write{groupCondition, 1}, false}},
+	{"spec.schedulingGroup", moment{write{groupCondition, 1}, true}},
+}
 
-			admin.ExpectBound(ctx, pods...)
-			perNode := map[string]int{}
-			for _, pod := range pods {
-				perNode[admin.NodeName(ctx, pod)(Default)]++
-			}
-			Expect(perNode).To(And(HaveLen(4), HaveEach(2)), "pods by node, two of which fit on each")
-			expectCondition(ctx, group, metav1.ConditionTrue, "Scheduled")
-			expectWaiting(ctx, others...)
-			for _, pod := range pods {
+var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is killed and the profile changes", func() {
+	It("run one after the other, each bound whole", specTimeout, func(ctx SpecContext) {
+		env := newTestEnv(ctx, 6, 8)
+		record, err := history.Start(ctx, cp.Client())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(record.Stop)
+		faults := env.interfere(ctx)
+		waiting := map[string][]*v1.Pod{}
+		for i, at := range gangMoments {
+			gang := fmt.Sprint("gang", i)
+			waiting[gang] = env.gang(ctx, sources[at.source], gang)
+		}
+
+		for len(waiting) > 0 {
+			var whole string
+			Eventually(func(g Gomega) {
+				select {
+				case <-berth.Load().Ended():
+					startBerth(ctx)
+				default:
+				}
+				whole = env.whole(ctx, waiting)(g)
+				g.Expect(whole).NotTo(BeEmpty(), "a gang of which each pod has a node")
+			}).Should(Succeed())
+			for _, pod := range waiting[whole] {
 				admin.Remove(ctx, pod)
 			}
-			admin.ExpectBound(ctx, others...)
-		})
-	}
+			delete(waiting, whole)
+		}
+
+		Expect(faults.kills.Load()).To(BeEquivalentTo(len(gangMoments)), "kills")
+		Expect(faults.changes.Load()).To(BeEquivalentTo(len(gangMoments)), "changes of the profile")
+		changes, err := record.Changes()
+		Expect(err).NotTo(HaveOccurred())
+		checked := history.Check(changes, profileName)
+		AddReportEntry("history", checked.String(), ReportEntryVisibilityFailureOrVerbose)
+		Expect(checked.Violations).To(BeEmpty())
+		Expect(checked.Binds).To(Equal(8 * len(gangMoments)))
+		env.expectWhole(changes)
+	})
 })
+
+// whole returns a gang of which each pod has a node and whose PodGroup, if it has one, is
+// Scheduled.
+func (env testEnv) whole(ctx context.Context, gangs map[string][]*v1.Pod) func(Gomega) string {
+	return func(g Gomega) string {
+		for gang, pods := range gangs {
+			if boundOf(ctx, pods)(g) < len(pods) {
+				continue
+			}
+			if pods[0].Spec.SchedulingGroup != nil {
+				var group schedulingv1beta1.PodGroup
+				g.Expect(admin.Get(ctx, client.ObjectKey{Namespace: env.namespace, Name: gang}, &group)).To(Succeed())
+				if !meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
+					continue
+				}
+			}
+			return gang
+		}
+		return ""
+	}
+}
+
+// expectWhole expects that no pod is bound while another gang is bound in part, and that each
+// leader binds the pods of a gang by one spec.
+func (env testEnv) expectWhole(changes []history.Change) {
+	GinkgoHelper()
+	bound, hashes := map[string]sets.Set[types.UID]{}, map[string]string{}
+	for _, change := range changes {
+		pod := change.Pod
+		if pod == nil || pod.Namespace != env.namespace || pod.Spec.NodeName == "" {
+			continue
+		}
+		gang, _, _ := strings.Cut(pod.Name, "-")
+		if bound[gang] == nil {
+			bound[gang] = sets.New[types.UID]()
+		}
+		if bound[gang].Has(pod.UID) {
+			continue
+		}
+		bound[gang].Insert(pod.UID)
+		for other, pods := range bound {
+			if other != gang {
+				Expect(pods).To(HaveLen(8), "the pods of %s that have a node when %s gets one", other, pod.Name)
+			}
+		}
+		var decision struct {
+			Hash  string `json:"hash"`
+			Epoch int64  `json:"epoch"`
+		}
+		Expect(json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &decision)).To(Succeed())
+		Expect(decision.Hash).NotTo(BeEmpty())
+		key := fmt.Sprint(gang, " by leader ", decision.Epoch)
+		Expect(decision.Hash).To(Equal(cmp.Or(hashes[key], decision.Hash)), key)
+		hashes[key] = decision.Hash
+	}
+}
+
+// interference counts the kills and the changes of the profile.
+type interference struct{ kills, changes atomic.Int32 }
+
+// interfere kills the manager at the moment of each gang, once, and changes the profile at a
+// Binding of each gang. That Binding waits until the manager runs the new spec.
+func (env testEnv) interfere(ctx context.Context) *interference {
+	GinkgoHelper()
+	done := &interference{}
+	random := rand.New(rand.NewSource(GinkgoRandomSeed()))
+	byGang := map[string]func(faultproxy.Write) *faultproxy.Fault{}
+	for i, at := range gangMoments {
+		changed := write{binding, 1 + random.Int31n(8)}
+		if changed == at.write {
+			changed.nth = changed.nth%8 + 1
+		}
+		var seen, bindings atomic.Int32
+		byGang[fmt.Sprint("gang", i)] = func(w faultproxy.Write) *faultproxy.Fault {
+			isChange := changed.Is(w, env.namespace) && bindings.Add(1) == changed.nth
+			switch {
+			case at.Is(w, env.namespace) && seen.Add(1) == at.nth:
+				return faultproxy.CutAround(at.after, func() { done.kills.Add(1); berth.Load().Kill() })
+			case isChange:
+				return &faultproxy.Fault{Commits: true, Hold: changeProfile(ctx, done.changes.Add(1))}
+			}
+			return nil
+		}
+	}
+	proxy.SetAllFaults(func(w faultproxy.Write) *faultproxy.Fault {
+		for gang, fault := range byGang {
+			if strings.Contains(w.Path, "/"+gang+"-") || strings.Contains(w.Path, "/"+gang+"/") {
+				return fault(w)
+			}
+		}
+		return nil
+	})
+	DeferCleanup(func(ctx SpecContext) {
+		proxy.SetAllFaults(nil)
+		Expect(operator.ApplyProfile(ctx, cp, profileName, gangProfile())).To(Succeed())
+	}, NodeTimeout(eventuallyTimeout))
+	return done
+}
+
+// changeProfile changes the profile for the nth time, and returns a channel that is closed when
+// the manager runs the new spec, or was killed.
+func changeProfile(ctx context.Context, nth int32) <-chan struct{} {
+	manager, runs := berth.Load(), make(chan struct{})
+	go func() {
+		defer GinkgoRecover()
+		defer close(runs)
+		spec := gangProfile()
+		spec.PercentageOfNodesToScore = 50 + nth
+		Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
+		Eventually(func(g Gomega) {
+			select {
+			case <-manager.Ended():
+				return
+			default:
+			}
+			var profile v1alpha1.SchedulingProfile
+			g.Expect(admin.Get(ctx, client.ObjectKey{Name: profileName}, &profile)).To(Succeed())
+			programmed := meta.FindStatusCondition(profile.Status.Conditions, string(v1alpha1.ConditionProgrammed))
+			g.Expect(programmed).To(HaveValue(And(
+				HaveField("Status", metav1.ConditionTrue), HaveField("ObservedGeneration", profile.Generation))))
+		}).Should(Succeed())
+	}()
+	return runs
+}
 
 var _ = Describe("A manager that is killed while a gang preempts: the next one evicts what the whole gang needs, killed", func() {
 	for name, at := range map[string]moment{

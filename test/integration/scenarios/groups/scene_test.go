@@ -50,24 +50,27 @@ var sources = map[string]source{
 	}},
 }
 
+// gang creates a gang of eight pods with four CPUs.
+func (env testEnv) gang(ctx context.Context, source source, group string) (pods []*v1.Pod) {
+	GinkgoHelper()
+	if source.declare != nil {
+		source.declare(ctx, env, group)
+	}
+	for i := range 8 {
+		pods = append(pods, admin.Pod(ctx, env.pod(fmt.Sprint(group, "-", i), 4).Mutate(func(pod *v1.Pod) { source.name(pod, group) })))
+	}
+	return pods
+}
+
 var _ = Describe("Two gangs of eight pods, of which twelve fit", func() {
 	for name, source := range sources {
 		It("run one after the other, named by "+name, specTimeout, func(ctx SpecContext) {
 			env := newTestEnv(ctx, 6, 8)
-			gang := func(group string) (pods []*v1.Pod) {
-				if source.declare != nil {
-					source.declare(ctx, env, group)
-				}
-				for i := range 8 {
-					pods = append(pods, admin.Pod(ctx, env.pod(fmt.Sprint(group, "-", i), 4).Mutate(func(pod *v1.Pod) { source.name(pod, group) })))
-				}
-				return pods
-			}
-			first := gang("first")
+			first := env.gang(ctx, source, "first")
 			admin.ExpectBound(ctx, first...)
 
 			By("the other waits, none of its pods has a node, and each says why")
-			second := gang("second")
+			second := env.gang(ctx, source, "second")
 			expectWaiting(ctx, second...)
 			fits, lacks := 0, 0
 			for _, pod := range second {

@@ -5,6 +5,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,9 +40,11 @@ var (
 	cp    *controlplane.ControlPlane
 	admin apitest.API
 	// berth is the manager. It reaches the API server through the proxy.
-	berth              *operator.Manager
+	berth              atomic.Pointer[operator.Manager]
 	binary, kubeconfig string
 	proxy              *faultproxy.Proxy
+	// scraper is a token that may read the manager's metrics.
+	scraper string
 )
 
 func TestGroups(t *testing.T) {
@@ -80,28 +83,35 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(operator.Install(ctx, cp)).To(Succeed())
 	account, err := operator.AccountConfig(ctx, cp)
 	Expect(err).NotTo(HaveOccurred())
+	scraper, err = operator.AccountWith(ctx, cp, "scraper", operator.ScrapeRole)
+	Expect(err).NotTo(HaveOccurred())
 	proxy, err = faultproxy.Start(account)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { proxy.Stop() })
 	kubeconfig, err = cp.WriteKubeconfig("proxied", proxy.Config(account))
 	Expect(err).NotTo(HaveOccurred())
 	startBerth(ctx)
+	Expect(operator.ApplyProfile(ctx, cp, profileName, gangProfile())).To(Succeed())
+	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
+}, NodeTimeout(15*time.Minute))
+
+// gangProfile returns the spec of the profile, which enables GangScheduling.
+func gangProfile() v1alpha1.SchedulingProfileSpec {
 	spec := v1alpha1.SchedulingProfileSpec{Plugins: &v1alpha1.Plugins{
 		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}},
 	}}
 	// Gated pods are requeued by events only.
 	spec.Queue.FlushAfterSeconds = new(int32(0))
-	Expect(operator.ApplyProfile(ctx, cp, profileName, spec)).To(Succeed())
-	Expect(operator.UntilProgrammed(ctx, cp, profileName)).Error().NotTo(HaveOccurred())
-}, NodeTimeout(15*time.Minute))
+	return spec
+}
 
 // startBerth starts the manager, and waits until it is ready.
 func startBerth(ctx context.Context) {
 	GinkgoHelper()
-	var err error
-	berth, err = operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
+	berth.Store(manager)
+	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 }
 
 // testEnv is the namespace of one scenario.
@@ -160,9 +170,9 @@ func (env testEnv) members(ctx context.Context, group string, first, count int) 
 func expectGated(ctx context.Context, count int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		var profile v1alpha1.SchedulingProfile
-		g.Expect(admin.Get(ctx, client.ObjectKey{Name: profileName}, &profile)).To(Succeed())
-		g.Expect(profile.Status.Queue).To(HaveValue(HaveField("Gated", BeEquivalentTo(count))))
+		_, metrics, err := berth.Load().Scrape(ctx, scraper)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(metrics)).To(ContainSubstring("\nscheduler_pending_pods{queue=\"gated\"} %d\n", count))
 	}).Should(Succeed())
 }
 

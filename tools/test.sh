@@ -63,10 +63,8 @@ run() {
 for kind in "$@"; do
 	case $kind in
 	unit) run unit -timeout 10m ;;
-	# The suites wait more than they compute: two control planes share two cores well.
-	integration) run "$kind" -timeout 30m -p 2 ;;
-	# One at a time, since some measure.
-	long) run "$kind" -timeout 20m -p 1 ;;
+	# One control plane at a time, since two would share the few cores.
+	integration | long) run "$kind" -timeout 20m -p 1 ;;
 	*)
 		echo "usage: tools/test.sh [unit] [integration] [long]" >&2
 		exit 2

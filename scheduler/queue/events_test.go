@@ -314,3 +314,38 @@ func TestAPodInFlightIsActivatedOnce(t *testing.T) {
 	a.Refused(w.ctx, sets.New("Fit"), nil)
 	w.expectAt(Backoff, "a")
 }
+
+// An event opens a gate. What changes while the gates are checked has them checked again, and
+// the event does not come again.
+func TestAGateThatAnEventOpenedStaysOpen(t *testing.T) {
+	for name, change := range map[string]func(w *testEnv){
+		"the profile is swapped": func(w *testEnv) {
+			w.rules.Hash = "after"
+			w.setProfile()
+		},
+		"the group has another version of a pod": func(w *testEnv) {
+			w.UpdateKnown(w.ctx, member("b", 2), member("b", 2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupEnv(t)
+			calls := 0
+			w.rules.PreEnqueue = func(context.Context, *v1.Pod, string) string {
+				switch calls++; calls {
+				case 1, 2, 3, 4:
+					return "Gate"
+				case 5: // it would open, but for a plugin that fails once
+					change(w.testEnv)
+					return "Flaky"
+				}
+				return ""
+			}
+			w.setProfile()
+			w.addPods(member("a", 2), member("b", 2))
+			w.expectAt(Gated, "a", "b")
+			calls = 4
+			w.GateOpened(w.ctx, member("a", 2).UID)
+			w.expectAt(Gated)
+		})
+	}
+}

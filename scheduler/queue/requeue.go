@@ -119,10 +119,11 @@ func (q *Queue) requeue(ctx context.Context, p *Entity, strategy queueingStrateg
 		}
 		if missed := q.missedStrategy(p, d.rules); missed > queueSkip || p.rules != d.rules {
 			// What the plugins of the old rules said does not count any more.
-			p.rules, d.strategy, d.gatesChecked = d.rules, max(d.strategy, missed), false
+			p.rules, d.strategy = d.rules, max(d.strategy, missed)
+			d.forgetGates()
 		}
 		if p.takeChanged() {
-			d.gatesChecked = false
+			d.forgetGates()
 		}
 		if d.gatesChecked && d.strategy > queueRecheck {
 			events = slices.DeleteFunc(events, func(e event) bool { return !d.rules.mayChangeDecision(p, d.strategy, d.gate, e) })
@@ -213,6 +214,14 @@ type requeueDecision struct {
 	cause string
 	// gatesChecked says that the PreEnqueue plugins were called.
 	gatesChecked bool
+}
+
+// forgetGates has the gates checked again. The events that had them checked are not evaluated
+// again, so that a gate that these have opened would stay closed otherwise.
+func (d *requeueDecision) forgetGates() {
+	if d.gatesChecked {
+		d.gatesChecked, d.strategy = false, max(d.strategy, queueRecheck)
+	}
 }
 
 // enqueue puts p into its new place. The caller holds q.mu.

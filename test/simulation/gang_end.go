@@ -106,7 +106,10 @@ func (sim *simulation) settle() {
 
 // settled is quiescent, but for the gangs that are tried again after their backoff.
 func (sim *simulation) settled() bool {
-	if sim.clock.now.Sub(sim.gangs.changedAt) < settleTime || len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() || sim.waitingPods() > 0 {
+	if sim.waitingPods() > 0 {
+		sim.gangs.changedAt = sim.clock.now // the end of their wait may let others run
+	}
+	if sim.clock.now.Sub(sim.gangs.changedAt) < settleTime || len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() {
 		return false
 	}
 	places := sim.sched.Components().Queue.Places()

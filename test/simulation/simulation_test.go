@@ -137,14 +137,18 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 	}
 }
 
-// Seeds that once failed are played again. Their histories change with the simulation; what
-// they found is kept in the mutation tests.
+// Seeds that once failed are played again, those in gangs.txt as histories of gangs. Their
+// histories change with the simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seeds: %v", err)
 	}
 	for _, file := range files {
+		k := pods
+		if filepath.Base(file) == "gangs.txt" {
+			k = kind{gangs: 20}
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)
@@ -155,8 +159,8 @@ func TestSeedsThatFailedBefore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %q does not begin with a seed", file, lines.Text())
 			}
-			if sim := pods.run(seed, nil, false); sim.failure != nil {
-				t.Errorf("seed %d (which found: %s): %s", seed, found, pods.shrink(seed))
+			if sim := k.run(seed, nil, false); sim.failure != nil {
+				t.Errorf("seed %d (which found: %s): %s", seed, found, k.shrink(seed))
 			}
 		}
 		_ = f.Close()

@@ -117,6 +117,12 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 		s.numberAttempt(t)
 		t.walk.Start, t.walk.Order, t.walk.Nodes, t.walk.Pods = s.cycle.NextStartNodeIndex(), snapshot.NodeOrderChecksum(), seen.Nodes, seen.Pods
 	}
+	g.request.Deleted = func(m *cycle.GroupMember) bool {
+		// The queue may have a pod that the informer's store has no more: one that was listed
+		// when its profile came.
+		_, queued := byMember[m].Current()
+		return !queued || !s.pendingPods.Exists(m.Pod)
+	}
 	g.request.Decided = func(m *cycle.GroupMember) {
 		t := byMember[m]
 		algorithmDuration.Observe(s.options.Clock.Since(t.start).Seconds())

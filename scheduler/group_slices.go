@@ -45,6 +45,9 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 	begin, assumed := g.options.Clock.Now(), make([]*framework.PodInfo, 0, len(group))
 	for _, info := range group {
 		if err := g.cache.AssumePod(info, info.NodeName()); err == nil {
+			// An update of the pod may have nominated it since its node was chosen. It would count
+			// twice.
+			g.cache.DeleteNominatedPodIfExists(info.OriginalPod())
 			assumed = append(assumed, info)
 		} // else another component has bound the pod, as its binding cycle will find out
 	}

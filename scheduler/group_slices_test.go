@@ -180,3 +180,47 @@ func TestOtherPodsAreTriedDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
 		})
 	}
 }
+
+// A pod that is deleted while its group is decided is no pod of the minimum.
+func TestAGroupIsNotBoundInPartWhenAPodIsDeletedMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		minCount int
+		want     string
+	}{
+		"too few are left":    {4, "a 0, b 0"},
+		"enough of them left": {3, "a 3, b 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(env *testEnv, pod string) {
+				if pod == "a-2" {
+					env.cluster.DeletePod(webPod("a-0"))
+				}
+			}
+			runWithSlowGangs(t, at, func(env *testEnv) {
+				env.create(gang("a", 4, test.minCount)...)
+				env.wantBound(time.Minute, test.want)
+				if _, assumed := env.cache.Sizes(); assumed != 0 {
+					t.Errorf("%d pods are assumed, want none", assumed)
+				}
+			}, nodesWithCPUs(4, 8)...)
+		})
+	}
+}
+
+// A nomination ends with its pod, also with one that is deleted while its group is decided.
+func TestTheNominationOfAPodEndsThatIsDeletedWhileItsGroupIsDecided(t *testing.T) {
+	at := func(env *testEnv, pod string) {
+		if pod == "a-2" {
+			env.cluster.DeletePod(webPod("a-0"))
+		}
+	}
+	runWithSlowGangs(t, at, func(env *testEnv) {
+		pods := gang("a", 4, 4)
+		pods[0].(*v1.Pod).Status.NominatedNodeName = "n0"
+		env.create(pods...)
+		env.wantBound(time.Minute, "a 0, b 0")
+		if n := env.cache.Nominations(); n != 0 {
+			t.Errorf("%d nominations, want none", n)
+		}
+	}, nodesOfCPUs(8, 4)...) // the group does not fit
+}

@@ -95,6 +95,8 @@ func (s *Scheduler) handleSchedulingFailure(ctx context.Context, t *schedulingCy
 func (s *Scheduler) reportFailure(ctx context.Context, t *schedulingCycle, reason, message string) {
 	pod, exists := t.Current()
 	if !exists {
+		// The cycle of its group may have restored a nomination.
+		s.cache.DeleteNominatedPodIfExists(pod)
 		return
 	}
 	nominated, nominatingInfo := s.cache.NominatedNode(pod.UID), t.nominatingInfo

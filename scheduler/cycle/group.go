@@ -109,6 +109,8 @@ type GroupRequest struct {
 	KeepFilterStates bool
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
+	// Deleted reports whether a member was deleted since the attempt began; may be nil.
+	Deleted func(*GroupMember) bool
 }
 
 // RunGroup decides about the members of a group one after the other: each is counted on its
@@ -117,11 +119,16 @@ type GroupRequest struct {
 // *GroupUnschedulableError where they do not, and any other error where the attempt failed.
 //
 // kube-scheduler takes no other work in between. What changes the node of a member between two
-// slices is checked in the end: if the member does not fit any more, the attempt fails.
+// slices is checked in the end: if the member does not fit any more, the attempt fails. It
+// fails, too, where too few members are left without those that were deleted meanwhile, of
+// which kube-scheduler counts each.
 //
 // Source: podGroupSchedulingDefaultAlgorithm of k8s.io/kubernetes/pkg/scheduler.
 func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
 	err := c.decideAndRevert(ctx, r)
+	if err == nil {
+		err = leaveOutDeleted(ctx, r)
+	}
 	if err == nil {
 		return nil
 	}
@@ -191,6 +198,32 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cach
 		return &GroupUnschedulableError{status.Message()}
 	case !anyScheduled:
 		return &GroupUnschedulableError{errNoMemberScheduled}
+	}
+	return nil
+}
+
+// errDeleted is the error of a member that was deleted while the group was decided.
+var errDeleted = errors.New("the pod was deleted while its group was decided")
+
+// leaveOutDeleted takes their nodes from members that were deleted, and returns an error where
+// too few are left.
+func leaveOutDeleted(ctx context.Context, r GroupRequest) error {
+	progress, deleted := framework.PlacementProgress{Scheduled: len(r.Group.Scheduled)}, 0
+	for _, m := range r.Members {
+		switch {
+		case m.Placement == nil:
+		case r.Deleted != nil && r.Deleted(m):
+			m.Placement, m.Err = nil, errDeleted
+			deleted++
+		default:
+			progress.Scheduled++
+		}
+	}
+	if deleted == 0 {
+		return nil
+	}
+	if status := r.Framework.RunPlacementFeasiblePlugins(ctx, r.GroupState, r.Info(), progress); !status.IsSuccess() {
+		return fmt.Errorf("%d pods were deleted while their group was decided, so that it is tried again: %s", deleted, status.Message())
 	}
 	return nil
 }
@@ -275,7 +308,7 @@ func reserveMember(ctx context.Context, r GroupRequest, m *GroupMember, node str
 func revertMember(ctx context.Context, r GroupRequest, m *GroupMember, node string, overlay *cache.Overlay) {
 	r.Framework.RunReservePluginsUnreserve(ctx, m.State, m.Info.WithNode(node).GetPod(), node)
 	overlay.RemoveLast()
-	if m.nominated != "" {
+	if m.nominated != "" && r.Nominations.NominatedNode(m.Pod.UID) == "" { // else it is newer
 		r.Nominations.AddNominatedPod(klog.FromContext(ctx), m.Info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: m.nominated})
 	}
 }

@@ -86,7 +86,7 @@ func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	}
 	stop := t.record(ctx)
 	after, err := t.untilBound(ctx, t.boundBefore+t.pods)
-	if err := errors.Join(err, stop()); err != nil {
+	if err := errors.Join(err, stop(r)); err != nil {
 		return err
 	}
 	first, last := t.firstAndLast()
@@ -132,10 +132,10 @@ func (t *runner) flow(ctx context.Context, r *run) error {
 	began := time.Now()
 	dues, err := t.createPods(ctx)
 	if err != nil {
-		return errors.Join(err, stop())
+		return errors.Join(err, stop(r))
 	}
 	after, err := t.untilBound(ctx, t.boundBefore+t.pods)
-	if err := errors.Join(err, stop()); err != nil {
+	if err := errors.Join(err, stop(r)); err != nil {
 		return err
 	}
 	first, last := t.firstAndLast()

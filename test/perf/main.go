@@ -82,7 +82,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.json, "json", filepath.Join("bin", "bench.json"), "the file for the results")
 	f.StringVar(&o.text, "text", "", "also write the tables to this file")
 	f.StringVar(&o.logs, "logs", "", "keep the algorithm's logs in this folder")
-	f.StringVar(&o.profiles, "profiles", "", "write a CPU profile of each run of Berth into this folder")
+	f.StringVar(&o.profiles, "profiles", "", "write profiles of the CPU and of the allocations of each run of Berth into this folder, and print what each part of it costs for a pod")
 	f.DurationVar(&o.limit, "limit", 15*time.Minute, "time limit of one run")
 	if err := command.Parse(f, args); err != nil {
 		return o, err

@@ -272,6 +272,9 @@ func (g *group) table(out io.Writer) {
 	for _, s := range g.Criteria {
 		s.print(out)
 	}
+	if parts := meanParts(g.side(berth)); len(parts) > 0 {
+		partTable(out, parts)
+	}
 }
 
 func (g *group) rateRows(row func(...any), names []string) {

@@ -54,6 +54,10 @@ type run struct {
 	// Late is the delay of the creations, in milliseconds: where it is not small the load
 	// itself is too slow.
 	Late *quantiles `json:"lateMillis,omitempty"`
+	// Parts are what each part of Berth costs, with --profiles.
+	Parts []partCost `json:"parts,omitempty"`
+
+	profiles *profiles
 }
 
 // scheduler is the name of the measured process among the others; harness is this process: the
@@ -209,6 +213,9 @@ func (t *runner) finish(ctx context.Context, r *run, used procs.Usage, between t
 	for name, cpu := range used {
 		r.CPU[name] = millis(cpu) / float64(t.pods)
 	}
+	if r.profiles != nil {
+		r.Parts = r.profiles.partCosts(t.pods, r.CPU[scheduler])
+	}
 	for name, pid := range t.procs() {
 		mib, err := procs.Peak(pid)
 		if err != nil {
@@ -242,22 +249,37 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 // cores.
 const recordSeconds = 5
 
-// record takes a CPU profile of Berth once the manager is ready, where --profiles is set. The
-// caller calls stop, which waits for it.
-func (t *runner) record(ctx context.Context) (stop func() error) {
+// record takes profiles of Berth from when the manager is ready, where --profiles is set. The
+// caller calls stop at the end of the run, which takes the last one.
+func (t *runner) record(ctx context.Context) (stop func(r *run) error) {
 	if t.options.profiles == "" || t.side.name != berth {
-		return func() error { return nil }
+		return func(*run) error { return nil }
 	}
-	path := filepath.Join(t.options.profiles, fmt.Sprintf("berth-%s-%s-%d.pprof", t.shape.name, t.load, t.round))
+	path := func(kind string) string {
+		return filepath.Join(t.options.profiles, fmt.Sprintf("berth-%s-%s-%d%s.pprof", t.shape.name, t.load, t.round, kind))
+	}
 	manager, done := t.manager, make(chan error, 1)
 	go func() {
 		err := manager.Until(ctx, manager.Ready)
 		if err == nil {
-			err = manager.CPUProfile(ctx, recordSeconds, path)
+			err = manager.AllocsProfile(ctx, path("-allocs-before"))
+		}
+		if err == nil {
+			err = manager.CPUProfile(ctx, recordSeconds, path(""))
 		}
 		done <- err
 	}()
-	return func() error { return <-done }
+	return func(r *run) error {
+		if err := <-done; err != nil {
+			return err
+		}
+		if err := manager.AllocsProfile(ctx, path("-allocs-after")); err != nil {
+			return err
+		}
+		var err error
+		r.profiles, err = readProfiles(path(""), path("-allocs-before"), path("-allocs-after"))
+		return err
+	}
 }
 
 // testEnv is a control plane for one run of one side.

@@ -106,7 +106,17 @@ func (m *Manager) Ready(ctx context.Context) error {
 
 // CPUProfile writes a CPU profile of the next seconds to path.
 func (m *Manager) CPUProfile(ctx context.Context, seconds int, path string) error {
-	response, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.Profiles, seconds))
+	return m.profile(ctx, fmt.Sprintf("profile?seconds=%d", seconds), path)
+}
+
+// AllocsProfile writes a profile of all allocations so far to path.
+func (m *Manager) AllocsProfile(ctx context.Context, path string) error {
+	return m.profile(ctx, "allocs", path)
+}
+
+// profile writes a profile of /debug/pprof to path.
+func (m *Manager) profile(ctx context.Context, name, path string) error {
+	response, err := get(ctx, "http://"+m.Profiles+"/debug/pprof/"+name)
 	if err != nil {
 		return err
 	}

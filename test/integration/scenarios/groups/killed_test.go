@@ -58,6 +58,16 @@ func restartKilled(ctx SpecContext) {
 	startBerth(ctx)
 }
 
+// restartIfKilled starts the next manager if the last one was killed.
+func restartIfKilled(ctx context.Context) {
+	GinkgoHelper()
+	select {
+	case <-berth.Load().Ended():
+		startBerth(ctx)
+	default:
+	}
+}
+
 // moment is the moment of a kill: before or after a write.
 type moment struct {
 	write
@@ -94,11 +104,7 @@ var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is
 		for len(waiting) > 0 {
 			var whole string
 			Eventually(func(g Gomega) {
-				select {
-				case <-berth.Load().Ended():
-					startBerth(ctx)
-				default:
-				}
+				restartIfKilled(ctx)
 				whole = env.whole(ctx, waiting)(g)
 				g.Expect(whole).NotTo(BeEmpty(), "a gang of which each pod has a node")
 			}).Should(Succeed())
@@ -108,7 +114,8 @@ var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is
 			delete(waiting, whole)
 		}
 
-		Expect(faults.kills.Load()).To(BeEquivalentTo(len(gangMoments)), "kills")
+		Eventually(faults.kills.Load).Should(BeEquivalentTo(len(gangMoments)), "kills")
+		restartIfKilled(ctx) // the last gang may have been whole before its kill
 		Expect(faults.changes.Load()).To(BeEquivalentTo(len(gangMoments)), "changes of the profile")
 		changes, err := record.Changes()
 		Expect(err).NotTo(HaveOccurred())
@@ -196,7 +203,7 @@ func (env testEnv) interfere(ctx context.Context) *interference {
 			isChange := changed.Is(w, env.namespace) && bindings.Add(1) == changed.nth
 			switch {
 			case at.Is(w, env.namespace) && seen.Add(1) == at.nth:
-				return faultproxy.CutAround(at.after, func() { done.kills.Add(1); berth.Load().Kill() })
+				return faultproxy.CutAround(at.after, func() { berth.Load().Kill(); done.kills.Add(1) })
 			case isChange:
 				return &faultproxy.Fault{Commits: true, Hold: changeProfile(ctx, done.changes.Add(1))}
 			}

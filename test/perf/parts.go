@@ -27,7 +27,7 @@ var parts = []part{
 	{"encode", regexp.MustCompile(`\.(Marshal|MarshalTo|MarshalToSizedBuffer|MarshalJSON)$|^k8s\.io/apimachinery/pkg/runtime/serializer/.*\.[eE]ncode`)},
 	{"annotation", regexp.MustCompile(`/scheduler/decision\.`)},
 	{"events", regexp.MustCompile(`^k8s\.io/client-go/tools/(events|record)\.|/scheduler/recorder\.`)},
-	{"explanations", regexp.MustCompile(`/(scheduler/explain|scheduler/decisionlog|controllers/explainer)[./]`)},
+	{"explanations", regexp.MustCompile(`/(scheduler/explain|controllers/explainer)[./]`)},
 	{"bind and statuses", regexp.MustCompile(`/scheduler/binding\.`)},
 	{"queue", regexp.MustCompile(`/scheduler/queue\.`)},
 	{"cycle", regexp.MustCompile(`/scheduler/(cycle|plugins|preemption|framework|devices|volumes)[./]`)},
@@ -97,9 +97,7 @@ func (p *profiles) partCosts(pods int, cpuMillis float64) []partCost {
 		c.Micros = 1000 * c.Share * cpuMillis
 		all = append(all, *c)
 	}
-	slices.SortFunc(all, func(a, b partCost) int {
-		return cmp.Or(cmp.Compare(b.Micros, a.Micros), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Part, b.Part))
-	})
+	sortParts(all)
 	return all
 }
 

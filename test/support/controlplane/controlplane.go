@@ -120,7 +120,7 @@ func (cp *ControlPlane) startAll(ctx context.Context) error {
 			break
 		}
 		taken := slices.ContainsFunc(cp.running(), (*Process).portTaken)
-		cp.stopProcesses()
+		cp.endProcesses((*Process).stop)
 		if !taken || try == portTries {
 			return err
 		}
@@ -233,21 +233,19 @@ func (cp *ControlPlane) Signal(s syscall.Signal) error {
 // otherwise. It may be called more than once.
 func (cp *ControlPlane) Stop() {
 	cp.stop.Do(func() {
-		if cp.temporary {
-			for _, p := range slices.Backward(cp.running()) {
-				p.Kill()
-			}
+		if !cp.temporary {
+			cp.endProcesses((*Process).stop)
+			return
 		}
-		cp.stopProcesses()
-		if cp.temporary {
-			_ = os.RemoveAll(cp.dir) // it is in the system's temporary folder
-		}
+		cp.endProcesses((*Process).Kill)
+		_ = os.RemoveAll(cp.dir) // it is in the system's temporary folder
 	})
 }
 
-func (cp *ControlPlane) stopProcesses() {
+// endProcesses ends all processes, those that were started last first.
+func (cp *ControlPlane) endProcesses(end func(*Process)) {
 	for _, p := range slices.Backward(cp.running()) {
-		p.stop()
+		end(p)
 	}
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

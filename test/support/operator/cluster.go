@@ -111,10 +111,13 @@ func Profile(ctx context.Context, cp *controlplane.ControlPlane, name string) (*
 // UntilProgrammed waits until the profile is Programmed for its generation, and returns it. It
 // gives up when a process of cp ends, or ctx does.
 func UntilProgrammed(ctx context.Context, cp *controlplane.ControlPlane, name string) (*v1alpha1.SchedulingProfile, error) {
-	return UntilProfile(ctx, cp, name, "runs as written", func(p *v1alpha1.SchedulingProfile) bool {
-		c := meta.FindStatusCondition(p.Status.Conditions, "Programmed")
-		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.Generation
-	})
+	return UntilProfile(ctx, cp, name, "runs as written", IsProgrammed)
+}
+
+// IsProgrammed reports whether a profile is Programmed for its generation.
+func IsProgrammed(p *v1alpha1.SchedulingProfile) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, string(v1alpha1.ConditionProgrammed))
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.Generation
 }
 
 // UntilProfile waits until the profile exists and done is true, and returns it. what describes

@@ -108,10 +108,16 @@ func gangProfile() v1alpha1.SchedulingProfileSpec {
 // startBerth starts the manager, and waits until it is ready.
 func startBerth(ctx context.Context) {
 	GinkgoHelper()
+	launchBerth()
+	Expect(berth.Load().Until(ctx, berth.Load().Ready)).To(Succeed())
+}
+
+// launchBerth starts the manager.
+func launchBerth() {
+	GinkgoHelper()
 	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
 	Expect(err).NotTo(HaveOccurred())
 	berth.Store(manager)
-	Expect(manager.Until(ctx, manager.Ready)).To(Succeed())
 }
 
 // testEnv is the namespace of one scenario.

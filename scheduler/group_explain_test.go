@@ -145,6 +145,20 @@ func TestAnIncompleteGangIsExplained(t *testing.T) {
 	}, nodesWithCPUs(2, 8)...)
 }
 
+// Else the pods would say for a minute that the gang has too few.
+func TestAGangWhosePodsComeOneByOneIsExplainedByItsFirstAttempt(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		for _, pod := range gang("a", 4, 4) {
+			env.create(pod)
+			env.writeAll()
+			time.Sleep(time.Second)
+		}
+		if why := env.status("a-0"); why == nil || why.Result != v1alpha1.ResultUnschedulable {
+			t.Errorf("explanation %+v, want that of the attempt", why)
+		}
+	}, nodesWithCPUs(1, 8)...)
+}
+
 // The loop may try a gang between the time when its gate is reported and when it is explained.
 func TestALateGateDoesNotReplaceTheExplanationOfAnAttempt(t *testing.T) {
 	runWithGangs(t, func(env *testEnv) {
@@ -164,6 +178,7 @@ func TestAGangOfWhichOnePodIsGatedIsExplainedByThat(t *testing.T) {
 		pods := gang("a", 3, 3)
 		pods[1].(*v1.Pod).Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/quota"}}
 		env.create(pods...)
+		time.Sleep(10 * time.Second) // the gates of a group are explained a few seconds later
 		byGated := explainedByAnother("Gated", "Gated", "a-1")
 		byGated.Queue.Gate, byGated.BlockedBy = "SchedulingGates", "SchedulingGates"
 		env.wantStatus("a-2", byGated)

@@ -52,6 +52,11 @@ func asBound(e *decision.Explanation) {
 	e.Status.Result, e.Status.Rejections = v1alpha1.ResultBound, nil
 }
 
+func ofGatedGroup(e *decision.Explanation) {
+	e.Status.Result, e.Status.Rejections = v1alpha1.ResultGated, nil
+	e.Status.Message, e.Status.Group = "the pod's group has 7 of at least 8 pods", &v1alpha1.DecisionGroup{Name: "train"}
+}
+
 // advance moves the clock forward.
 func (c *queueTest) advance(d time.Duration) { c.time = c.time.Add(d) }
 

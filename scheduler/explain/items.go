@@ -114,6 +114,13 @@ func (q *Queue) kindOf(r *podRecord, e *decision.Explanation) (int, time.Time) {
 		return updateItems, now
 	case e.Status.Result == v1alpha1.ResultBound:
 		return boundItems, now
+	case isOfGatedGroup(e):
+		return firstItems, now.Add(gatedGroupDelay)
 	}
 	return firstItems, now
+}
+
+// isOfGatedGroup reports whether e is about a pod that is gated, and scheduled with a group.
+func isOfGatedGroup(e *decision.Explanation) bool {
+	return e.Status.Result == v1alpha1.ResultGated && e.Status.Group != nil
 }

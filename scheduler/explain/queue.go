@@ -20,6 +20,10 @@ import (
 const (
 	// minUpdateInterval is the least time between two writes of one SchedulingDecision.
 	minUpdateInterval = time.Minute
+	// gatedGroupDelay is how long the first explanation of a gated pod of a group waits. The
+	// pods of a group are created one after another; what the first attempt finds would
+	// wait for minUpdateInterval if one of them had said that the group has too few.
+	gatedGroupDelay = 5 * time.Second
 	// boundRetention is how long the SchedulingDecision of a bound pod is kept.
 	boundRetention = time.Minute
 	// maxOutdatedInARow is how many outdated objects are handled in a row while other

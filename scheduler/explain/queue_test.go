@@ -29,6 +29,18 @@ func TestQueue(t *testing.T) {
 			c.advance(time.Second)
 			c.want("update web of web: memory")
 		},
+		"that a group is gated is written after five seconds, and what its first attempt finds at once": func(c *queueTest) {
+			c.Put(explanationOf("web", "", ofGatedGroup))
+			c.want()
+			c.Put(explanationOf("web", "cpu"))
+			c.want("create web of web: cpu")
+			c.Put(explanationOf("db", "", ofGatedGroup))
+			c.advance(gatedGroupDelay - time.Second)
+			c.Put(explanationOf("db", "", ofGatedGroup, func(e *decision.Explanation) { e.Status.Message += ", again" }))
+			c.want()
+			c.advance(time.Second)
+			c.want("create db of db: Gated")
+		},
 		"of several explanations that wait the last is written": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.Put(explanationOf("db", "cpu"))

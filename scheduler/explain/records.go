@@ -60,7 +60,8 @@ func (q *Queue) store(e *decision.Explanation, reasons uint64) {
 
 // setPending adds an item in place of the record's pending one, unless the object has
 // these reasons already; what the object has is unknown while a task is in progress. The
-// new item keeps the due time and sequence of one of the same kind.
+// new item keeps the due time and sequence of one of the same kind, but does not wait for
+// gatedGroupDelay because that one did.
 func (q *Queue) setPending(r *podRecord, it *item) {
 	before := r.pending
 	q.clearPending(r)
@@ -69,7 +70,10 @@ func (q *Queue) setPending(r *podRecord, it *item) {
 	}
 	it.kind, it.due = q.kindOf(r, it.explanation)
 	if before != nil && before.kind == it.kind {
-		it.due, it.sequence = before.due, before.sequence
+		it.sequence = before.sequence
+		if isOfGatedGroup(it.explanation) || !isOfGatedGroup(before.explanation) {
+			it.due = before.due
+		}
 	}
 	r.pending = q.push(it)
 }

@@ -32,6 +32,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestAGangThatPreemptsCountsItsVictims"}}, noWhy},
 	{"LateGateExplained", "a pod that was tried is explained as gated, since that was known later",
 		[]killer{{loop, "TestALateGateDoesNotReplaceTheExplanationOfAnAttempt"}}, noGroups},
+	{"GatedGroupExplainedAtOnce", "the pods of a gang say for a minute that it has too few, because they were created one by one",
+		[]killer{{explain, "TestQueue"}, {loop, "TestAGangWhosePodsComeOneByOneIsExplainedByItsFirstAttempt"}}, noWhy},
 	{"GroupSizeStale", "the explanation of a gated group has the number of pods that it had at first",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {loop, "TestAnIncompleteGangIsExplained"}}, noWhy},
 	{"OpenedGatesForgotten", "a gate that an event opened stays closed when the profile or the group changes while gates are checked",

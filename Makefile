@@ -84,6 +84,10 @@ test: controlplane ## Unit and integration tests of every module.
 test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, many pending pods explained, the commands that measure.
 	@tools/test.sh long
 
+.PHONY: test-race
+test-race: controlplane ## The tests on a control plane with the race detector; `make test` has it for unit tests only.
+	@RACE=all tools/test.sh integration
+
 .PHONY: test-unit
 test-unit: ## The tests that need no control plane.
 	@tools/test.sh unit

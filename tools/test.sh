@@ -2,8 +2,11 @@
 # Runs the tests of every module: tools/test.sh unit integration long
 #
 # A package whose code or tests depend on test/support/controlplane is an integration test; the
-# others are unit tests. Those named below are long ones. The race detector is used if a C
-# compiler exists; RACE=off disables it.
+# others are unit tests. Those named below are long ones.
+#
+# With a C compiler the race detector is used for the unit tests of packages that start
+# goroutines or use locks: it sees nothing in the others, and makes all tests several times
+# slower. RACE=all uses it for the tests on a control plane as well, RACE=off for none.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
@@ -13,49 +16,57 @@ controlplane=github.com/berthdev/berth/test/support/controlplane
 long='/test/(observability/alerts|install/(helm|olm)|perf(/explanations)?|handover/(restarts|soak))$'
 # Tests with a target of their own, since they need root and more than Go.
 own='/test/install/realnode$'
+# What a package has whose code or tests are concurrent.
+concurrent='^[[:space:]]*go (func|[A-Za-z_.]+\()|"sync(/atomic)?"|errgroup|synctest|httptest|wait\.Group|t\.Parallel'
+# Packages whose tests gain nothing from the detector all the same. The oracle is one
+# goroutine, and a thousand packages of Kubernetes that take ten minutes to compile for it.
+# test/exactness/hints and test/exactness/explanations run one goroutine as well, with tens of
+# thousands of changes. The goroutines of the simulation take turns, so that it would see no
+# race there. test/architecture names packages only. tools/bundle links other versions than
+# Berth, which would have to be compiled in addition.
+alone='/(test/(architecture|exactness/(oracle|hints|explanations)|simulation)|tools/bundle)(/|$)'
 
-race= with="without the race detector: no C compiler was found"
+race=${RACE:-}
 read -ra compiler <<<"$(go env CC)"
-if [ "${RACE:-}" = off ]; then
-	with="without the race detector, as asked"
-elif [ "$(go env CGO_ENABLED)" = 1 ] && command -v "${compiler[0]:-cc}" >/dev/null; then
-	race=-race with="with the race detector"
+if [ "$race" != off ] && ! { [ "$(go env CGO_ENABLED)" = 1 ] && command -v "${compiler[0]:-cc}" >/dev/null; }; then
+	race=off
+	echo 'tools/test.sh: no C compiler was found: the race detector is not used' >&2
 fi
 
-# list KIND prints the packages of that kind that have tests, in the module of this folder.
-# A module that only pins tools has no packages, which is not an error.
+# list KIND prints the packages of that kind that have tests, and their folders, in the module
+# of this folder. A module that only pins tools has no packages, which is not an error.
 list() {
-	local all='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .Deps}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}{{end}}'
+	local all='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{range .Deps}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}{{end}}'
 	go list -f "$all" ./... 2> >(grep -v 'matched no packages' >&2) | awk -v kind="$1" -v mark="$controlplane" -v long="$long" -v own="$own" '
 		NF && $1 !~ own { is = "unit"
 			for (i = 1; i <= NF; i++) if ($i == mark) is = $1 ~ long ? "long" : "integration"
-			if (is == kind) print $1 }'
+			if (is == kind) print $1, $2 }'
+}
+
+# detects KIND PACKAGE FOLDER says whether the race detector is used for the tests of a package.
+detects() {
+	[ "$race" != off ] && ! grep -qE "$alone" <<<"$2" &&
+		{ [ "$race" = all ] || { [ "$1" = unit ] && grep -qE "$concurrent" "$3"/*.go; }; }
 }
 
 # run KIND FLAG… runs the tests of that kind in every module.
 run() {
-	local kind=$1 module packages alone start
+	local kind=$1 module package folder start
 	shift
 	for module in $("$here/modules.sh"); do
 		cd "$root/$module"
-		packages=$(list "$kind")
-		[ -n "$packages" ] || continue
+		local with=() without=()
+		while read -r package folder; do
+			if detects "$kind" "$package" "$folder"; then with+=("$package"); else without+=("$package"); fi
+		done < <(list "$kind")
+		[ $((${#with[@]} + ${#without[@]})) -gt 0 ] || continue
 		start=$SECONDS
-		printf '== %s tests in module %s, %d packages, %s\n' "$kind" "$module" "$(wc -l <<<"$packages")" "$with"
-		# The oracle is one goroutine, and a thousand packages of Kubernetes that take
-		# ten minutes to compile for the race detector. test/exactness/hints and test/exactness/explanations run one
-		# goroutine as well, with tens of thousands of changes. The goroutines of the simulation
-		# take turns, so that the detector would see no race there. tools/bundle links other
-		# versions than Berth, which would have to be compiled in addition.
-		alone=$(grep -E '/(test/exactness/(oracle|hints|explanations)(/|$)|test/simulation$|tools/bundle(/|$))' <<<"$packages" || true)
-		packages=$(grep -vxF "${alone:-none}" <<<"$packages" || true)
+		printf '== %s tests in module %s: %d packages with the race detector, %d without\n' "$kind" "$module" ${#with[@]} ${#without[@]}
 		# `make lint` runs vet. Linking without DWARF takes half the time, and these
 		# binaries are not debugged.
 		flags=(-vet=off -ldflags=-w "$@")
-		# shellcheck disable=SC2086 # no argument for an empty $race, one for each package
-		if [ -n "$packages" ]; then go test $race "${flags[@]}" $packages; fi
-		# shellcheck disable=SC2086
-		if [ -n "$alone" ]; then go test "${flags[@]}" $alone; fi
+		if [ ${#with[@]} -gt 0 ]; then go test -race "${flags[@]}" "${with[@]}"; fi
+		if [ ${#without[@]} -gt 0 ]; then go test "${flags[@]}" "${without[@]}"; fi
 		printf '== passed in %d s\n' $((SECONDS - start))
 	done
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,17 +144,35 @@ func (b *bench) processes(ctx context.Context) error {
 				errs = append(errs, b.rounds(ctx, s, how))
 				continue
 			}
-			rates := b.options.rates
-			if s.devices != nil {
-				rates = []float64{deviceRate}
-			}
-			for _, b.options.rate = range rates {
+			for _, b.options.rate = range b.ratesOf(s) {
 				errs = append(errs, b.rounds(ctx, s, how))
 			}
 		}
 	}
 	b.report.compareUnfit()
 	return errors.Join(errs...)
+}
+
+// ratesOf returns the pods a second that --loads=open creates. With --shares, a failed burst
+// leaves none.
+func (b *bench) ratesOf(s shape) (rates []float64) {
+	if len(b.options.shares) == 0 {
+		if s.devices != nil {
+			return []float64{deviceRate}
+		}
+		return b.options.rates
+	}
+	for _, g := range b.report.Groups {
+		if bursts := g.of(berth, podsPerSecond); g.Shape == s.name && g.Load == "burst" && bursts.Median > 0 {
+			for _, share := range b.options.shares {
+				rates = append(rates, math.Max(1, math.Round(share*bursts.Median)))
+			}
+		}
+	}
+	if len(rates) == 0 {
+		b.skip("process, "+s.name+", open", "no burst of Berth gives a rate for --shares")
+	}
+	return rates
 }
 
 // rounds runs all sides under one load. After a run that fails the others go on: they may have

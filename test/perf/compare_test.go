@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -148,6 +149,34 @@ func TestTurnsLeaveOutTheTimeInBetween(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			if got, want := own.until(at(c.then)), time.Duration(c.want)*time.Second; got != want {
 				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestSharesAreOfTheRateOfABurst(t *testing.T) {
+	burst := func(shape string, rates ...float64) *group {
+		g := &group{Shape: shape, Load: "burst"}
+		for _, rate := range rates {
+			g.Runs = append(g.Runs, run{Side: berth, PodsPerSecond: rate})
+		}
+		return g
+	}
+	for sentence, c := range map[string]struct {
+		shares []float64
+		groups []*group
+		want   []float64
+	}{
+		"no shares: the rates":                        {nil, nil, []float64{150}},
+		"the median of the bursts of the shape":       {[]float64{0.5, 0.95}, []*group{burst("mixed", 20), burst("basic", 100, 300, 200)}, []float64{100, 190}},
+		"at least one pod a second":                   {[]float64{0.1}, []*group{burst("basic", 2)}, []float64{1}},
+		"none where no burst of the shape was bound":  {[]float64{0.5}, []*group{burst("mixed", 20), burst("basic")}, nil},
+		"other loads of the shape give no rate to it": {[]float64{0.5}, []*group{{Shape: "basic", Load: "drain", Runs: []run{{Side: berth, PodsPerSecond: 9}}}}, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			b := &bench{options: options{rates: []float64{150}, shares: c.shares}, out: io.Discard, report: report{Groups: c.groups}}
+			if diff := cmp.Diff(c.want, b.ratesOf(shapes[0])); diff != "" {
+				t.Errorf("rates (-want +got):\n%s", diff)
 			}
 		})
 	}

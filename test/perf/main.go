@@ -40,7 +40,7 @@ func main() {
 type options struct {
 	layers, shapes, loads, sides []string
 	nodes, zones, existing, pods int
-	rates                        []float64
+	rates, shares                []float64
 	rate, seconds                float64 // rate is the current one of rates
 	unfit                        int
 	steps                        []int
@@ -71,6 +71,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.existing, "existing", 5000, "pods that are bound before")
 	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
 	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, however fast they are bound; each is a load of its own")
+	f.Float64SliceVar(&o.shares, "shares", nil, "instead of --rates: parts of the pods a second that Berth bound with --loads=burst before, which must be selected as well")
 	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit no node, with --loads=burst+unfit and alternating+unfit")
 	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on these numbers of nodes")
 	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
@@ -115,6 +116,12 @@ func (o options) validate() error {
 	least("pods", float64(o.pods), 2)
 	for _, rate := range o.rates {
 		least("rates", rate, 0.1)
+	}
+	for _, share := range o.shares {
+		least("shares", share, 0.01)
+	}
+	if burst := slices.Index(o.loads, "burst"); len(o.shares) > 0 && (burst < 0 || burst > slices.Index(o.loads, "open") || !slices.Contains(o.sides, berth)) {
+		errs = append(errs, fmt.Errorf("--shares: must be with --loads=burst,open and side %s, which give the rates", berth))
 	}
 	for _, step := range o.steps {
 		least("node-steps", float64(step), 1)

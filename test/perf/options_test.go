@@ -23,6 +23,7 @@ func TestInvalidFlagsAreNamed(t *testing.T) {
 		"no nodes":                       {"--nodes=0", "--nodes: must be at least 1, is 0"},
 		"one pod alone":                  {"--pods=1", "--pods: must be at least 2, is 1"},
 		"a rate of zero":                 {"--rates=0", "--rates: must be at least 0.1, is 0"},
+		"shares without a burst":         {"--shares=0.5", "--shares: must be with --loads=burst,open and side berth"},
 		"no rounds":                      {"--rounds=0", "--rounds: must be at least 1, is 0"},
 		"an argument that is not a flag": {"basic", `unexpected argument "basic": only flags are taken`},
 	} {

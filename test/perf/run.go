@@ -32,6 +32,8 @@ type run struct {
 	// StartUp is the time from the start of the process to the bind of one pending pod, in
 	// seconds. The process was started once before.
 	StartUp float64 `json:"startUpSeconds"`
+	// StartUpCPU is the CPU time of the side until then, in milliseconds.
+	StartUpCPU float64 `json:"startUpCPUMillis"`
 	// Took is the time in which all pods were bound, in seconds: with drain, from the start of
 	// the process to the last bind, less StartUp; else from the first creation to the last
 	// bind.
@@ -119,7 +121,7 @@ func (t *runner) run(ctx context.Context) (run, error) {
 		if err != nil {
 			return r, fmt.Errorf("a run with one pod: %w", err)
 		}
-		r.StartUp, empty = startUp.Seconds(), used
+		r.StartUp, r.StartUpCPU, empty = startUp.Seconds(), millis(used[scheduler]), used
 	}
 	var err error
 	if t.events, err = t.countEvents(ctx); err != nil {

@@ -102,6 +102,14 @@ var (
 // algorithmShapes are run by the algorithm layer alone.
 var algorithmShapes = []shape{
 	{
+		name: "first", description: "1,000 pods, each of a size of its own", count: sizes, goal: 60,
+		pod: ofManySizes("pod"), old: plain("old"), interleaved: true, algorithm: &algorithmOptions{},
+	},
+	{
+		name: "few-replicas", description: "deployments, with five pods of each size", count: 5 * deployments, goal: 100,
+		pod: replica("web"), old: replica("old"), objects: replicaSets, interleaved: true, algorithm: &algorithmOptions{},
+	},
+	{
 		name: "large", description: "basic on 20,000 nodes in 100 zones", nodes: 20000, zones: 100, existing: 20000,
 		pod: plain("pod"), old: plain("old"), algorithm: &algorithmOptions{},
 	},
@@ -110,7 +118,7 @@ var algorithmShapes = []shape{
 		pod: plain("pod"), old: plain("old"), algorithm: &algorithmOptions{everyNode: true},
 	},
 	{
-		name: "preempt", description: "1,000 pods of 3 CPU with a higher priority than the four on each node", existing: 20000, count: 1000, goal: 10,
+		name: "preempt", description: "1,000 pods of 3 CPU with a higher priority than the four on each node", existing: 20000, count: 1000, goal: 100,
 		pod: highPriority("pod"), old: lowPriority("old"), needs: []string{"DefaultPreemption"}, algorithm: &algorithmOptions{preempt: true},
 	},
 	{

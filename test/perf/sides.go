@@ -22,6 +22,9 @@ import (
 // The sides that are compared with each other.
 const berth, kube = "berth", "kube-scheduler"
 
+// nullOfAllKinds keeps in informers what Berth does: its start is compared with Berth's.
+const nullOfAllKinds = "null+watch+kinds"
+
 // What explanations cost: Berth by default explains refused pods; one side has no
 // explanations, and one writes a SchedulingDecision for bound pods, too.
 const unexplained, recorded = "berth-unexplained", "berth-recorded"
@@ -52,6 +55,7 @@ var sides = []side{
 	{name: "null+watch", install: installNull, start: startNull("--watch")},
 	{name: "null+events", drainOnly: true, install: installNull, start: startNull("--events")},
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
+	{name: nullOfAllKinds, optional: true, install: installNull, start: startNull("--watch", "--kinds")},
 	{name: unexplained, optional: true, explain: v1alpha1.ExplainNone, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
 	{name: recorded, optional: true, explain: v1alpha1.ExplainAll, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
 	{name: slowProfileAlone, drainOnly: true, optional: true, install: installSlow, start: startSlow},
@@ -94,6 +98,9 @@ func (s side) description(o options, set pluginSet) string {
 	text := "binds to nodes in turn with 32 workers, decides nothing"
 	if strings.Contains(s.name, "+watch") {
 		text += ", watches pods and nodes"
+	}
+	if strings.Contains(s.name, "+kinds") {
+		text += ", and the other kinds that Berth watches"
 	}
 	if strings.Contains(s.name, "+events") {
 		text += ", writes an Event for each pod"

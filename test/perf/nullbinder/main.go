@@ -3,8 +3,8 @@
 // same machine.
 //
 // With --watch it keeps pods and nodes in informers, as a scheduler must, else it lists them
-// once; with --events it writes one Scheduled Event for each pod, as a scheduler does. It ends
-// at SIGTERM.
+// once; with --kinds it keeps all other kinds that Berth does, too. With --events it writes one
+// Scheduled Event for each pod, as a scheduler does. It ends at SIGTERM.
 package main
 
 import (
@@ -34,6 +34,7 @@ type options struct {
 	schedulerName string
 	workers       int
 	watch, events bool
+	kinds         bool
 }
 
 func main() {
@@ -53,6 +54,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.schedulerName, "scheduler-name", "", "the spec.schedulerName of the pods to bind")
 	f.IntVar(&o.workers, "workers", 32, "number of concurrent binds")
 	f.BoolVar(&o.watch, "watch", false, "keep pods and nodes in informers instead of listing them once")
+	f.BoolVar(&o.kinds, "kinds", false, "with --watch, also keep the other kinds in informers that Berth keeps")
 	f.BoolVar(&o.events, "events", false, "write one Scheduled Event for each pod")
 	if err := command.Parse(f, args); err != nil {
 		return o, err
@@ -62,6 +64,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--kubeconfig: must name a file")
 	case o.schedulerName == "":
 		return o, errors.New("--scheduler-name: must name the pods' scheduler")
+	case o.kinds && !o.watch:
+		return o, errors.New("--kinds: must be with --watch")
 	case o.workers < 1:
 		return o, fmt.Errorf("--workers: must be at least 1, is %d", o.workers)
 	}
@@ -80,11 +84,13 @@ func run(outer context.Context, o options) error {
 	}
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
-	find := listed
+	var nodes []string
+	var pods <-chan *corev1.Pod
 	if o.watch {
-		find = watched
+		nodes, pods, err = watched(ctx, client, o)
+	} else {
+		nodes, pods, err = listed(ctx, client, o.schedulerName)
 	}
-	nodes, pods, err := find(ctx, client, o.schedulerName)
 	if err != nil {
 		return err
 	}
@@ -176,9 +182,9 @@ func listed(ctx context.Context, client kubernetes.Interface, schedulerName stri
 }
 
 // watched finds nodes and pods through informers, also pods that are created later.
-func watched(ctx context.Context, client kubernetes.Interface, schedulerName string) ([]string, <-chan *corev1.Pod, error) {
+func watched(ctx context.Context, client kubernetes.Interface, o options) ([]string, <-chan *corev1.Pod, error) {
 	factory := informers.NewSharedInformerFactory(client, 0)
-	f := &finder{schedulerName: schedulerName, seen: map[types.UID]bool{}, found: make(chan *corev1.Pod, queueLength)}
+	f := &finder{schedulerName: o.schedulerName, seen: map[types.UID]bool{}, found: make(chan *corev1.Pod, queueLength)}
 	pods := factory.Core().V1().Pods().Informer()
 	handler, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { f.enqueue(ctx, object) },
@@ -188,8 +194,12 @@ func watched(ctx context.Context, client kubernetes.Interface, schedulerName str
 		return nil, nil, fmt.Errorf("watching pods: %w", err)
 	}
 	nodes := factory.Core().V1().Nodes().Informer()
+	synced := []cache.InformerSynced{nodes.HasSynced, handler.HasSynced}
+	if o.kinds {
+		synced = append(synced, otherKinds(factory)...)
+	}
 	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced, handler.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil, nil, context.Cause(ctx)
 	}
 	var all []corev1.Node
@@ -197,6 +207,24 @@ func watched(ctx context.Context, client kubernetes.Interface, schedulerName str
 		all = append(all, *node.(*corev1.Node))
 	}
 	return names(all), f.found, nil
+}
+
+// otherKinds adds informers for the other kinds that Berth keeps: those of the rules in
+// config/rbac/role.yaml that every API server of Kubernetes 1.37 serves.
+func otherKinds(factory informers.SharedInformerFactory) (synced []cache.InformerSynced) {
+	core, storage, devices := factory.Core().V1(), factory.Storage().V1(), factory.Resource().V1()
+	for _, informer := range []cache.SharedIndexInformer{
+		core.Namespaces().Informer(), core.Services().Informer(), core.ReplicationControllers().Informer(),
+		core.PersistentVolumes().Informer(), core.PersistentVolumeClaims().Informer(),
+		factory.Apps().V1().ReplicaSets().Informer(), factory.Apps().V1().StatefulSets().Informer(),
+		factory.Policy().V1().PodDisruptionBudgets().Informer(),
+		storage.StorageClasses().Informer(), storage.CSINodes().Informer(), storage.CSIDrivers().Informer(),
+		storage.CSIStorageCapacities().Informer(), storage.VolumeAttachments().Informer(),
+		devices.DeviceClasses().Informer(), devices.ResourceClaims().Informer(), devices.ResourceSlices().Informer(),
+	} {
+		synced = append(synced, informer.HasSynced)
+	}
+	return synced
 }
 
 // finder passes each pending pod to the workers, once.

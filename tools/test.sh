@@ -5,8 +5,9 @@
 # others are unit tests. Those named below are long ones.
 #
 # With a C compiler the race detector is used for the unit tests of packages that start
-# goroutines or use locks: it sees nothing in the others, and makes all tests several times
-# slower. RACE=all uses it for the tests on a control plane as well, RACE=off for none.
+# goroutines: it sees nothing in the others, and makes all tests several times slower. Tests
+# that have fewer cases with -short have these there, and all without it. RACE=all uses the
+# detector for the tests on a control plane as well, RACE=off for none.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
@@ -16,8 +17,8 @@ controlplane=github.com/berthdev/berth/test/support/controlplane
 long='/test/(observability/alerts|install/(helm|olm)|perf(/explanations)?|handover/(restarts|soak))$'
 # Tests with a target of their own, since they need root and more than Go.
 own='/test/install/realnode$'
-# What a package has whose code or tests are concurrent.
-concurrent='^[[:space:]]*go (func|[A-Za-z_.]+\()|"sync(/atomic)?"|errgroup|synctest|httptest|wait\.Group|t\.Parallel'
+# What a package has whose code or tests start goroutines.
+concurrent='^[[:space:]]*go (func|[A-Za-z_.]+\()|\.Go\(|errgroup|synctest|httptest|wait\.Group|t\.Parallel'
 # Packages whose tests gain nothing from the detector all the same. The oracle is one
 # goroutine, and a thousand packages of Kubernetes that take ten minutes to compile for it.
 # test/exactness/hints and test/exactness/explanations run one goroutine as well, with tens of
@@ -57,7 +58,11 @@ run() {
 		cd "$root/$module"
 		local with=() without=()
 		while read -r package folder; do
-			if detects "$kind" "$package" "$folder"; then with+=("$package"); else without+=("$package"); fi
+			if detects "$kind" "$package" "$folder"; then
+				with+=("$package")
+				grep -qs 'testing\.Short()' "$folder"/*_test.go || continue
+			fi
+			without+=("$package")
 		done < <(list "$kind")
 		[ $((${#with[@]} + ${#without[@]})) -gt 0 ] || continue
 		start=$SECONDS
@@ -65,7 +70,7 @@ run() {
 		# `make lint` runs vet. Linking without DWARF takes half the time, and these
 		# binaries are not debugged.
 		flags=(-vet=off -ldflags=-w "$@")
-		if [ ${#with[@]} -gt 0 ]; then go test -race "${flags[@]}" "${with[@]}"; fi
+		if [ ${#with[@]} -gt 0 ]; then go test -race -short "${flags[@]}" "${with[@]}"; fi
 		if [ ${#without[@]} -gt 0 ]; then go test "${flags[@]}" "${without[@]}"; fi
 		printf '== passed in %d s\n' $((SECONDS - start))
 	done

@@ -151,7 +151,11 @@ func (w *randomHistory) weights(t *counts.TermSums) map[string]int64 {
 
 // Incremental counts equal those of a scan, also long after they were queried.
 func TestIncrementalCountsEqualAScan(t *testing.T) {
-	for seed := range uint64(150) {
+	histories := 150
+	if testing.Short() {
+		histories = 30
+	}
+	for seed := range uint64(histories) {
 		w := &randomHistory{Rand: rand.New(rand.NewPCG(seed, 1)), incremental: New(), scanned: NewWithScanCounts(), nodes: 6, pods: 25}
 		type asked struct {
 			query counts.PodQuery

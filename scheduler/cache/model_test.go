@@ -182,7 +182,11 @@ type modelTest struct {
 }
 
 func TestCacheEqualsTheReferenceModel(t *testing.T) {
-	for seed := range uint64(100) {
+	histories := 100
+	if testing.Short() {
+		histories = 20
+	}
+	for seed := range uint64(histories) {
 		t.Run(fmt.Sprintf("history %d", seed), func(t *testing.T) {
 			w := &modelTest{t: t, rng: rand.New(rand.NewPCG(seed, 2)), cache: New(), model: newModel()}
 			for range 150 {

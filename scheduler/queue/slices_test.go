@@ -58,6 +58,9 @@ func TestASliceOfAProfileChangeIsBounded(t *testing.T) {
 		"no difference": {func(w *sliceCost) { w.setProfile() }, Unschedulable, 10_000},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				c.pods = min(c.pods, 10_000)
+			}
 			w := newSliceCost(t, c.pods)
 			w.yield = w.schedulingCycle
 			w.reset()

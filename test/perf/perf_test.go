@@ -15,7 +15,7 @@ import (
 func TestTheBenchPrintsItsTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	o, err := parse([]string{
-		"--layers=process", "--shapes=basic,claims", "--loads=open", "--sides=berth,null,null+watch+events", "--nodes=10", "--existing=5",
+		"--layers=process", "--shapes=basic,claims", "--loads=open", "--sides=berth,null,null+watch+kinds,null+watch+events", "--nodes=10", "--existing=5",
 		"--rates=20", "--seconds=1", "--rounds=1", "--limit=3m", "--json=" + file,
 	})
 	if err != nil {
@@ -33,11 +33,12 @@ func TestTheBenchPrintsItsTables(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Groups) != 2 || len(r.Groups[0].Runs) != 2 || len(r.Groups[1].Runs) != 2 || len(r.Skipped) != 2 {
-		t.Fatalf("want two groups of two runs, and null skipped:\n%s", text)
+	if len(r.Groups) != 2 || len(r.Groups[0].Runs) != 3 || len(r.Groups[1].Runs) != 3 || len(r.Skipped) != 2 {
+		t.Fatalf("want two groups of three runs, and null skipped:\n%s", text)
 	}
+	eventsOf := map[string]float64{berth: 1, nullOfAllKinds: 0, "null+watch+events": 1}
 	for _, run := range slices.Concat(r.Groups[0].Runs, r.Groups[1].Runs) {
-		if run.Pods != 20 || run.Latency == nil || run.Latency.P50 <= 0 || run.Peak[scheduler] <= 0 || run.EventsPerPod != 1 {
+		if run.Pods != 20 || run.Latency == nil || run.Latency.P50 <= 0 || run.Peak[scheduler] <= 0 || run.EventsPerPod != eventsOf[run.Side] {
 			t.Errorf("a run is incomplete: %+v", run)
 		}
 	}

@@ -140,7 +140,7 @@ func startBerth(ctx context.Context, s *testEnv) (*controlplane.Process, error) 
 }
 
 func installNull(ctx context.Context, s *testEnv) (err error) {
-	s.kubeconfig, err = s.account(ctx, namespace, "null-binder", "system:kube-scheduler")
+	s.kubeconfig, err = s.account(ctx, namespace, "null-binder", "system:kube-scheduler", "system:volume-scheduler")
 	return err
 }
 

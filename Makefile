@@ -165,10 +165,10 @@ part-7 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,nu
 	--shapes=deployments,node-affinity,affinity,default-spread,anti-affinity,spread,thousand,mixed
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
-# A part that was measured of this commit is not measured again. The JSON is written after a
-# failure, too.
+# A part that was measured of this commit is not measured again. What a part that failed has
+# measured is kept under another name.
 measure = @if grep -qs '"machine": "commit $(shell git rev-parse --short=7 HEAD);' $(PAGE)$(1).json; then echo 'part $(1) was measured of this commit'; \
-	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { rm -f $(PAGE)$(1).json; exit 1; }; fi
+	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
 .PHONY: bench-page
 bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended
 	$(call measure,1)

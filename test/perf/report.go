@@ -280,7 +280,7 @@ func (g *group) table(out io.Writer) {
 }
 
 func (g *group) rateRows(row func(...any), names []string) {
-	row("", "pods/s", "binds/s", "start-up s", "CPU ms", "CPU ms/pod", "API server", "etcd", "harness", "peak MiB", "events/pod", "runs")
+	row("", "pods/s", "binds/s", "start-up s", "start-up CPU ms", "CPU ms/pod", "API server", "etcd", "harness", "peak MiB", "events/pod", "runs")
 	for _, n := range names {
 		cpu := func(process string) string { return g.of(n, func(r run) float64 { return r.CPU[process] }).short() }
 		rate := g.of(n, podsPerSecond).long()

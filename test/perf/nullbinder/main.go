@@ -84,13 +84,11 @@ func run(outer context.Context, o options) error {
 	}
 	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
-	var nodes []string
-	var pods <-chan *corev1.Pod
+	find := listed
 	if o.watch {
-		nodes, pods, err = watched(ctx, client, o)
-	} else {
-		nodes, pods, err = listed(ctx, client, o.schedulerName)
+		find = watched
 	}
+	nodes, pods, err := find(ctx, client, o)
 	if err != nil {
 		return err
 	}
@@ -163,13 +161,13 @@ func (b *binder) bind(ctx context.Context, pod *corev1.Pod) error {
 const queueLength = 1 << 16
 
 // listed lists nodes and pods once.
-func listed(ctx context.Context, client kubernetes.Interface, schedulerName string) ([]string, <-chan *corev1.Pod, error) {
+func listed(ctx context.Context, client kubernetes.Interface, o options) ([]string, <-chan *corev1.Pod, error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.nodeName=,spec.schedulerName=" + schedulerName,
+		FieldSelector: "spec.nodeName=,spec.schedulerName=" + o.schedulerName,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing pods: %w", err)

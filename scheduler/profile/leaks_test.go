@@ -38,9 +38,12 @@ type leakFixture struct {
 	pool    *scopedinformers.Pool
 	serials atomic.Int64
 
-	timers, connections                       atomic.Int64
-	handlerCalls, handlerCallsBefore, markers atomic.Int64
+	timers, connections   atomic.Int64
+	markers, handlerCalls atomic.Int64 // marker nodes created, and handlers called with the newest of them
 }
+
+// markerNode returns the name of the newest marker node.
+func (h *leakFixture) markerNode() string { return fmt.Sprint("marker-", h.markers.Load()) }
 
 // leakyPlugin starts one of everything that a plugin can start.
 type leakyPlugin struct {
@@ -72,7 +75,12 @@ func (h *leakFixture) newPlugin(ctx context.Context, _ runtime.Object, handle fw
 	core := handle.SharedInformerFactory().Core().V1()
 	nodes, volumes := core.Nodes().Informer(), core.PersistentVolumes().Informer()
 	byZone := cache.Indexers{"zone": func(obj any) ([]string, error) { return []string{obj.(*v1.Node).Labels["zone"]}, nil }}
-	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { h.handlerCalls.Add(1) }})
+	// A new handler is also called with every node that exists, and that may come late.
+	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if obj.(*v1.Node).Name == h.markerNode() {
+			h.handlerCalls.Add(1)
+		}
+	}})
 	_, volumesErr := volumes.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	return g, errors.Join(err, volumesErr, nodes.AddIndexers(byZone))
 }
@@ -136,7 +144,7 @@ func (h *leakFixture) count(env *testEnv) resourceCounts {
 	defer env.mu.Unlock()
 	return resourceCounts{
 		Goroutines: goruntime.NumGoroutine(), Timers: h.timers.Load(), Connections: h.connections.Load(),
-		Series: len(series), Handlers: h.handlerCalls.Load() - h.handlerCallsBefore.Load(), Informers: h.pool.PluginInformers(),
+		Series: len(series), Handlers: h.handlerCalls.Load(), Informers: h.pool.PluginInformers(),
 		Slots: len(env.profiles) + len(env.pending), Old: len(env.oldGenerations), Abandoned: len(env.abandonedBuilds),
 	}
 }
@@ -144,20 +152,24 @@ func (h *leakFixture) count(env *testEnv) resourceCounts {
 // createMarkerNode creates a node, so that each remaining handler is called.
 func (h *leakFixture) createMarkerNode(env *testEnv) {
 	env.t.Helper()
-	h.handlerCallsBefore.Store(h.handlerCalls.Load())
-	node := fixture.Node(fmt.Sprint("marker-", h.markers.Add(1))).Obj()
+	h.markers.Add(1)
+	h.handlerCalls.Store(0)
+	node := fixture.Node(h.markerNode()).Obj()
 	if _, err := h.client.CoreV1().Nodes().Create(env.t.Context(), node, metav1.CreateOptions{}); err != nil {
 		env.t.Fatal(err)
 	}
 }
 
-// wantCounts fails the test unless the counts soon equal want.
+// wantCounts fails the test unless the counts soon stay equal to want.
 func (h *leakFixture) wantCounts(env *testEnv, want resourceCounts) {
 	env.t.Helper()
 	h.createMarkerNode(env)
 	var got resourceCounts
+	same := 0
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if got = h.count(env); got == want {
+		if got = h.count(env); got != want {
+			same = 0
+		} else if same++; same == stable {
 			return
 		}
 		goruntime.Gosched()
@@ -165,14 +177,22 @@ func (h *leakFixture) wantCounts(env *testEnv, want resourceCounts) {
 	env.t.Errorf("leaked (-before, +now):\n%s", cmp.Diff(want, got))
 }
 
-// stableCounts returns the counts once they no longer change.
-func (h *leakFixture) stableCounts(env *testEnv) resourceCounts {
+// stable is how often in a row counts are equal when nothing is expected to change them.
+const stable = 2000
+
+// stableCounts returns the counts once they no longer change. The marker node has called
+// so many handlers by then.
+func (h *leakFixture) stableCounts(env *testEnv, handlers int64) resourceCounts {
+	env.t.Helper()
 	h.createMarkerNode(env)
 	last, same := h.count(env), 0
-	for same < 2000 {
+	for deadline := time.Now().Add(10 * time.Second); same < stable; {
+		if time.Now().After(deadline) {
+			env.t.Fatalf("want the counts to stay as they are, with %d handlers, and they are %+v", handlers, last)
+		}
 		goruntime.Gosched()
 		now := h.count(env)
-		if same++; now != last {
+		if same++; now != last || now.Handlers != handlers {
 			last, same = now, 0
 		}
 	}
@@ -190,7 +210,7 @@ func TestAThousandRebuildsLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	apply(0)
-	before := h.stableCounts(env)
+	before := h.stableCounts(env, 1)
 	if before.Timers != 1 || before.Series != 1 || before.Informers != 1 || before.Connections != 1 {
 		t.Fatalf("one generation has %+v", before)
 	}
@@ -202,7 +222,7 @@ func TestAThousandRebuildsLeaveNothingBehind(t *testing.T) {
 
 func TestAThousandProfilesThatComeAndGoLeaveNothingBehind(t *testing.T) {
 	env, h := newLeakTestEnv(t)
-	before := h.stableCounts(env)
+	before := h.stableCounts(env, 0)
 	for i := range rounds {
 		name := fmt.Sprint("profile-", i)
 		if err := env.Apply(t.Context(), leakyBlueprint(name, 1)); err != nil {
@@ -221,7 +241,7 @@ func TestAThousandBuildsThatFailHalfWayLeaveNothingBehind(t *testing.T) {
 	if err := env.Apply(t.Context(), leakyBlueprint("p", 0)); err != nil {
 		t.Fatal(err)
 	}
-	before := h.stableCounts(env)
+	before := h.stableCounts(env, 1)
 	for i := range rounds {
 		if err := env.Apply(t.Context(), leakyBlueprint("p", i+1, "Broken")); err == nil {
 			t.Fatal("built with a plugin that cannot be")

@@ -303,7 +303,7 @@ func TestAThousandTrialsLeaveNothingBehind(t *testing.T) {
 	if err := env.Apply(t.Context(), leakyBlueprint("p", 0)); err != nil {
 		t.Fatal(err)
 	}
-	before := h.stableCounts(env)
+	before := h.stableCounts(env, 1)
 	for i := range rounds {
 		if _, err := env.Try(context.Background(), leakyBlueprint("p", i+1)); err != nil {
 			t.Fatal(err)

@@ -141,6 +141,42 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 	}, nodesWithCPUs(2, 8)...)
 }
 
+func TestAPodThatIsAddedRunsThePreEnqueuePluginsOfItsGroupAlone(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		for i := range 50 {
+			env.create(gang(fmt.Sprint("other", i), 1, 2)...)
+		}
+		pods := gang("a", 3, 4)
+		env.create(pods[0])
+		calls := func() (n float64) {
+			for name, count := range env.metrics() {
+				if strings.HasPrefix(name, "scheduler_framework_extension_point_duration_seconds{PreEnqueue,") {
+					n += count
+				}
+			}
+			return n
+		}
+		before := calls()
+		env.create(pods[1])
+		env.create(podWithCPUs("single", 4, 0).On("n0").Obj())
+		if got := calls() - before; got < 1 || got > 4 {
+			t.Errorf("%v calls for a pod of a group with two pods, and for a pod without a group that is bound; 51 groups wait", got)
+		}
+	}, nodesWithCPUs(2, 8)...)
+}
+
+func TestABoundPodThatIsMovedIntoAGangCountsForIt(t *testing.T) {
+	runWithGangs(t, func(env *testEnv) {
+		pods := gang("a", 4, 4)
+		env.create(pods[:3]...)
+		single := podWithCPUs("single", 4, 0).On("n0").Obj()
+		env.create(single)
+		env.want("queue", env.counts(), "3 gated")
+		env.cluster.UpdatePod(single, func(p *v1.Pod) { p.Annotations = pods[0].(*v1.Pod).Annotations })
+		env.wantBound(0, "a 3, b 0")
+	}, nodesWithCPUs(2, 8)...)
+}
+
 // The pods beyond the minimum are bound where they fit, and the others wait.
 func TestAnElasticGang(t *testing.T) {
 	runWithGangs(t, func(env *testEnv) {

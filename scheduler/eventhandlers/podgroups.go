@@ -143,7 +143,7 @@ func (h *EventHandlers) podGroupSet(happened fwk.ClusterEvent, before, after *sc
 		h.podGroupDeleted(before)
 		happened, before = podGroupAdd, nil
 	}
-	ctx, key := h.options.context(), podGroupKey(after)
+	ctx, key := h.options.context(), podgroups.KeyOfPodGroup(after)
 	h.options.Cache.Groups().SetPodGroup(key.Source, after)
 	h.options.Queue.PodGroupChanged(key)
 	var old any
@@ -154,14 +154,10 @@ func (h *EventHandlers) podGroupSet(happened fwk.ClusterEvent, before, after *sc
 }
 
 func (h *EventHandlers) podGroupDeleted(podGroup *schedulingv1beta1.PodGroup) {
-	ctx, key := h.options.context(), podGroupKey(podGroup)
+	ctx, key := h.options.context(), podgroups.KeyOfPodGroup(podGroup)
 	h.options.Cache.Groups().RemovePodGroup(key)
 	h.options.Queue.PodGroupDeleted(ctx, key)
 	h.options.Queue.Event(ctx, podGroupDelete, podGroup, nil, nil)
-}
-
-func podGroupKey(podGroup *schedulingv1beta1.PodGroup) podgroups.Key {
-	return podgroups.Key{Source: podgroups.SourceOf(podGroup), Namespace: podGroup.Namespace, Name: podGroup.Name}
 }
 
 // setMember stores a version of a pending pod in its group, if it names one and a profile

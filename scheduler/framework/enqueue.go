@@ -61,6 +61,8 @@ type RegisteredEvent struct {
 	Plugin string
 	// OutOfTree says that the plugin is not in-tree.
 	OutOfTree bool
+	// OwnGroup says that the plugin is a GroupEventsPlugin.
+	OwnGroup bool
 	fwk.ClusterEventWithHint
 }
 
@@ -84,8 +86,12 @@ func (f *Framework) RegisteredEvents(ctx context.Context) ([]RegisteredEvent, er
 				return nil, &PluginError{Plugin: plugin.Name(), Err: fmt.Errorf("EventsToRegister: %w", s.AsError())}
 			}
 		}
+		_, ownGroup := plugin.(GroupEventsPlugin)
 		for _, event := range registered {
-			hints = append(hints, RegisteredEvent{plugin.Name(), f.outOfTree.Has(plugin.Name()), f.recoverHint(plugin.Name(), event)})
+			hints = append(hints, RegisteredEvent{
+				Plugin: plugin.Name(), OutOfTree: f.outOfTree.Has(plugin.Name()), OwnGroup: ownGroup,
+				ClusterEventWithHint: f.recoverHint(plugin.Name(), event),
+			})
 		}
 	}
 	return append(hints, f.extenderEvents()...), nil

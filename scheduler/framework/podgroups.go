@@ -23,6 +23,14 @@ type PlacementFeasiblePlugin interface {
 	PlacementFeasible(ctx context.Context, state fwk.PlacementCycleState, group fwk.PodGroupInfo, progress PlacementProgress) *fwk.Status
 }
 
+// GroupEventsPlugin is a plugin that registers only events of pods and PodGroups, and whose
+// answers about a pod change only by those of the pod's own group. The queue evaluates no
+// such event for the pods of other groups.
+type GroupEventsPlugin interface {
+	fwk.EnqueueExtensions
+	HasGroupEvents()
+}
+
 // PlacementProgress is how far the cycle of a group is.
 type PlacementProgress struct {
 	// Remaining is the number of pods that are not decided yet, Scheduled of those that have

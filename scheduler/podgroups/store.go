@@ -387,3 +387,8 @@ func SourceOf(podGroup *schedulingv1beta1.PodGroup) Source {
 	}
 	return Native
 }
+
+// KeyOfPodGroup returns the key of the group that a PodGroup describes.
+func KeyOfPodGroup(podGroup *schedulingv1beta1.PodGroup) Key {
+	return Key{Source: SourceOf(podGroup), Namespace: podGroup.Namespace, Name: podGroup.Name}
+}

@@ -184,7 +184,10 @@ func (m *builder) newGeneration() *Generation {
 		if pendingHints[hint.Plugin] == nil {
 			pendingHints[hint.Plugin] = &atomic.Int32{}
 		}
-		g.hints = append(g.hints, queue.Hint{Plugin: hint.Plugin, Event: hint.Event, Fn: m.set.wrapHint(g, hint, pendingHints[hint.Plugin])})
+		g.hints = append(g.hints, queue.Hint{
+			Plugin: hint.Plugin, Event: hint.Event, OwnGroup: hint.OwnGroup,
+			Fn: m.set.wrapHint(g, hint, pendingHints[hint.Plugin]),
+		})
 	}
 	g.requeueEvents = RequeueEvents(g.hints)
 	return g

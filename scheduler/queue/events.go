@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +41,7 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 			if rules != nil && !e.isWildcard() && !d.blockedByAny(registered) {
 				continue
 			}
-			for p := range d.pods {
+			for p := range q.podsOf(d, rules, e) {
 				switch {
 				case rules == nil:
 					// The pod is about to be held, and there are no hints to evaluate. A
@@ -58,6 +60,21 @@ func (q *Queue) Event(ctx context.Context, happened fwk.ClusterEvent, oldObj, ne
 	q.inFlight.record(e)
 	q.mu.Unlock()
 	q.requeueAll(ctx, happened.Label(), constantStrategy(queueSkip), detached...)
+}
+
+// podsOf returns the pods of d that an event may concern. An event that concerns only the
+// group of its object is not evaluated for a thousand other groups that wait for pods. The
+// caller holds q.mu.
+func (q *Queue) podsOf(d *unschedulableGroup, rules *Rules, e event) iter.Seq[*Entity] {
+	key, ok := e.objectGroup()
+	if !ok || !rules.needsOwnGroup(d.plugins, e) {
+		return maps.Keys(d.pods)
+	}
+	return func(yield func(*Entity) bool) {
+		if p := q.podGroups[key]; p != nil && p.group == d {
+			yield(p)
+		}
+	}
 }
 
 // GateOpened runs the PreEnqueue plugins of the pod with this UID again: the

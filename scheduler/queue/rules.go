@@ -6,10 +6,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Rules are what one running profile says about its pending pods. A Rules value
@@ -54,6 +57,9 @@ type Hint struct {
 	Event  fwk.ClusterEvent
 	// Fn decides whether an event may; nil means that each one may.
 	Fn fwk.QueueingHintFn
+	// OwnGroup says that only pods in the group of the event's object are concerned: see
+	// framework.GroupEventsPlugin.
+	OwnGroup bool
 }
 
 // Hold is why a pod is not scheduled for a reason other than resources and nodes.
@@ -146,6 +152,14 @@ func (r *Rules) registeredPlugins(e event) sets.Set[string] {
 	return plugins
 }
 
+// needsOwnGroup reports whether e concerns, of the pods that these plugins block, only those
+// in the group of its object.
+func (r *Rules) needsOwnGroup(plugins []string, e event) bool {
+	return r != nil && !e.isWildcard() && !slices.ContainsFunc(r.Hints, func(hint Hint) bool {
+		return !hint.OwnGroup && matches(hint.Event, e.ClusterEvent) && slices.Contains(plugins, hint.Plugin)
+	})
+}
+
 // mayUngate reports whether the gating plugin may let the pod pass after these
 // events. QueueSkip from its hint does not mean that the plugin still gates the pod.
 func (r *Rules) mayUngate(gate string, events []event) bool {
@@ -186,6 +200,23 @@ func (e event) concerns(pod *v1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// objectGroup returns the group of the event's object, the zero Key for a pod in none; ok is
+// false for an object of another kind.
+func (e event) objectGroup() (key podgroups.Key, ok bool) {
+	object := e.newObj
+	if object == nil {
+		object = e.oldObj
+	}
+	switch object := object.(type) {
+	case *v1.Pod:
+		key, _ = podgroups.KeyOf(object)
+		return key, true
+	case *schedulingv1beta1.PodGroup:
+		return podgroups.KeyOfPodGroup(object), true
+	}
+	return key, false
 }
 
 // concernsAny reports whether the event is meant for a pod of p.

@@ -40,6 +40,7 @@ var (
 	_ fwk.PermitPlugin                  = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions             = (*Plugin)(nil)
 	_ framework.PlacementFeasiblePlugin = (*Plugin)(nil)
+	_ framework.GroupEventsPlugin       = (*Plugin)(nil)
 )
 
 // New returns the plugin; it takes no arguments. Where handle has no groups, none exist.
@@ -134,6 +135,9 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
+// HasGroupEvents says that no event of another group opens a gate, or changes a refusal.
+func (*Plugin) HasGroupEvents() {}
+
 func isSchedulableAfterPodAdded(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, added, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
 	if err != nil {
@@ -173,5 +177,5 @@ func isSchedulableAfterPodGroupUpdated(_ klog.Logger, pod *v1.Pod, oldObj, newOb
 // the same events, is told apart by podgroups.SourceOf.
 func isGroupOf(pod *v1.Pod, podGroup *schedulingv1beta1.PodGroup) bool {
 	key, ok := podgroups.KeyOf(pod)
-	return ok && key == podgroups.Key{Source: podgroups.SourceOf(podGroup), Namespace: podGroup.Namespace, Name: podGroup.Name}
+	return ok && key == podgroups.KeyOfPodGroup(podGroup)
 }

@@ -36,8 +36,10 @@ func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, po
 	return &d.Status
 }
 
-// resultText says how the last attempt ended.
-func (o *options) resultText(d *v1alpha1.SchedulingDecisionStatus) string {
+// resultText says how the attempt ended that the SchedulingDecision of a pod is about. The
+// condition may be of a later one: a SchedulingDecision is written again only when the reasons
+// change, and at most once a minute.
+func (o *options) resultText(pod *corev1.Pod, d *v1alpha1.SchedulingDecisionStatus) string {
 	if d == nil {
 		return ""
 	}
@@ -45,7 +47,20 @@ func (o *options) resultText(d *v1alpha1.SchedulingDecisionStatus) string {
 	if n := d.Nodes; n != nil {
 		text += fmt.Sprintf("; %d of %s evaluated, %d feasible", n.Evaluated, show.Count(int(n.Total), "node"), n.Feasible)
 	}
+	if c := podScheduled(pod); c != nil && isOfAnotherAttempt(c.Message, d) {
+		text += "; the condition is of another attempt"
+	}
 	return text
+}
+
+// isOfAnotherAttempt reports whether the message of a pod's condition is certainly of another
+// attempt than d. The message of d may be shorter, have <node> instead of a name, or name the
+// pod of the group that explains this one.
+func isOfAnotherAttempt(message string, d *v1alpha1.SchedulingDecisionStatus) bool {
+	if d.Group != nil || d.Message == "" || strings.Contains(d.Message, "<node>") || strings.Contains(d.Message, "<pod>") {
+		return false
+	}
+	return !strings.HasPrefix(message, strings.TrimSuffix(d.Message, "…"))
 }
 
 // queuePlaceText says where in the queue the pod is.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		decision  *v1alpha1.SchedulingDecision
+		condition string // empty: the message of the decision
 		forbidden bool
 	}{
 		"rejections with names of nodes": {decision: testDecision("web-uid")},
@@ -84,6 +86,13 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 				Queue: &v1alpha1.DecisionQueue{Where: "Gated", Since: s.LastChange, Gate: "SchedulingGates"},
 			}
 		})},
+		"a condition of a later attempt": {decision: testDecision("web-uid"), condition: "0/500 nodes are available: 19 node(s) had untolerated taint(s), 481 Insufficient cpu."},
+		"a condition with names that the decision has not": {
+			decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+				s.Message = "0/1 nodes are available: <node> is in maintenance."
+			}),
+			condition: "0/1 nodes are available: n17 is in maintenance.",
+		},
 		"preemption with victims":                     {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
 		"preemption under way":                        {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
 		"a pod that may not preempt":                  {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
@@ -92,7 +101,7 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 		"no permission to get the SchedulingDecision": {decision: testDecision("web-uid"), forbidden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", c.decision.Status.Message)
+			pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", cmp.Or(c.condition, c.decision.Status.Message))
 			pod.UID = "web-uid"
 			env := kubectltest.New(t, pod, p.DeepCopy(), c.decision)
 			if c.forbidden {

@@ -39,7 +39,7 @@ func (o *options) pendingText(pod *corev1.Pod, w profileInfo, e Explanation) str
 	if cause != nil {
 		blocked = cause.BlockedBy
 	}
-	return "\n" + formatFields("Group", o.groupText(e), "Profile", profile, "Condition", condition, "Message", message, "Result", o.resultText(d), "Blocked by", blocked,
+	return "\n" + formatFields("Group", o.groupText(e), "Profile", profile, "Condition", condition, "Message", message, "Result", o.resultText(pod, d), "Blocked by", blocked,
 		"In queue", o.queuePlaceText(d), "Preemption", preemptionText(e.preemption()), "Nominated", nominated, "Queue", queueText(w.profile)) + e.causeTitle() + rejectionText(cause)
 }
 

@@ -50,10 +50,10 @@ func shopObjects() []client.Object {
 	for i, node := range []string{"n2", "n1", "n2"} {
 		objects = append(objects, ownedBy(kubectltest.Pod(fmt.Sprintf("shop-2-%d", i), "batch", node), "ReplicaSet", set))
 	}
-	first := unschedulablePod("web", "batch", 40, "Unschedulable", "0/500 nodes are available: 480 Insufficient cpu, 20 node(s) had untolerated taint(s).")
+	first := unschedulablePod("web", "batch", 40, "Unschedulable", "0/500 nodes are available: 20 node(s) had untolerated taint(s), 480 Insufficient cpu.")
 	objects = append(objects, testDecision(first.UID),
 		ownedBy(first, "ReplicaSet", set),
-		ownedBy(unschedulablePod("shop-2-4", "batch", 30, "Unschedulable", "0/501 nodes are available: 481 Insufficient cpu, 20 node(s) had untolerated taint(s)."), "ReplicaSet", set),
+		ownedBy(unschedulablePod("shop-2-4", "batch", 30, "Unschedulable", "0/501 nodes are available: 20 node(s) had untolerated taint(s), 481 Insufficient cpu."), "ReplicaSet", set),
 		ownedBy(unschedulablePod("shop-2-5", "batch", 3, "Quarantined", "plugin Own panicked"), "ReplicaSet", set),
 		ownedBy(kubectltest.Pod("shop-2-6", "bacth", ""), "ReplicaSet", set))
 	return objects

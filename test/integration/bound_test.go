@@ -134,6 +134,28 @@ var _ = Describe("A bound pod", func() {
 			"Normal Scheduled Binding by %s: Successfully assigned %s/web to %s", p.Name, env.namespace, node.Name)))
 	})
 
+	// A clock cannot tell one request more from a slow machine.
+	It("costs the API server one Binding and one Event", minute, func(ctx SpecContext) {
+		const pods = 20
+		env, p := newTestEnv(ctx), createProfile(ctx)
+		createNode(ctx, env.node("n"))
+		expectReady(ctx, p)
+		for i := range pods {
+			createPod(ctx, env.pod(p, fmt.Sprint("web-", i)))
+		}
+		Eventually(func(g Gomega) {
+			entries, err := auditLog.Entries()
+			g.Expect(err).NotTo(HaveOccurred())
+			requests := map[string]int{}
+			for _, entry := range entries {
+				if ref := entry.ObjectRef; ref.Namespace == env.namespace {
+					requests[strings.TrimSuffix(fmt.Sprintf("%s %s/%s", entry.Verb, ref.Resource, ref.Subresource), "/")]++
+				}
+			}
+			g.Expect(requests).To(Equal(map[string]int{"create pods/binding": pods, "create events": pods}))
+		}).Should(Succeed())
+	})
+
 	It("can have a profile with spec: {}", minute, func(ctx SpecContext) {
 		env := newTestEnv(ctx)
 		p := &v1alpha1.SchedulingProfile{}

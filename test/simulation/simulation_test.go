@@ -69,6 +69,9 @@ func (k kind) test(t *testing.T, n uint64, required []string) {
 	if *stop && len(broken) > 0 {
 		t.Fatalf("seed %d: %v", broken[0], k.run(broken[0], nil, false).failure)
 	}
+	if len(broken) > 0 {
+		t.Logf("seeds that fail: %v; now to shrink them, which may take longer than the seeds", broken) // -v prints it at once
+	}
 	for i, seed := range broken {
 		if i == maxShrunk {
 			t.Errorf("and %d more seeds: %v", len(broken)-i, broken[i:])

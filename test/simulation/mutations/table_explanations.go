@@ -1,0 +1,53 @@
+package main
+
+// explanationMutants break what explains, records and reports decisions.
+var explanationMutants = []mutant{
+	{"TaintUpdatesNotExplained", "explanations do not say that changed taints of a node wake a pod",
+		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
+	{"WithdrawnForGood", "a pod whose explanation was withdrawn is not explained again",
+		[]killer{{explain, "TestQueue"}, {explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+	{"WatchLagIsADifference", "what a watch has not delivered yet is reported as a difference",
+		[]killer{{debug, "TestATransientDifferenceIsIgnored"}}, noLooks},
+
+	{"ClosestNodesOutliveSnapshot", "the closest nodes of a pod's class are never computed again",
+		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
+	{"AnnotationNamesNodes", "with detail: Reasons the annotation names other nodes than the pod's own",
+		[]killer{{decision, "TestAnnotationDetail"}, {explainer, "TestDetailDecidesWhetherNodesAreCounted"}}, "nobody reads its annotations"},
+	{"FirstRejectionAlone", "only the first plugin's reasons against a node are reported",
+		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
+	{"NominationsNotCounted", "the closest nodes are computed as if no pod was nominated",
+		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
+
+	{"PutWhileWritingLost", "an explanation that is put while the pod's last one is being written counts as written",
+		[]killer{{explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+	{"UpdatedAtOnce", "explanations of a pod are written without a minimum interval",
+		[]killer{{explain, "TestQueue"}, {explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+	{"DeletionsFirst", "explanations of deleted pods are deleted before explanations of pending pods are updated",
+		[]killer{{explain, "TestQueue"}}, noWhy},
+	{"BoundPodStaysExplained", "a pod's explanation stays for a minute after it was bound",
+		[]killer{{explain, "TestQueue"}, {explainer, "TestObjectsOfBoundPodsAreDeletedWithinSecondsAtTwentyBindsASecond"}}, noWhy},
+	{"ExistingReasonsUnknown", "an explanation from before a restart is written again although it is unchanged",
+		[]killer{{explain, "TestQueue"}, {explainer, "TestAnUnchangedExplanationKeepsItsLastChangeOverARestart"}}, noWhy},
+
+	{"RetriedEventDropped", "an Event that is being retried is lost when the process ends",
+		[]killer{{recorder, "TestCloseWritesTheEventThatAWriterRetries"}}, noEvents},
+	{"EventsYieldForEver", "after a burst of binds only two writers write its Events",
+		[]killer{{recorder, "TestAllWritersRunOnceBindsHaveEnded"}}, noEvents},
+
+	{"JournalCommitSkipped", "a Binding of a pod that was rejected before is sent without its commit in the journal",
+		[]killer{{journal, "TestALateWriteOfAnEarlierLeaderFails"}, {journal, "TestWhatANewLeaderFences"}}, ""},
+	{"JournalIgnored", "a new leader does not fence the pods of the journal",
+		[]killer{{journal, "TestWhatANewLeaderFences"}, {loop, "TestWhichPodsANewLeaderFences"}}, ""},
+	{"ForbiddenJournalSpins", "a journal that may not be read is read without a pause",
+		[]killer{{journal, "TestReadsOfAForbiddenJournalAreLimited"}}, noRefusal},
+	{"ReleasedCommitUnanswered", "a commit does not end when its pod is deleted meanwhile",
+		[]killer{{journal, "TestACommitEndsWhenItsPodIsForgotten"}}, "the commit times out after fifteen seconds, and the pod is tried again"},
+	{"InheritedPodReleased", "a pod that could not be fenced leaves the journal with a Binding of another leader",
+		[]killer{{journal, "TestAPodThatCouldNotBeFencedStaysUntilItIsGone"}}, "a pod that it tries in vain to fence is fenced, or bound, in the end"},
+	{"UnansweredTakeOverWaits", "a leader whose first write of the journal had no answer, and whose next ones are refused, never begins",
+		[]killer{{journal, "TestTakeOverWhileAWriteMayStillArrive"}}, noRefusal},
+	{"UnansweredTakeOverForgotten", "Bindings are sent without a commit although a write of the journal may still arrive",
+		[]killer{{journal, "TestTakeOverWhileAWriteMayStillArrive"}}, noRefusal},
+	{"LedgerEntryReopened", "a decision about a pod of a deleted profile creates the profile's entry in the ledger again",
+		[]killer{{decision, "TestTheLedgerKeepsNothingOfAClosedProfile"}}, noLeaks},
+}

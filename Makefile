@@ -146,7 +146,8 @@ bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anyt
 # What docs/performance.md shows, what matters most first: whole processes that find all
 # pods there; the algorithm alone, with fewer pods where kube-scheduler takes long for
 # each; a slow profile beside others; pods that come while the processes run; and what
-# explaining costs. An hour and more on a machine that does nothing else: kube-scheduler
+# explaining costs; nodes that change, starts on existing clusters, and a backlog at a
+# first start with leader election. Two hours and more on a machine that does nothing else: kube-scheduler
 # works in parallel and Berth does not, so that other work beside them flatters Berth.
 # A run that is ended early leaves the files of its first parts, which make page draws.
 ROUNDS ?= 3
@@ -165,6 +166,10 @@ part-7 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,nu
 	--shapes=deployments,node-affinity,affinity,default-spread,anti-affinity,spread,thousand,mixed
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
+part-10 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
+part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sides=berth,kube-scheduler,null+watch+kinds
+part-12 = $(PROCESS) --rounds=1 --shapes=basic --loads=drain --sides=berth-elected,null+watch,null+watch+events
+part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
 # A part that was measured of this commit is not measured again. What a part that failed has
 # measured is kept under another name.
 measure = @if grep -qs '"machine": "commit $(shell git rev-parse --short=7 HEAD);' $(PAGE)$(1).json; then echo 'part $(1) was measured of this commit'; \
@@ -180,11 +185,15 @@ bench-page: controlplane ## Measure what docs/performance.md shows, and put it t
 	$(call measure,7)
 	$(call measure,8)
 	$(call measure,9)
+	$(call measure,10)
+	$(call measure,11)
+	$(call measure,12)
+	$(call measure,13)
 	$(MAKE) page
 
 .PHONY: page
 page: ## Draw docs/performance.md from the runs that bench-page left in bin.
-	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(addprefix ../../,$(sort $(wildcard $(PAGE)[1-9].json)))
+	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach part,1 2 3 4 5 6 7 8 9 10 11 12 13,$(addprefix ../../,$(wildcard $(PAGE)$(part).json)))
 
 NODES ?= 5000
 PODS ?= 5000

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/load"
 	"github.com/berthdev/berth/test/support/operator"
 	"github.com/berthdev/berth/test/support/procs"
@@ -178,7 +179,7 @@ type participant struct {
 
 // participant starts one with all profiles.
 func (b *bench) participant(ctx context.Context, sh shape, sides []side) (*participant, error) {
-	s, err := b.newTestEnv(ctx, sh)
+	s, err := b.newTestEnv(ctx, sh, controlplane.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ type bench struct {
 	binaries binaries
 	plugins  pluginSet
 	report   report
+	// etcdData is the data of etcd with which the control plane of a run starts; empty: none.
+	etcdData string
 }
 
 // perf measures what the options select, prints the tables to out and writes the JSON, which
@@ -140,16 +142,19 @@ func (b *bench) processes(ctx context.Context) error {
 	var errs []error
 	for _, s := range b.wanted("process") {
 		for _, how := range b.options.loads {
-			if how != "open" {
-				errs = append(errs, b.rounds(ctx, s, how))
-				continue
-			}
-			for _, b.options.rate = range b.ratesOf(s) {
+			switch how {
+			case start:
+				errs = append(errs, b.starts(ctx, s))
+			case "open":
+				for _, b.options.rate = range b.ratesOf(s) {
+					errs = append(errs, b.rounds(ctx, s, how))
+				}
+			default:
 				errs = append(errs, b.rounds(ctx, s, how))
 			}
 		}
 	}
-	b.report.compareUnfit()
+	b.report.compareBursts()
 	return errors.Join(errs...)
 }
 
@@ -218,13 +223,20 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		}
 		slices.Reverse(sides)
 	}
-	group.compare(b.report.sameDecisions(s.name))
+	if how != start { // the first bind says nothing about decisions
+		group.compare(b.report.sameDecisions(s.name))
+	}
 	group.checkCriteria()
 	return errors.Join(errs...)
 }
 
 // printRun prints a run that began at began.
 func (b *bench) printRun(r run, began time.Time) {
+	if r.Load == start {
+		b.printf("%s, %s, round %d of %d: %s: a pod bound after %.2f s, %.0f MiB at most (%.0f s in all)", r.Shape, r.Load,
+			r.Round, b.options.rounds, r.Side, r.StartUp, peak(r), time.Since(began).Seconds())
+		return
+	}
 	b.printf("%s, %s, round %d of %d: %s: %.0f pods/s, %.2f ms of CPU a pod (%.0f s in all)", r.Shape, r.Load,
 		r.Round, b.options.rounds, r.Side, r.PodsPerSecond, r.CPU[scheduler], time.Since(began).Seconds())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -177,6 +178,63 @@ func TestSharesAreOfTheRateOfABurst(t *testing.T) {
 			b := &bench{options: options{rates: []float64{150}, shares: c.shares}, out: io.Discard, report: report{Groups: c.groups}}
 			if diff := cmp.Diff(c.want, b.ratesOf(shapes[0])); diff != "" {
 				t.Errorf("rates (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatANodeOrAPodMoreCostsIsTheSlopeBetweenTwoClusters(t *testing.T) {
+	cluster := func(nodes, existing int, ours, theirs float64) *group {
+		g := &group{Shape: "basic", Load: start, Nodes: nodes, Existing: existing}
+		for side, mib := range map[string]float64{berth: ours, kube: theirs} {
+			g.Runs = append(g.Runs, run{Side: side, Round: 1, Peak: map[string]float64{scheduler: mib}, Heap: mib / 2})
+		}
+		return g
+	}
+	r := &report{Groups: []*group{
+		{Shape: "basic", Load: "drain"},
+		cluster(1000, 5000, 50, 60), cluster(2000, 5000, 54, 80), cluster(1000, 15000, 70, 85), cluster(2000, 15000, 74, 105),
+	}}
+	r.compareSizes("basic")
+	var seen []string
+	for _, g := range r.Groups {
+		for _, result := range g.Criteria {
+			seen = append(seen, fmt.Sprintf("%d nodes, %d pods: %s: %.2f, reached: %v", g.Nodes, g.Existing, result.Description, result.Seen.Median, result.Reached))
+		}
+		seen = append(seen, g.Slopes...)
+	}
+	want := []string{
+		"2000 nodes, 5000 pods: peak memory of a node more, relative to kube-scheduler's: 0.20, reached: true",
+		"2000 nodes, 5000 pods: live heap of a node more, relative to kube-scheduler's: 0.20, reached: true",
+		"peak memory of a node more: berth 4.10 KiB, kube-scheduler 20.5 KiB",
+		"live heap of a node more: berth 2.05 KiB, kube-scheduler 10.2 KiB",
+		"1000 nodes, 15000 pods: peak memory of a pod more, relative to kube-scheduler's: 0.80, reached: false",
+		"1000 nodes, 15000 pods: live heap of a pod more, relative to kube-scheduler's: 0.80, reached: false",
+		"peak memory of a pod more: berth 2.05 KiB, kube-scheduler 2.56 KiB",
+		"live heap of a pod more: berth 1.02 KiB, kube-scheduler 1.28 KiB",
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("compared (-want +got):\n%s", diff)
+	}
+}
+
+func TestARateWhileNodesChangeIsComparedWithWhatTheNullBinderKeeps(t *testing.T) {
+	burst := func(load string, ours, null float64) *group {
+		return &group{Shape: "basic", Load: load, Runs: []run{{Side: berth, Round: 1, PodsPerSecond: ours}, {Side: "null+watch", Round: 1, PodsPerSecond: null}}}
+	}
+	for sentence, c := range map[string]struct {
+		ours, null float64
+		want       float64
+	}{
+		"both lose a quarter":       {300, 375, 1},
+		"Berth loses a fifth alone": {320, 500, 0.8},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := &report{Groups: []*group{burst("burst", 400, 500), burst(burstWithChanges, c.ours, c.null)}}
+			r.compareBursts()
+			results := r.Groups[1].Criteria
+			if len(r.Groups[0].Criteria) > 0 || len(results) != 1 || results[0].Seen.Median != c.want || results[0].Reached != (c.want >= 0.9) {
+				t.Errorf("%+v, want %v", results, c.want)
 			}
 		})
 	}

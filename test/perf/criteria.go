@@ -71,6 +71,22 @@ var criteria = []criterion{
 		goal: always(1.1), measure: func(a, b run) float64 { return serverCPU(a) / serverCPU(b) },
 	},
 	{
+		description: "pods/s to the last bind with leader election, relative to null+watch", ours: elected, other: "null+watch", loads: []string{"drain"}, goal: leastOfNull,
+		measure: func(a, b run) float64 { return podsPerSecond(a) / podsPerSecond(b) },
+	},
+	{
+		description: "pods/s to the last Event with leader election, relative to null+watch+events", ours: elected, other: "null+watch+events", loads: []string{"drain"}, goal: always(0.95),
+		measure: func(a, b run) float64 { return b.ToLastEvent / a.ToLastEvent },
+	},
+	{
+		description: "time to the first bind, relative to null+watch+kinds", other: nullOfAllKinds, loads: []string{"start"}, goal: always(1.25), most: true,
+		measure: func(a, b run) float64 { return a.StartUp / b.StartUp },
+	},
+	{
+		description: "time to the first bind, relative to kube-scheduler's", other: kube, loads: []string{"start"}, goal: always(1), most: true,
+		measure: func(a, b run) float64 { return a.StartUp / b.StartUp },
+	},
+	{
 		description: "pods/s beside pods of a slow profile, relative to none", ours: slowProfileWithPods, other: slowProfileAlone, loads: []string{"drain"},
 		goal: always(0.8), measure: func(a, b run) float64 { return podsPerSecond(a) / podsPerSecond(b) },
 	},
@@ -83,7 +99,7 @@ var criteria = []criterion{
 		goal: always(1.05), most: true, sure: true, measure: func(a, b run) float64 { return podsPerSecond(b) / podsPerSecond(a) },
 	},
 	{
-		description: "CPU of the start, relative to null+watch+kinds", other: nullOfAllKinds, loads: []string{"drain", "burst", "open"}, most: true,
+		description: "CPU of the start, relative to null+watch+kinds", other: nullOfAllKinds, loads: []string{"drain", "burst", "open", "start"}, most: true,
 		goal: always(1.25), measure: func(a, b run) float64 { return startUpCPU(a) / startUpCPU(b) },
 	},
 	{

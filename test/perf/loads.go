@@ -128,10 +128,15 @@ func (t *runner) flow(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	stop := t.record(ctx)
+	stop, stopChanges := t.record(ctx), t.changeNodes(ctx)
 	began := time.Now()
 	dues, err := t.createPods(ctx)
-	if err != nil {
+	if err == nil {
+		err = t.bound.Until(ctx, t.boundBefore+t.pods, t.cp.Running)
+	}
+	var changesErr error
+	r.NodeChanges, changesErr = stopChanges()
+	if err := errors.Join(err, changesErr); err != nil {
 		return errors.Join(err, stop(r))
 	}
 	after, err := t.untilBound(ctx, t.boundBefore+t.pods)

@@ -44,6 +44,7 @@ type options struct {
 	rate, seconds                float64 // rate is the current one of rates
 	unfit                        int
 	steps                        []int
+	sizes                        []string
 	rounds, warm                 int
 	workers, parallelism         int
 	kubePlugins                  string
@@ -54,7 +55,7 @@ type options struct {
 // The allowed values.
 var (
 	layerNames = []string{"algorithm", "process"}
-	loadNames  = []string{"drain", "burst", "burst+unfit", "alternating", "alternating+unfit", "open"}
+	loadNames  = []string{"drain", "burst", "burst+unfit", "alternating", "alternating+unfit", "open", burstWithChanges, start}
 	pluginSets = []string{"same", "default"}
 )
 
@@ -64,7 +65,7 @@ func parse(args []string) (options, error) {
 	f := command.Flags("perf")
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
 	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes override the numbers of nodes and pods, and some are for the algorithm alone")
-	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "when pods are created, for whole processes: drain (all before the scheduler starts), burst (all at once while it runs), burst+unfit (burst, beside --unfit pods that fit no node), alternating and alternating+unfit (burst and burst+unfit of all sides at the same time, each on a control plane that is stopped while another runs, where the sides are profiles of Berth), open (at each of --rates; shapes with devices at 20)")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "when pods are created, for whole processes: drain (all before the scheduler starts), burst (all at once while it runs), burst+unfit (burst, beside --unfit pods that fit no node), alternating and alternating+unfit (burst and burst+unfit of all sides at the same time, each on a control plane that is stopped while another runs, where the sides are profiles of Berth), open (at each of --rates; shapes with devices at 20), "+burstWithChanges+" (burst, while 1 % of the nodes change in a second), start (none: the scheduler starts on clusters of --sizes, and binds one pod)")
 	f.StringSliceVar(&o.sides, "sides", sideNames(false), "the whole processes to measure; berth-unexplained and berth-recorded show the cost of explanations, slow-profile and slow-profile+pods that of a slow profile for the others")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.zones, "zones", 3, "zones of the nodes, where the shape does not override it")
@@ -72,6 +73,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
 	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, however fast they are bound; each is a load of its own")
 	f.Float64SliceVar(&o.shares, "shares", nil, "instead of --rates: parts of the pods a second that Berth bound with --loads=burst before, which must be selected as well")
+	f.StringSliceVar(&o.sizes, "sizes", []string{"5000:25000", "15000:25000", "5000:75000", "15000:75000"}, "the nodes and bound pods of the clusters of --loads=start; those that differ from the first in one number show what a node or a pod more costs of memory")
 	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit no node, with --loads=burst+unfit and alternating+unfit")
 	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on these numbers of nodes")
 	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
@@ -126,6 +128,11 @@ func (o options) validate() error {
 	for _, step := range o.steps {
 		least("node-steps", float64(step), 1)
 	}
+	for _, size := range o.sizes {
+		if _, err := parseSize(size); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	least("unfit", float64(o.unfit), 1)
 	least("seconds", o.seconds, 1)
 	least("rounds", float64(o.rounds), 1)
@@ -138,6 +145,9 @@ func (o options) validate() error {
 
 // pods is the number of pods of a shape that a load schedules.
 func (s shape) pods(o options, load string) int {
+	if load == start {
+		return 1
+	}
 	if load == "open" {
 		rate := o.rate
 		if rate == 0 { // no load runs yet: there must be capacity for all

@@ -81,3 +81,35 @@ func TestAlternatingSidesAreTimedDuringTheirTurns(t *testing.T) {
 		t.Errorf("the sides ran for %.1f s in %.1f s", sum, whole)
 	}
 }
+
+func TestStartsAndNodesThatChangeAreMeasured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bench.json")
+	o, err := parse([]string{
+		"--layers=process", "--shapes=basic", "--loads=burst+node-changes,start", "--sides=berth-elected,kube-scheduler", "--nodes=100", "--existing=5",
+		"--pods=100", "--sizes=10:20", "--rounds=1", "--limit=3m", "--json=" + file,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{options: o, out: io.Discard}
+	if b.plugins, err = resolve(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.processes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	changes, starts := b.report.Groups[0], b.report.Groups[1]
+	for _, r := range changes.Runs {
+		if r.NodeChanges <= 0 || r.PodsPerSecond <= 0 {
+			t.Errorf("a run while nodes change is incomplete: %+v", r)
+		}
+	}
+	for _, r := range starts.Runs {
+		if r.StartUp <= 0 || r.Heap <= 0 || peak(r) < r.Heap {
+			t.Errorf("a start is incomplete: %+v", r)
+		}
+	}
+	if len(changes.Runs) != 2 || len(starts.Runs) != 2 || starts.Nodes != 10 || starts.Existing != 20 {
+		t.Errorf("want two runs each, the starts on 10 nodes with 20 pods: %+v", b.report)
+	}
+}

@@ -37,12 +37,19 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// compareUnfit compares each burst beside unfit pods with the same one without.
-func (r *report) compareUnfit() {
+// compareBursts compares each burst beside unfit pods, or while nodes change, with the same one
+// without.
+func (r *report) compareBursts() {
 	for _, g := range r.Groups {
 		for _, alone := range r.Groups {
-			if g.Load == "burst+unfit" && alone.Load == "burst" && alone.Shape == g.Shape {
+			if alone.Load != "burst" || alone.Shape != g.Shape {
+				continue
+			}
+			switch g.Load {
+			case "burst+unfit":
 				g.checkStreamRate(alone)
+			case burstWithChanges:
+				g.checkRateWithChanges(alone)
 			}
 		}
 	}
@@ -75,6 +82,8 @@ type group struct {
 	Comparison *comparison       `json:"comparison,omitempty"`
 	// Unfit is the number of pods that fit no node and exist as well.
 	Unfit int `json:"unfit,omitempty"`
+	// Slopes are what a node or a pod more costs, with start.
+	Slopes []string `json:"slopes,omitempty"`
 	// Criteria are the criteria for Berth.
 	Criteria []criterionResult `json:"criteria,omitempty"`
 }
@@ -241,6 +250,8 @@ var loadDescriptions = map[string]string{
 	"alternating":       "created at once while it runs, alternating with another profile on another control plane",
 	"alternating+unfit": "created at once while it runs, beside pods that fit no node and were attempted, alternating with another profile on another control plane",
 	"open":              "created at a fixed rate",
+	burstWithChanges:    "created at once while it runs, while 1 % of the nodes change in a second",
+	start:               "pending when it starts",
 }
 
 // table prints the sides of a group, one a row, and their descriptions.
@@ -261,9 +272,12 @@ func (g *group) table(out io.Writer) {
 		}
 	}
 	table(out, func(row func(cells ...any)) {
-		if g.Load == "open" {
+		switch g.Load {
+		case "open":
 			g.openRows(row, names)
-		} else {
+		case start:
+			g.startRows(row, names)
+		default:
 			g.rateRows(row, names)
 		}
 	})
@@ -271,6 +285,9 @@ func (g *group) table(out io.Writer) {
 		fmt.Fprintf(out, "  %s: %s\n", name, g.Sides[name])
 	}
 	g.Comparison.print(out)
+	for _, slope := range g.Slopes {
+		fmt.Fprintf(out, "  %s\n", slope)
+	}
 	for _, s := range g.Criteria {
 		s.print(out)
 	}

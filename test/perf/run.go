@@ -53,6 +53,10 @@ type run struct {
 	// Latency is the time from when a pod's creation was due to its observed bind, in
 	// milliseconds; with open only.
 	Latency *quantiles `json:"latencyMillis,omitempty"`
+	// Heap is the live heap of the side in MiB, with start; 0 where it shows none.
+	Heap float64 `json:"liveHeapMiB,omitempty"`
+	// NodeChanges are the nodes that were changed in a second.
+	NodeChanges float64 `json:"nodeChangesPerSecond,omitempty"`
 	// Late is the delay of the creations, in milliseconds: where it is not small the load
 	// itself is too slow.
 	Late *quantiles `json:"lateMillis,omitempty"`
@@ -90,10 +94,11 @@ type runner struct {
 func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, round int) (run, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.options.limit, fmt.Errorf("--limit %s is over", b.options.limit))
 	defer cancel()
-	s, err := b.newTestEnv(ctx, sh)
+	s, err := b.newTestEnv(ctx, sh, controlplane.Options{EtcdData: b.etcdData})
 	if err != nil {
 		return run{}, err
 	}
+	s.showsHeap = how == start
 	defer s.cp.Stop()
 	if err := sd.install(ctx, s); err != nil {
 		return run{}, fmt.Errorf("installing %s: %w", sd.name, err)
@@ -122,6 +127,9 @@ func (t *runner) run(ctx context.Context) (run, error) {
 			return r, fmt.Errorf("a run with one pod: %w", err)
 		}
 		r.StartUp, r.StartUpCPU, empty = startUp.Seconds(), millis(used[scheduler]), used
+	}
+	if t.load == start {
+		return r, t.finishStart(ctx, &r)
 	}
 	var err error
 	if t.events, err = t.countEvents(ctx); err != nil {
@@ -294,17 +302,22 @@ type testEnv struct {
 	// kubeconfig is the file that the side is started with.
 	kubeconfig string
 	manager    *operator.Manager // nil for other sides than Berth
+	// showsHeap says that the side is to serve profiles of its heap, and heapURL where it
+	// does; empty where it does not.
+	showsHeap bool
+	heapURL   string
 }
 
 // newTestEnv starts the control plane, with the objects of the shape but for the pods to be
-// scheduled. The caller stops it.
-func (b *bench) newTestEnv(ctx context.Context, sh shape) (*testEnv, error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{APIServerArgs: sh.gangs.apiServerArgs()})
+// scheduled; the data of etcd has them already, where there is one. The caller stops it.
+func (b *bench) newTestEnv(ctx context.Context, sh shape, o controlplane.Options) (*testEnv, error) {
+	o.APIServerArgs = sh.gangs.apiServerArgs()
+	cp, err := controlplane.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	s := &testEnv{options: sh.withOverrides(b.options), binaries: b.binaries, plugins: b.pluginsFor(sh), cp: cp}
-	if s.client, err = load.Client(cp.Config()); err == nil {
+	if s.client, err = load.Client(cp.Config()); err == nil && o.EtcdData == "" {
 		err = s.createObjects(ctx, sh)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,9 @@ import (
 
 // The sides that are compared with each other.
 const berth, kube = "berth", "kube-scheduler"
+
+// elected is Berth as it is installed, with leader election.
+const elected = "berth-elected"
 
 // nullOfAllKinds keeps in informers what Berth does: its start is compared with Berth's.
 const nullOfAllKinds = "null+watch+kinds"
@@ -56,6 +60,7 @@ var sides = []side{
 	{name: "null+events", drainOnly: true, install: installNull, start: startNull("--events")},
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
 	{name: nullOfAllKinds, optional: true, install: installNull, start: startNull("--watch", "--kinds")},
+	{name: elected, optional: true, install: installBerth, start: startElected},
 	{name: unexplained, optional: true, explain: v1alpha1.ExplainNone, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
 	{name: recorded, optional: true, explain: v1alpha1.ExplainAll, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
 	{name: slowProfileAlone, drainOnly: true, optional: true, install: installSlow, start: startSlow},
@@ -82,6 +87,8 @@ func (s side) description(o options, set pluginSet) string {
 			with = "that enables " + gangscheduling.Name
 		}
 		return fmt.Sprintf("bin/manager under its ServiceAccount, profile %s, %d plugins, no leader election", with, len(set.names))
+	case s.name == elected:
+		return "berth, with leader election; drain deletes the Lease and the journal of earlier leaders"
 	case s.name == unexplained || s.name == recorded:
 		return "berth, with " + map[string]string{unexplained: "no explanations", recorded: "explanations of refused and bound pods"}[s.name]
 	case s.name == kube && o.kubePlugins == "default":
@@ -131,11 +138,22 @@ func installProfile(ctx context.Context, s *testEnv, spec v1alpha1.SchedulingPro
 }
 
 func startBerth(ctx context.Context, s *testEnv) (*controlplane.Process, error) {
-	manager, err := operator.Start(ctx, s.cp, s.binaries.manager, "--leader-elect=false")
+	return startManager(ctx, s, "--leader-elect=false")
+}
+
+func startElected(ctx context.Context, s *testEnv) (*controlplane.Process, error) {
+	return startManager(ctx, s)
+}
+
+func startManager(ctx context.Context, s *testEnv, flags ...string) (*controlplane.Process, error) {
+	manager, err := operator.Start(ctx, s.cp, s.binaries.manager, flags...)
 	if err != nil {
 		return nil, err
 	}
 	s.manager = manager
+	if s.showsHeap {
+		s.heapURL = "http://" + manager.Profiles
+	}
 	return manager.Process, nil
 }
 
@@ -289,7 +307,22 @@ func (s pluginSet) configuration(o options, kubeconfig string) map[string]any {
 }
 
 func startKube(_ context.Context, s *testEnv) (*controlplane.Process, error) {
-	flags := []string{"--config=" + s.kubeconfig, "--secure-port=0", "--authentication-tolerate-lookup-failure=true"}
+	flags := []string{"--config=" + s.kubeconfig, "--authentication-tolerate-lookup-failure=true"}
+	if s.showsHeap {
+		serving, err := controlplane.FreeAddresses(1)
+		if err != nil {
+			return nil, err
+		}
+		s.heapURL = "https://" + serving[0]
+		_, port, err := net.SplitHostPort(serving[0])
+		if err != nil {
+			return nil, err
+		}
+		flags = append(flags, "--bind-address=127.0.0.1", "--secure-port="+port, "--cert-dir="+s.cp.Dir(),
+			"--authentication-kubeconfig="+s.cp.Kubeconfig(), "--authorization-kubeconfig="+s.cp.Kubeconfig())
+	} else {
+		flags = append(flags, "--secure-port=0")
+	}
 	if gates := s.plugins.gates(s.options); gates != "" {
 		flags = append(flags, "--feature-gates="+gates)
 	}

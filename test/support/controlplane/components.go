@@ -16,6 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// EtcdFolder is the data folder of etcd in the folder of a control plane.
+const EtcdFolder = "etcd"
+
 // startAPI starts etcd and kube-apiserver on free ports.
 func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	ports, err := FreeAddresses(3)
@@ -25,9 +28,14 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	client := "http://" + ports[0]
 	peer := "http://" + ports[1]
 	cp.etcd = client
-	data := filepath.Join(cp.dir, "etcd")
+	data := filepath.Join(cp.dir, EtcdFolder)
 	if err := os.RemoveAll(data); err != nil {
 		return err
+	}
+	if from := cp.options.EtcdData; from != "" {
+		if err := os.CopyFS(data, os.DirFS(from)); err != nil {
+			return fmt.Errorf("copying the data of etcd: %w", err)
+		}
 	}
 	etcd, err := cp.start("etcd",
 		"--data-dir="+data,

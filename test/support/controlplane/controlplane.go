@@ -41,6 +41,9 @@ type Options struct {
 	// Dir has data, logs and kubeconfigs also after Stop; where it is empty, a temporary
 	// folder is used, which Stop removes.
 	Dir string
+	// EtcdData is the data folder of the etcd of an earlier control plane, which is copied;
+	// empty: etcd starts without data.
+	EtcdData string
 	// ControllerManager runs kube-controller-manager with all controllers.
 	ControllerManager bool
 	// Controllers are the names of the controllers to run; empty: all.

@@ -132,6 +132,7 @@ real-node: ## Berth's image on a real kubelet and containerd, as root on Debian.
 bench: controlplane ## The tables of speed against kube-scheduler and the null binder, and the gap between binds at a restart. BENCH_ARGS are its flags: --help.
 	go run ./test/perf $(BENCH_ARGS)
 	go test -run '^$$' -bench OnePod -benchtime 5x ./scheduler/devices/allocation
+	go test -run '^$$' -bench PopBesideSwaps -benchtime 3x ./scheduler/queue
 	go run ./test/handover/restarts $(RESTARTS_ARGS)
 
 .PHONY: bench-restarts

@@ -57,7 +57,11 @@ func (e *swapBench) latencies() []time.Duration {
 	start, next := time.Now(), 0
 	var took []time.Duration
 	for len(took) < benchMeasured {
-		for due := start.Add(time.Duration(next) * time.Millisecond); next < benchMeasured && !time.Now().Before(due); next++ {
+		for ; next < benchMeasured; next++ {
+			due := start.Add(time.Duration(next) * time.Millisecond)
+			if time.Now().Before(due) {
+				break
+			}
 			pod := fixture.Pod(fmt.Sprint("measured-", next)).SchedulerName("measured").Priority(1).Obj()
 			e.added[pod.Name] = due
 			e.Add(e.ctx, pod)

@@ -148,8 +148,9 @@ bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anyt
 # pods there; the algorithm alone, with fewer pods where kube-scheduler takes long for
 # each; a slow profile beside others; pods that come while the processes run; and what
 # explaining costs; nodes that change, starts on existing clusters, and a backlog at a
-# first start with leader election. Two hours and more on a machine that does nothing else: kube-scheduler
-# works in parallel and Berth does not, so that other work beside them flatters Berth.
+# first start with leader election. Two hours and more on a machine that does nothing
+# else: kube-scheduler works in parallel and Berth does not, so that other work beside
+# them flatters Berth.
 # A run that is ended early leaves the files of its first parts, which make page draws.
 ROUNDS ?= 3
 PAGE := bin/bench-
@@ -171,30 +172,23 @@ part-10 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+node-changes 
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(PROCESS) --rounds=1 --shapes=basic --loads=drain --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
+PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13
+define newline
+
+
+endef
 # A part that was measured of this commit is not measured again. What a part that failed has
 # measured is kept under another name.
 measure = @if grep -qs '"machine": "commit $(shell git rev-parse --short=7 HEAD);' $(PAGE)$(1).json; then echo 'part $(1) was measured of this commit'; \
 	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
 .PHONY: bench-page
 bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended
-	$(call measure,1)
-	$(call measure,2)
-	$(call measure,3)
-	$(call measure,4)
-	$(call measure,5)
-	$(call measure,6)
-	$(call measure,7)
-	$(call measure,8)
-	$(call measure,9)
-	$(call measure,10)
-	$(call measure,11)
-	$(call measure,12)
-	$(call measure,13)
+	$(foreach part,$(PARTS),$(call measure,$(part))$(newline))
 	$(MAKE) page
 
 .PHONY: page
 page: ## Draw docs/performance.md from the runs that bench-page left in bin.
-	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach part,1 2 3 4 5 6 7 8 9 10 11 12 13,$(addprefix ../../,$(wildcard $(PAGE)$(part).json)))
+	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach part,$(PARTS),$(addprefix ../../,$(wildcard $(PAGE)$(part).json)))
 
 NODES ?= 5000
 PODS ?= 5000

@@ -77,20 +77,9 @@ func (t *runner) changeNode(ctx context.Context, i int) error {
 // checkRateWithChanges compares the rates while nodes change with those without, Berth's with
 // that of the null binder, for which the same API server has the same work.
 func (g *group) checkRateWithChanges(alone *group) {
-	kept := func(side string) map[int]float64 {
-		parts := map[int]float64{}
-		for _, with := range g.side(side) {
-			for _, without := range alone.side(side) {
-				if with.Round == without.Round && podsPerSecond(without) > 0 {
-					parts[with.Round] = podsPerSecond(with) / podsPerSecond(without)
-				}
-			}
-		}
-		return parts
-	}
-	null := kept("null+watch")
+	null := g.keptRates(alone, "null+watch")
 	var seen []float64
-	for round, part := range kept(berth) {
+	for round, part := range g.keptRates(alone, berth) {
 		if null[round] > 0 {
 			seen = append(seen, part/null[round])
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -143,17 +144,22 @@ func (g *group) checkCriteria() {
 	}
 }
 
-// checkStreamRate compares the rate beside unfit pods with the rate without them.
-func (g *group) checkStreamRate(alone *group) {
-	var seen []float64
-	for _, unfit := range g.side(berth) {
-		for _, free := range alone.side(berth) {
-			if free.Round == unfit.Round && podsPerSecond(free) > 0 {
-				seen = append(seen, podsPerSecond(unfit)/podsPerSecond(free))
+// keptRates returns, by round, which part of its rate under the other load a side keeps.
+func (g *group) keptRates(other *group, side string) map[int]float64 {
+	parts := map[int]float64{}
+	for _, with := range g.side(side) {
+		for _, without := range other.side(side) {
+			if with.Round == without.Round && podsPerSecond(without) > 0 {
+				parts[with.Round] = podsPerSecond(with) / podsPerSecond(without)
 			}
 		}
 	}
-	if len(seen) > 0 {
+	return parts
+}
+
+// checkStreamRate compares the rate beside unfit pods with the rate without them.
+func (g *group) checkStreamRate(alone *group) {
+	if seen := slices.Collect(maps.Values(g.keptRates(alone, berth))); len(seen) > 0 {
 		g.Criteria = append(g.Criteria, newResult("pods/s beside unfit pods, relative to none", seen, 0.9, false))
 	}
 }

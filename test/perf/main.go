@@ -44,7 +44,7 @@ type options struct {
 	rate, seconds                float64 // rate is the current one of rates
 	unfit                        int
 	steps                        []int
-	sizes                        []string
+	sizes                        []clusterSize
 	rounds, warm                 int
 	workers, parallelism         int
 	kubePlugins                  string
@@ -73,7 +73,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
 	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, however fast they are bound; each is a load of its own")
 	f.Float64SliceVar(&o.shares, "shares", nil, "instead of --rates: parts of the pods a second that Berth bound with --loads=burst before, which must be selected as well")
-	f.StringSliceVar(&o.sizes, "sizes", []string{"5000:25000", "15000:25000", "5000:75000", "15000:75000"}, "the nodes and bound pods of the clusters of --loads=start; those that differ from the first in one number show what a node or a pod more costs of memory")
+	sizes := f.StringSlice("sizes", []string{"5000:25000", "15000:25000", "5000:75000", "15000:75000"}, "the nodes and bound pods of the clusters of --loads=start; those that differ from the first in one number show what a node or a pod more costs of memory")
 	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit no node, with --loads=burst+unfit and alternating+unfit")
 	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on these numbers of nodes")
 	f.Float64Var(&o.seconds, "seconds", 30, "how long --loads=open creates pods")
@@ -90,7 +90,12 @@ func parse(args []string) (options, error) {
 	if err := command.Parse(f, args); err != nil {
 		return o, err
 	}
-	return o, o.validate()
+	var errs []error
+	for _, text := range *sizes {
+		size, err := parseSize(text)
+		o.sizes, errs = append(o.sizes, size), append(errs, err)
+	}
+	return o, errors.Join(append(errs, o.validate())...)
 }
 
 func (o options) validate() error {
@@ -127,11 +132,6 @@ func (o options) validate() error {
 	}
 	for _, step := range o.steps {
 		least("node-steps", float64(step), 1)
-	}
-	for _, size := range o.sizes {
-		if _, err := parseSize(size); err != nil {
-			errs = append(errs, err)
-		}
 	}
 	least("unfit", float64(o.unfit), 1)
 	least("seconds", o.seconds, 1)

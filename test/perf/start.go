@@ -42,14 +42,10 @@ func parseSize(text string) (size clusterSize, err error) {
 func (b *bench) starts(ctx context.Context, s shape) error {
 	defer func(o options) { b.options = o }(b.options)
 	var errs []error
-	for _, text := range b.options.sizes {
-		size, err := parseSize(text)
-		if err != nil {
-			return err
-		}
+	for _, size := range b.options.sizes {
 		b.options.nodes, b.options.existing = size.nodes, size.existing
 		if err := s.checkCapacity(b.options, 1); err != nil {
-			return fmt.Errorf("--sizes=%s: %w", text, err)
+			return fmt.Errorf("--sizes=%d:%d: %w", size.nodes, size.existing, err)
 		}
 		errs = append(errs, b.startsOn(ctx, s))
 	}

@@ -24,10 +24,16 @@ type nominations struct {
 	mu        sync.RWMutex
 	byNode    map[string][]fwk.PodInfo
 	nodeByPod map[types.UID]string
+	// versions has the number of the last change of each node of byNode, changes that of the last
+	// one of all.
+	versions map[string]uint64
+	changes  uint64
 }
 
 func newNominator() Nominator {
-	return Nominator{&nominations{byNode: map[string][]fwk.PodInfo{}, nodeByPod: map[types.UID]string{}}}
+	return Nominator{&nominations{
+		byNode: map[string][]fwk.PodInfo{}, nodeByPod: map[types.UID]string{}, versions: map[string]uint64{},
+	}}
 }
 
 // AddNominatedPod nominates a pod for the node of info where info overrides, and
@@ -72,6 +78,14 @@ func (n Nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
 	return slices.Clone(n.state.byNode[node])
 }
 
+// NominationsVersion returns a number that changes with each change of
+// NominatedPodsForNode(node), and is never used again but for 0, which says that there are none.
+func (n Nominator) NominationsVersion(node string) uint64 {
+	n.state.mu.RLock()
+	defer n.state.mu.RUnlock()
+	return n.state.versions[node]
+}
+
 // NominatedNodes returns the nodes that pods are nominated for, whether they
 // exist or not; nil when no pod is nominated.
 func (n Nominator) NominatedNodes() []string {
@@ -104,6 +118,7 @@ func (s *nominations) add(pod fwk.PodInfo, node string) {
 	}
 	s.nodeByPod[pod.GetPod().UID] = node
 	s.byNode[node] = append(s.byNode[node], pod)
+	s.changed(node)
 }
 
 func (s *nominations) remove(uid types.UID) {
@@ -113,7 +128,15 @@ func (s *nominations) remove(uid types.UID) {
 	}
 	delete(s.nodeByPod, uid)
 	s.byNode[node] = slices.DeleteFunc(s.byNode[node], func(p fwk.PodInfo) bool { return p.GetPod().UID == uid })
+	s.changed(node)
+}
+
+// changed gives a node a new version, and forgets it where no pod is nominated for it.
+func (s *nominations) changed(node string) {
+	s.changes++
+	s.versions[node] = s.changes
 	if len(s.byNode[node]) == 0 {
 		delete(s.byNode, node)
+		delete(s.versions, node)
 	}
 }

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -129,5 +131,35 @@ func TestNominator(t *testing.T) {
 				t.Errorf("%d nodes in the index for %d nominations", total, n.Nominations())
 			}
 		})
+	}
+}
+
+func TestNominationsVersion(t *testing.T) {
+	n := newNominator()
+	rng := rand.New(rand.NewPCG(1, 0))
+	known := map[uint64]string{}
+	for range 2000 {
+		name := fmt.Sprint("pod-", rng.IntN(4))
+		nominated := fixture.Pod(name).NominatedNodeName([]string{"", "n", "m"}[rng.IntN(3)]).Label("at", fmt.Sprint(rng.IntN(100)))
+		switch rng.IntN(3) {
+		case 0:
+			n.AddNominatedPod(logr.Discard(), newPodInfo(nominated), nil)
+		case 1:
+			n.UpdateNominatedPod(logr.Discard(), fixture.Pod(name).Obj(), newPodInfo(nominated))
+		case 2:
+			n.DeleteNominatedPodIfExists(nominated.Obj())
+		}
+		now := ""
+		for _, p := range n.NominatedPodsForNode("n") {
+			now += fmt.Sprint(" ", p.GetPod().Name, p.GetPod().Labels)
+		}
+		version := n.NominationsVersion("n")
+		if before, ok := known[version]; ok && before != now {
+			t.Fatalf("version %d had the pods%s, and has now the pods%s", version, before, now)
+		}
+		known[version] = now
+	}
+	if len(known) < 500 {
+		t.Errorf("%d versions, want 500 or more", len(known))
 	}
 }

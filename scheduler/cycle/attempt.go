@@ -22,6 +22,7 @@ type attempt struct {
 	// reference evaluates them, and statuses holds its rejections.
 	nominatedSlots []counts.Slot
 	isNominated    []bool // by slot: whether nominatedSlots has it
+	nominations    versionedNominations
 	statuses       []*fwk.Status
 	// opaque are the Filter plugins to call for every visited node. failure is
 	// the error of a plugin that ended the attempt.
@@ -260,50 +261,4 @@ func (a *attempt) runOpaqueFilters(chunk []counts.Slot) int {
 func (a *attempt) addStatus(status *fwk.Status) verdict {
 	a.statuses = append(a.statuses, status)
 	return statusBit | verdict(len(a.statuses)-1)
-}
-
-// filterNominatedNodes runs all Filter plugins for the nominated nodes of a
-// chunk, with and without the nominated pods. It returns the number of visited
-// nodes, like runOpaqueFilters; ok is false if a cached verdict is wrong.
-func (a *attempt) filterNominatedNodes(chunk []counts.Slot) (visited int, ok bool) {
-	if framework.CheckAbandoned(a.State) != nil {
-		return 0, false
-	}
-	if len(a.nominatedSlots) == 0 {
-		return len(chunk), true
-	}
-	for i, slot := range chunk {
-		if !a.isNominated[slot] {
-			continue
-		}
-		status := a.framework.RunFilterPluginsWithNominatedPods(a.ctx, a.State, a.Pod, a.snapshot.Columns().Nodes[slot])
-		switch {
-		case status.IsError():
-			a.failure = status
-			return i, framework.CheckAbandoned(a.State) == nil
-		case !status.IsSuccess():
-			a.verdicts[i] = a.addStatus(status)
-		case !a.verdicts[i].feasible():
-			// The plugins also ran without the nominated pods, so that a cached
-			// rejection must reject here, too.
-			return i, false
-		}
-	}
-	return len(chunk), true
-}
-
-// setNominatedNodes replaces the nominated nodes of the last attempt.
-func (a *attempt) setNominatedNodes(nodes []string) {
-	for _, slot := range a.nominatedSlots {
-		a.isNominated[slot] = false
-	}
-	a.nominatedSlots = a.nominatedSlots[:0]
-	if short := len(a.snapshot.Columns().Nodes) - len(a.isNominated); short > 0 {
-		a.isNominated = append(a.isNominated, make([]bool, short)...)
-	}
-	for _, name := range nodes {
-		if slot, there := a.snapshot.Slot(name); there {
-			a.nominatedSlots, a.isNominated[slot] = append(a.nominatedSlots, slot), true
-		}
-	}
 }

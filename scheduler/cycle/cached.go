@@ -44,6 +44,7 @@ func (c *Cycle) runCached(ctx context.Context, r Request) (placement *Placement,
 		}
 		if preFiltered = a.preFilterResult; !done {
 			c.nextStartNodeIndex = start
+			state.SetPodClass(0)
 			if preFiltered == nil {
 				state.Reset()
 			}
@@ -103,11 +104,11 @@ func (c *Cycle) runCachedAttempt(a *attempt, state *framework.CycleState) (place
 // AddPod of plugins compares the pod's labels with terms of the nominated pods,
 // and the pod class does not hold these labels.
 func (a *attempt) prepare(state *framework.CycleState) bool {
-	nominator, ok := a.framework.Nominator.(interface{ NominatedNodes() []string })
+	nominator, ok := a.framework.Nominator.(versionedNominations)
 	if !ok {
 		return false
 	}
-	a.setNominatedNodes(nominator.NominatedNodes())
+	a.setNominatedNodes(nominator)
 	switch {
 	case len(a.nominatedSlots) == 0 && !a.framework.HasOpaquePreFilters(a.Pod):
 		state.SetBase(a.class.forms.State)
@@ -124,6 +125,7 @@ func (a *attempt) usePodState(state *framework.CycleState) bool {
 	if a.preFilterResult == nil {
 		state.Reset()
 		a.preFilterResult = runPreFilter(a.ctx, a.Request)
+		state.SetPodClass(a.class.id)
 	}
 	return a.preFilterResult.status.IsSuccess() && a.preFilterResult.nodes.AllNodes()
 }

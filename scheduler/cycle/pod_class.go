@@ -1,10 +1,16 @@
 package cycle
 
 import (
+	"sync/atomic"
+
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/scheduler/framework/podclass"
 )
+
+// lastClassID is shared by the whole process, so that classes of all profiles
+// and Generations differ.
+var lastClassID atomic.Uint64
 
 // podClass is the cached data of a pod class.
 type podClass struct {
@@ -22,8 +28,12 @@ type podClass struct {
 	// the reference.
 	forms       *podclass.Class
 	uncacheable bool
-	// formsBuilt is the snapshot's ListerChanges when forms was built.
-	formsBuilt uint64
+	// formsBuilt is the snapshot's ListerChanges when forms was built, and id
+	// what identifies forms in the process.
+	formsBuilt, id uint64
+	// withNominated are statuses of nodes with the pods that are nominated for
+	// them.
+	withNominated map[counts.Slot]statusWithNominated
 
 	older, newer *podClass
 }
@@ -54,7 +64,9 @@ type verdictTable struct {
 const classBytes = 4096
 
 // bytes is about the size of the class without its verdict table.
-func (c *podClass) bytes() int { return classBytes + len(c.key) }
+func (c *podClass) bytes() int {
+	return classBytes + len(c.key) + bytesWithNominated*len(c.withNominated)
+}
 
 // entry is the verdict for one node.
 type entry struct {
@@ -118,7 +130,8 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 // rebuild lets the plugins compute the class again.
 func (c *podClass) rebuild(m *EquivalenceCache) {
 	c.forms = podclass.New(m.framework, c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
-	c.formsBuilt = m.snapshot.ListerChanges()
+	c.formsBuilt, c.id = m.snapshot.ListerChanges(), lastClassID.Add(1)
+	c.forgetNominated()
 	if c.uncacheable = c.forms == nil; !c.uncacheable {
 		c.verdictTable.forms = c.forms.CacheableForms
 	}

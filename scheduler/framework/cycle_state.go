@@ -27,6 +27,8 @@ type CycleState struct {
 	// readOnly says that no plugin changes its data during Filter, AddPod and
 	// RemovePod, so that Clone need not copy it.
 	readOnly bool
+	// podClass identifies the pod's class; 0 without one.
+	podClass uint64
 	// callWatch tracks the calls of out-of-tree plugins, first in the attempt and then in
 	// the binding cycle; may be nil.
 	callWatch *CallWatch
@@ -50,7 +52,7 @@ func (c *CycleState) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.storage, c.base = nil, nil
-	c.skipFilter, c.skipScore, c.readOnly = nil, nil, false
+	c.skipFilter, c.skipScore, c.readOnly, c.podClass = nil, nil, false, 0
 }
 
 // SetBase makes data and skipped plugins of base those of an empty c. base must
@@ -58,6 +60,20 @@ func (c *CycleState) Reset() {
 func (c *CycleState) SetBase(base *CycleState) {
 	c.base = base
 	c.skipFilter, c.readOnly = base.skipFilter, base.readOnly
+}
+
+// SetPodClass sets the class of the pod.
+func (c *CycleState) SetPodClass(id uint64) { c.podClass = id }
+
+// PodClass identifies the class of the pod; 0 for none. Filter plugins have the same status
+// for all pods of a class on a node with the same pods. It is 0 where that is not certain: where
+// a plugin changes its data in AddPod and RemovePod, and so may read other nodes, and in the cycle
+// of a group. A clone has no class.
+func (c *CycleState) PodClass() uint64 {
+	if c == nil || !c.readOnly || c.group != nil {
+		return 0
+	}
+	return c.podClass
 }
 
 // Read returns the data for key, or fwk.ErrNotFound.

@@ -77,8 +77,12 @@ func (r *NodeToStatus) Get(node string) *fwk.Status {
 func (r *NodeToStatus) NodesForStatusCode(lister fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
 	var found []fwk.NodeInfo
 	if r.absentNodesStatus.Code() != code {
+		found = make([]fwk.NodeInfo, 0, len(r.nodes))
 		for _, n := range r.nodes {
-			if node, err := lister.Get(n.node); err == nil && n.status.Code() == code {
+			if n.status.Code() != code {
+				continue
+			}
+			if node, err := lister.Get(n.node); err == nil {
 				found = append(found, node)
 			}
 		}

@@ -52,12 +52,13 @@ func newPlanner(o Options, nominations *cache.Cache) *preemption.Planner {
 	budgets := o.Informers.Policy().V1().PodDisruptionBudgets().Lister()
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	return preemption.NewPlanner(preemption.Options{
-		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return latestPod(pods, pod) },
-		NominatedNode: nominations.NominatedNode,
-		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
-		Offset:        random.Int32N,
-		Groups:        nominations.Groups(),
-		Clock:         o.Clock,
+		Newest:             func(pod *v1.Pod) (*v1.Pod, error) { return latestPod(pods, pod) },
+		NominatedNode:      nominations.NominatedNode,
+		NominationsVersion: nominations.NominationsVersion,
+		Budgets:            func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
+		Offset:             random.Int32N,
+		Groups:             nominations.Groups(),
+		Clock:              o.Clock,
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -22,8 +24,8 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// testEnv is a cache with a framework that filters by name, taints, ports and
-// resources, and the inputs of a plan.
+// testEnv is a cache with a framework that filters by name, taints, ports, resources and affinity
+// between pods, and the inputs of a plan.
 type testEnv struct {
 	cache     *cache.Cache
 	framework *framework.Framework
@@ -32,6 +34,8 @@ type testEnv struct {
 	clock     *testingclock.FakeClock
 	// percentage and absolute limit the candidates.
 	percentage, absolute int32
+	// newest are the newest versions of pods that were changed since their attempt began.
+	newest map[types.UID]*v1.Pod
 	// extenders may change the plan.
 	extenders []fwk.Extender
 }
@@ -56,17 +60,21 @@ func newTestEnv(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *testEnv {
 	env.cache.UpdateSnapshot()
 	registry := plugins.InTree()
 	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
-	for _, name := range []string{"NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit"} {
+	args := map[string]runtime.Object{}
+	for _, name := range []string{"NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit", "InterPodAffinity"} {
+		if d := registry[name]; d.NewArgs != nil {
+			args[name] = d.NewArgs()
+			d.Default(args[name])
+		}
 		for _, point := range []framework.Point{framework.PreFilter, framework.Filter} {
 			chains[point] = append(chains[point], framework.Entry{Name: name})
 		}
 	}
-	fit := registry["NodeResourcesFit"].NewArgs()
-	registry["NodeResourcesFit"].Default(fit)
 	f, err := framework.New(t.Context(), framework.Config{
-		Profile: "berth", Chains: chains, Args: map[string]runtime.Object{"NodeResourcesFit": fit},
+		Profile: "berth", Chains: chains, Args: args,
 	}, registry, framework.Host{
 		Lister: env.cache.Snapshot(), Nominator: env.cache.Nominator, Clock: env.clock,
+		Informers: informers.NewSharedInformerFactory(fake.NewClientset(), 0),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,23 +86,50 @@ func newTestEnv(t *testing.T, nodes []*v1.Node, pods ...*v1.Pod) *testEnv {
 // plan runs a scheduling cycle, which must reject the pod, and plans preemption.
 func (env *testEnv) plan(t *testing.T, pod *v1.Pod) (*framework.PreemptionPlan, error) {
 	t.Helper()
+	request, err := env.attempt(t, pod, nil)
+	if err == nil {
+		t.Fatal("the scheduling cycle: success, want a FitError")
+	}
+	return env.planner().Plan(t.Context(), request)
+}
+
+// attempt runs a scheduling cycle. It returns its FitError, if it has one, and the request for
+// preemption then.
+func (env *testEnv) attempt(t *testing.T, pod *v1.Pod, verdicts *cycle.EquivalenceCache) (framework.PreemptionRequest, error) {
+	t.Helper()
 	state := framework.NewCycleState()
 	var walk cycle.Cycle
-	_, err := walk.Run(t.Context(), cycle.Request{Framework: env.framework, Pod: pod, Snapshot: env.cache.UpdateSnapshot(), State: state})
+	_, err := walk.Run(t.Context(), cycle.Request{
+		Framework: env.framework, Pod: pod, Snapshot: env.cache.UpdateSnapshot(), State: state, EquivalenceCache: verdicts,
+	})
+	request := framework.PreemptionRequest{
+		Handle: handleWithExtenders{env.framework, env.extenders}, State: state, Pod: pod,
+		MinPercentage: env.percentage, MinAbsolute: env.absolute,
+	}
 	var fitErr *framework.FitError
-	if !errors.As(err, &fitErr) {
+	if errors.As(err, &fitErr) {
+		request.NodeToStatus = fitErr.Diagnosis.NodeToStatus
+	} else if err != nil {
 		t.Fatalf("the scheduling cycle: %v, want a FitError", err)
 	}
-	planner := preemption.NewPlanner(preemption.Options{
-		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
-		NominatedNode: func(types.UID) string { return "" },
-		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return env.budgets, nil },
-		Offset:        func(n int32) int32 { return env.offset % n },
-		Clock:         env.clock,
-	})
-	return planner.Plan(t.Context(), framework.PreemptionRequest{
-		Handle: handleWithExtenders{env.framework, env.extenders}, State: state, Pod: pod, NodeToStatus: fitErr.Diagnosis.NodeToStatus,
-		MinPercentage: env.percentage, MinAbsolute: env.absolute,
+	return request, err
+}
+
+// planner returns a planner that has made no plan.
+func (env *testEnv) planner() *preemption.Planner {
+	return preemption.NewPlanner(preemption.Options{
+		Newest: func(pod *v1.Pod) (*v1.Pod, error) {
+			if newest := env.newest[pod.UID]; newest != nil {
+				return newest, nil
+			}
+			return pod, nil
+		},
+		NominatedNode:      env.cache.NominatedNode,
+		NominationsVersion: env.cache.NominationsVersion,
+		Budgets:            func() ([]*policyv1.PodDisruptionBudget, error) { return env.budgets, nil },
+		Offset:             func(n int32) int32 { return env.offset % n },
+		Groups:             env.cache.Groups(),
+		Clock:              env.clock,
 	})
 }
 

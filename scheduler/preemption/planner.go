@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -33,6 +34,9 @@ type Options struct {
 	// pod's status may not have it yet, because it is written in the background. A
 	// preemptor without its nomination would evict further pods.
 	NominatedNode func(uid types.UID) string
+	// NominationsVersion returns a number that changes whenever the pods that are nominated for a
+	// node do.
+	NominationsVersion func(node string) uint64
 	// Budgets returns all PodDisruptionBudgets, which the Planner does not change.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Offset returns the index of the first of n nodes to try, from 0 to n-1. It
@@ -44,7 +48,10 @@ type Options struct {
 }
 
 // Planner makes preemption plans. It belongs to the scheduling loop.
-type Planner struct{ options Options }
+type Planner struct {
+	options Options
+	dryRuns dryRuns
+}
 
 // NewPlanner returns a Planner.
 func NewPlanner(o Options) *Planner { return &Planner{options: o} }
@@ -77,6 +84,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	if err != nil {
 		return nil, err
 	}
+	class := classOf(r, pod)
 	r.Pod = withNominatedNode(pod, p.options.NominatedNode(pod.UID))
 	lister := r.Handle.SnapshotSharedLister().NodeInfos()
 	if err := p.checkEligible(r, lister); err != nil {
@@ -89,7 +97,7 @@ func (p *Planner) Candidates(ctx context.Context, r framework.PreemptionRequest)
 	if len(nodes) == 0 {
 		return nil, errors.New("no nodes available")
 	}
-	candidates, statuses, err := p.findCandidates(ctx, r, lister)
+	candidates, statuses, err := p.findCandidates(ctx, r, class, lister)
 	if abandoned := framework.CheckAbandoned(r.State); abandoned != nil {
 		return nil, abandoned
 	}
@@ -168,7 +176,7 @@ func terminatingByPreemption(pod *v1.Pod) bool {
 // findCandidates makes plans for nodes that preemption may help, until it has enough.
 // Plans that violate no budget come first. statuses has the status of each node that
 // was tried without success; err collects the errors of plugins.
-func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequest, lister fwk.NodeInfoLister) (
+func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequest, class uint64, lister fwk.NodeInfoLister) (
 	found []*framework.PreemptionPlan, statuses *framework.NodeToStatus, err error) {
 	statuses = framework.NewNodeToStatus()
 	nodes, err := r.NodeToStatus.NodesForStatusCode(lister, fwk.Unschedulable)
@@ -179,13 +187,16 @@ func (p *Planner) findCandidates(ctx context.Context, r framework.PreemptionRequ
 	if err != nil {
 		return nil, statuses, err
 	}
-	budgets := newBudgets(all)
+	search, err := p.newSearch(r, class, lister, p.dryRuns.budgetsOf(all))
+	if err != nil {
+		return nil, statuses, err
+	}
 	offset, enough := int(p.options.Offset(int32(len(nodes)))), calculateNumCandidates(r, len(nodes))
 	var clean, violating []*framework.PreemptionPlan
 	var errs []error
 	for i := 0; i < len(nodes) && ctx.Err() == nil; i++ {
 		node := nodes[(offset+i)%len(nodes)]
-		plan, status := p.planForNode(ctx, r, node, lister, budgets)
+		plan, status := search.planForNode(ctx, node)
 		switch {
 		case status.Code() == fwk.Error:
 			errs = append(errs, status.AsError())
@@ -215,17 +226,67 @@ func calculateNumCandidates(r framework.PreemptionRequest, n int) int {
 	return min(max(n*int(r.MinPercentage)/100, int(r.MinAbsolute)), n)
 }
 
-// planForNode makes a plan for one node. The status says why preemption does not help
-// there.
-func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest, node fwk.NodeInfo, lister fwk.NodeInfoLister, budgets *budgets) (*framework.PreemptionPlan, *fwk.Status) {
+// candidateSearch makes plans for one node after the other.
+type candidateSearch struct {
+	*Planner
+	request framework.PreemptionRequest
+	nodes   fwk.NodeInfoLister
+	budgets *budgets
+	now     time.Time
+	// kept are the dry runs for pods like this one; nil where they may differ.
+	kept *classDryRuns
+}
+
+func (p *Planner) newSearch(r framework.PreemptionRequest, class uint64, lister fwk.NodeInfoLister, budgets *budgets) (*candidateSearch, error) {
+	all, err := lister.List()
+	if err != nil {
+		return nil, err
+	}
+	return &candidateSearch{
+		Planner: p, request: r, nodes: lister, budgets: budgets, now: p.options.Clock.Now(),
+		kept: p.dryRuns.of(class, corev1.PodPriority(r.Pod), len(all)),
+	}, nil
+}
+
+// classOf returns the class of the request's pod; 0 for none, and where the pod was changed since
+// its attempt began: newest is its newest version.
+func classOf(r framework.PreemptionRequest, newest *v1.Pod) uint64 {
+	state, ok := r.State.(*framework.CycleState)
+	if !ok || newest != r.Pod {
+		return 0
+	}
+	return state.PodClass()
+}
+
+// planForNode makes a plan for one node, by an earlier dry run where nothing that it depends on
+// has changed. The status says why preemption does not help there.
+func (s *candidateSearch) planForNode(ctx context.Context, node fwk.NodeInfo) (*framework.PreemptionPlan, *fwk.Status) {
+	name := node.Node().Name
+	// The nomination of the pod itself does not count.
+	if s.kept == nil || s.request.Pod.Status.NominatedNodeName == name {
+		return s.dryRun(ctx, node)
+	}
+	generation, nominations := node.GetGeneration(), s.options.NominationsVersion(name)
+	if last, ok := s.kept.byNode[name]; ok && last.isValidFor(generation, nominations, s.now) {
+		return last.planFor(s.request.Pod), last.status
+	}
+	plan, status := s.dryRun(ctx, node)
+	if notBefore, ok := validFrom(node, s.now); ok && status.Code() != fwk.Error {
+		s.kept.byNode[name] = dryRunResult{generation, nominations, notBefore, plan, status}
+	}
+	return plan, status
+}
+
+// dryRun makes a plan for one node. The status says why preemption does not help there.
+func (s *candidateSearch) dryRun(ctx context.Context, node fwk.NodeInfo) (*framework.PreemptionPlan, *fwk.Status) {
 	// Before anything is copied: most nodes have no pod of lower priority.
-	search := victimSearch{groups: p.options.Groups, nodes: lister, below: corev1.PodPriority(r.Pod), now: p.options.Clock.Now()}
+	search := victimSearch{groups: s.options.Groups, nodes: s.nodes, below: corev1.PodPriority(s.request.Pod), now: s.now}
 	evictable := search.on(node)
 	if len(evictable) == 0 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod")
 	}
-	d := dryRun{request: r, state: r.State.Clone(), node: node.Snapshot(), nodes: lister}
-	victims, status := d.selectVictims(ctx, evictable, budgets)
+	d := dryRun{request: s.request, state: s.request.State.Clone(), node: node.Snapshot(), nodes: s.nodes}
+	victims, status := d.selectVictims(ctx, evictable, s.budgets)
 	if !status.IsSuccess() {
 		return nil, status
 	}
@@ -233,6 +294,6 @@ func (p *Planner) planForNode(ctx context.Context, r framework.PreemptionRequest
 		return nil, fwk.AsStatus(fmt.Errorf("expected at least one victim pod on node %q", node.Node().Name))
 	}
 	return &framework.PreemptionPlan{
-		Preemptor: r.Pod, Node: node.Node().Name, Victims: podsOf(victims), Violations: violationsOf(victims), GroupDisruptions: groupsOf(victims),
+		Preemptor: s.request.Pod, Node: node.Node().Name, Victims: podsOf(victims), Violations: violationsOf(victims), GroupDisruptions: groupsOf(victims),
 	}, nil
 }

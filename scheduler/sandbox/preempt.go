@@ -31,12 +31,13 @@ var _ framework.Preemptor = &dryRunPreemptor{}
 func (s *Scheduler) newDryRunPreemptor() *dryRunPreemptor {
 	budgets := s.Factory.Policy().V1().PodDisruptionBudgets().Lister()
 	return &dryRunPreemptor{Planner: preemption.NewPlanner(preemption.Options{
-		Newest:        func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
-		NominatedNode: s.cluster.cache.NominatedNode,
-		Budgets:       func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
-		Offset:        func(int32) int32 { return 0 },
-		Groups:        s.cluster.cache.Groups(),
-		Clock:         clock.RealClock{},
+		Newest:             func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil },
+		NominatedNode:      s.cluster.cache.NominatedNode,
+		NominationsVersion: s.cluster.cache.NominationsVersion,
+		Budgets:            func() ([]*policyv1.PodDisruptionBudget, error) { return budgets.List(labels.Everything()) },
+		Offset:             func(int32) int32 { return 0 },
+		Groups:             s.cluster.cache.Groups(),
+		Clock:              clock.RealClock{},
 	})}
 }
 

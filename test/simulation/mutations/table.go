@@ -109,6 +109,9 @@ const (
 	fewestCells = 10
 )
 
+// keptDryRuns compares kept dry runs, and statuses of nodes with nominated pods, with new ones.
+const keptDryRuns = "TestKeptDryRunsEqualNewOnes"
+
 // Why the simulation does not find some mutations.
 const (
 	noOrder     = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
@@ -118,6 +121,7 @@ const (
 	noPoison    = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
 	noWhy       = "nobody asks it why a pod waits"
 	noVolumes   = "its pods have no claims"
+	noPlans     = "any pods of lower priority may be its victims"
 	noGroups    = "its pods are in no groups"
 	singlePods  = "its pods are in no groups; its histories of gangs find it"
 	noTrial     = "its profiles are not tried before they run"
@@ -247,6 +251,30 @@ var generalMutants = []mutant{
 		[]killer{{preemption, "TestVictimSelection"}}, "its clusters have no budgets"},
 	{"VictimsChosenAgain", "a pod whose victims are still terminating chooses others",
 		[]killer{{preemption, "TestPreemptionErrors"}, {loop, "TestAPodWaitsForVictimsThatTerminateSlowly"}}, noHaste},
+	{"DryRunsOfChangedNodes", "victims are chosen by what a dry run found before the node changed",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsOfDataThatChanges", "dry runs are kept where plugins change their data in AddPod and RemovePod, and read other nodes",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsUnderOldNominations", "victims are chosen by a dry run without pods that were nominated since",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsUnderOldBudgets", "victims are chosen by a dry run under earlier PodDisruptionBudgets",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsOfAnyPriority", "victims are chosen by a dry run for a pod of another priority",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsOfChangedPods", "the dry run for a changed pod counts for others that were not changed",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsOfGroupsKept", "victims are chosen by a dry run before their PodGroup changed",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"DryRunsAtAnyTime", "a pod that will start in the future is taken for one that started, when it is past",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"OwnNominationInDryRuns", "the nomination of a pod counts against others of its class that are not nominated, or not against itself",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"OwnNominationInVerdicts", "a pod gets the status of a node that another of its class has which is nominated there",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"OldNominationsInVerdicts", "a pod gets the status that a node had before other pods were nominated for it",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"NominationsOfAnyPriorityInVerdicts", "a pod gets the status of a node that a pod of another priority has there",
+		[]killer{{preemption, keptDryRuns}}, noPlans},
 	{"ScheduledWhileEvicting", "a pod is scheduled while its victims are being evicted",
 		[]killer{{loop, "TestAPodIsGatedWhileItsVictimsAreBeingEvicted"}, {binding, "TestEvictingEndsWhenTheLastVictimLeaves"}}, noHaste},
 	{"VictimWithoutCondition", "a victim is deleted without the DisruptionTarget condition",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -26,17 +27,23 @@ const (
 // 1,000 a second and are first in order.
 type swapBench struct {
 	*Queue
-	ctx   context.Context
-	added map[string]time.Time
+	ctx      context.Context
+	measured []*v1.Pod
+	// numbers are the indexes of the measured pods.
+	numbers map[types.UID]int
 }
 
 func newSwapBench(ctx context.Context) *swapBench {
-	e := &swapBench{New(Options{Clock: clock.RealClock{}}), klog.NewContext(ctx, logr.Discard()), map[string]time.Time{}}
+	e := &swapBench{Queue: New(Options{Clock: clock.RealClock{}}), ctx: klog.NewContext(ctx, logr.Discard()), numbers: map[types.UID]int{}}
 	e.SetProfile(e.ctx, "waiting", e.rulesOf(0))
 	e.SetProfile(e.ctx, "measured", e.rulesOf(0))
 	for i := range benchWaiting {
 		e.Add(e.ctx, fixture.Pod(fmt.Sprint("waiting-", i)).SchedulerName("waiting").Obj())
 		e.TryPop().Refused(e.ctx, sets.New("Fit"), nil)
+	}
+	for i := range benchMeasured {
+		pod := fixture.Pod(fmt.Sprint("measured-", i)).SchedulerName("measured").Priority(1).Obj()
+		e.measured, e.numbers[pod.UID] = append(e.measured, pod), i
 	}
 	return e
 }
@@ -52,29 +59,29 @@ func (e *swapBench) rulesOf(version int) *Rules {
 	}
 }
 
-// latencies adds the measured pods, pops until each was popped, and returns how long each took.
+// latencies adds the measured pods as an informer does, beside a loop that pops until each was
+// popped. It returns how long each took.
 func (e *swapBench) latencies() []time.Duration {
-	start, next := time.Now(), 0
-	var took []time.Duration
-	for len(took) < benchMeasured {
-		for ; next < benchMeasured; next++ {
-			due := start.Add(time.Duration(next) * time.Millisecond)
-			if time.Now().Before(due) {
-				break
+	var added [benchMeasured]time.Time
+	go func() {
+		start := time.Now()
+		for i, pod := range e.measured {
+			due := start.Add(time.Duration(i) * time.Millisecond)
+			added[i] = due
+			if wait := time.Until(due); wait > 0 {
+				time.Sleep(wait)
+				added[i] = time.Now() // the timer's delay is not the queue's
 			}
-			pod := fixture.Pod(fmt.Sprint("measured-", next)).SchedulerName("measured").Priority(1).Obj()
-			e.added[pod.Name] = due
 			e.Add(e.ctx, pod)
 		}
-		a := e.TryPop()
-		switch {
-		case a == nil:
-			runtime.Gosched()
-		case a.Pod.Spec.SchedulerName == "measured":
-			took = append(took, time.Since(e.added[a.Pod.Name]))
+	}()
+	var took []time.Duration
+	for len(took) < benchMeasured {
+		a := e.Pop(e.ctx)
+		if a.Pod.Spec.SchedulerName == "measured" {
+			took = append(took, time.Since(added[e.numbers[a.Pod.UID]]))
 			a.Done()
-			e.Delete(a.Pod.UID)
-		default:
+		} else {
 			a.Refused(e.ctx, sets.New("Fit"), nil)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +23,7 @@ type Queue struct {
 	yield     func()
 	sliceSize int
 
-	mu sync.Mutex
+	mu mutex
 	// pods are all pods, podGroups all groups that are queued or in flight.
 	pods      map[types.UID]*Entity
 	podGroups map[podgroups.Key]*Entity

@@ -79,6 +79,7 @@ func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*E
 	}
 	for _, p := range pods {
 		q.requeue(ctx, p, strategyOf(p), cause)
+		q.mu.letOthersLock()
 	}
 	if together {
 		q.mu.Lock()

@@ -113,6 +113,7 @@ func (q *Queue) requeueMatching(ctx context.Context, name string, strategyOf fun
 		}
 		detached = nil
 		clear(strategies)
+		q.giveTurn(ctx)
 	})
 }
 

@@ -49,6 +49,9 @@ type Queue struct {
 	inFlight inFlightLog
 	// pendingBatches is how many groups of pods are being requeued.
 	pendingBatches int
+	// turn exists while Pop waits because of pendingBatches. It is closed when Pop has looked
+	// again, or has ended.
+	turn chan struct{}
 	// holdChanges are the pods whose hold or gate changed since TakeHoldChanges; true
 	// where the condition is to be written, too.
 	holdChanges map[*Entity]bool
@@ -240,14 +243,32 @@ func (q *Queue) deletePod(p *Entity) {
 // ended.
 func (q *Queue) Pop(ctx context.Context) *Attempt {
 	for ctx.Err() == nil {
-		if a := q.TryPop(); a != nil {
+		if a := q.popOrWaitForBatch(); a != nil {
 			return a
 		}
 		if q.wait(ctx, q.ready) != nil {
-			return nil
+			break
 		}
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endTurn()
 	return nil
+}
+
+// popOrWaitForBatch is TryPop for a caller that looks again as soon as q.ready has a value, or
+// calls endTurn: no walk over the pods of a profile begins another slice before.
+func (q *Queue) popOrWaitForBatch() *Attempt {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.batchPending() {
+		if q.turn == nil {
+			q.turn = make(chan struct{})
+		}
+		return nil
+	}
+	q.endTurn()
+	return q.popFirst(q.picks()...)
 }
 
 // TryPop begins the attempt of the next pod, or returns nil when no pod is to be
@@ -255,8 +276,11 @@ func (q *Queue) Pop(ctx context.Context) *Attempt {
 // where no other pod is active. With nothing active, a pod that backs off after a
 // refusal is popped before its backoff ends: an idle scheduler loses nothing by
 // trying.
-func (q *Queue) TryPop() *Attempt {
-	return q.tryPop(q.popActive, q.popThrottled, func(l *subQueue) *Entity { return l.backoff.popFirst() })
+func (q *Queue) TryPop() *Attempt { return q.tryPop(q.picks()...) }
+
+// picks find the next pod of a sub-queue, the first of them that finds one.
+func (q *Queue) picks() []func(*subQueue) *Entity {
+	return []func(*subQueue) *Entity{q.popActive, q.popThrottled, func(l *subQueue) *Entity { return l.backoff.popFirst() }}
 }
 
 // TryPopPod is TryPop for the loop while it decides about a group: it begins the attempt of
@@ -267,9 +291,19 @@ func (q *Queue) TryPopPod() *Attempt { return q.tryPop(q.popActivePod) }
 func (q *Queue) tryPop(picks ...func(*subQueue) *Entity) *Attempt {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.pendingBatches > 0 {
+	if q.batchPending() {
 		return nil
 	}
+	return q.popFirst(picks...)
+}
+
+// batchPending reports whether pods are being requeued of which one may be the first in order.
+// The caller holds q.mu.
+func (q *Queue) batchPending() bool { return q.pendingBatches > 0 }
+
+// popFirst is tryPop without regard to the batches that are being requeued. The caller holds
+// q.mu.
+func (q *Queue) popFirst(picks ...func(*subQueue) *Entity) *Attempt {
 	for _, pick := range picks {
 		for range q.subQueues {
 			q.lastPopped = (q.lastPopped + 1) % len(q.subQueues)

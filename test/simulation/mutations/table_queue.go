@@ -32,6 +32,8 @@ var queueMutants = []mutant{
 		[]killer{{queue, "TestTwoIterationsOverOneProfileSkipNoPod"}, {queue, "TestAnIterationVisitsEachRemainingPodOnce"}}, "the simulation lets one walk go on at a time"},
 	{"SliceTooLarge", "a swap visits many more pods under one hold of the lock",
 		[]killer{{queue, "TestASliceOfAProfileChangeIsBounded"}}, noHaste},
+	{"NoTurnAfterASlice", "a swap begins the next slice before Pop, which the last one kept waiting, has looked again",
+		[]killer{{queue, "TestASwapGivesPopATurnAfterEachSlice"}}, "it asks whether a pod is tried in the end, not how soon"},
 	{"LockNotLetGo", "a swap takes the lock for pod after pod while others wait for it",
 		[]killer{{queue, "TestOthersLockTheQueueBetweenThePodsOfASlice"}}, "its tasks run one at a time, so that none waits for the lock"},
 	{"SwapMissedWhileRequeued", "a swap does not reach a pod that is being requeued",

@@ -81,6 +81,21 @@ func (r *Rules) diff(old *Rules) profileDiff {
 	return d
 }
 
+// lastDiff is the difference that was asked for last: nearly all pods of a profile
+// were evaluated under the same rules.
+type lastDiff struct {
+	old, now *Rules
+	profileDiff
+}
+
+// between returns what differs between old and now.
+func (l *lastDiff) between(old, now *Rules) profileDiff {
+	if l.now != now || l.old != old {
+		*l = lastDiff{old, now, now.diff(old)}
+	}
+	return l.profileDiff
+}
+
 // strategyFor returns how to requeue p after a swap with this difference;
 // queueSkip when the swap does not concern p.
 func (d profileDiff) strategyFor(p *Entity) queueingStrategy {
@@ -118,8 +133,10 @@ func (d profileDiff) affects(p *Entity) bool {
 	if p.nodeChosen && d.nodeSelection || !p.nodeChosen && d.postFilter {
 		return true
 	}
-	if p.furtherRejectors.HasAny(d.plugins.UnsortedList()...) {
-		return true
+	for plugin := range p.furtherRejectors {
+		if d.plugins.Has(plugin) {
+			return true
+		}
 	}
 	return len(p.rejectors) == 0 && len(p.pending) == 0 || slices.ContainsFunc(p.blockingPlugins(), d.plugins.Has)
 }

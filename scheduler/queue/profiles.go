@@ -25,7 +25,8 @@ func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) {
 	delete(q.heldProfiles, name)
 	q.syncSubQueues()
 	q.mu.Unlock()
-	q.requeueMatching(ctx, name, q.applyRules)
+	var last lastDiff
+	q.requeueMatching(ctx, name, func(p *Entity) queueingStrategy { return q.applyRules(p, &last) })
 	q.removeLeaving(old)
 	if rules.diff(old).explanations {
 		q.markHeldAndGated(name)
@@ -35,13 +36,14 @@ func (q *Queue) SetProfile(ctx context.Context, name string, rules *Rules) {
 // applyRules compares the current rules of p's profile with those that p was
 // evaluated under, and returns how to requeue p. It returns queueSkip for a pod
 // that stays in its place, possibly in another heap, and for a pod that has no
-// place at the moment: requeue compares that one. The caller holds q.mu.
-func (q *Queue) applyRules(p *Entity) queueingStrategy {
+// place at the moment: requeue compares that one. last is that of the walk. The
+// caller holds q.mu.
+func (q *Queue) applyRules(p *Entity, last *lastDiff) queueingStrategy {
 	rules := q.rules[p.profile]
 	if rules == nil || p.rules == rules || !p.isPlaced() {
 		return queueSkip
 	}
-	strategy := rules.diff(p.rules).strategyFor(p)
+	strategy := last.between(p.rules, rules).strategyFor(p)
 	p.rules = rules
 	if strategy > queueSkip {
 		return strategy

@@ -129,9 +129,10 @@ real-node: ## Berth's image on a real kubelet and containerd, as root on Debian.
 ##@ Measure, on a quiet machine
 
 .PHONY: bench
-bench: controlplane ## The tables of speed against kube-scheduler and the null binder, and the gap between binds at a restart. BENCH_ARGS are its flags: --help.
+bench: controlplane ## The tables of speed against kube-scheduler and the null binder, the arithmetic of a new shape of pods, and the gap between binds at a restart. BENCH_ARGS are its flags: --help.
 	go run ./test/perf $(BENCH_ARGS)
 	go test -run '^$$' -bench OnePod -benchtime 5x ./scheduler/devices/allocation
+	go test -run '^$$' -bench NewShape -benchtime 5000x ./scheduler/plugins/noderesources
 	go test -run '^$$' -bench PopBesideSwaps -benchtime 3x ./scheduler/queue
 	go run ./test/handover/restarts $(RESTARTS_ARGS)
 

@@ -208,6 +208,10 @@ type balancedBatchScore struct {
 
 // Score writes the score of each slot to scores.
 func (b *balancedBatchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
+	if b.resources.cpuAndMemoryOnly {
+		b.scoreCPUAndMemory(slots, scores)
+		return podclass.Scored
+	}
 	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&b.columns.Rows[slot], &b.resources); same && i > 0 {
@@ -220,11 +224,6 @@ func (b *balancedBatchScore) Score(slots []counts.Slot, scores []int64) podclass
 }
 
 func (b *balancedBatchScore) scoreNode(node *nodeResources) int64 {
-	if cpu, memory := &node[0], &node[1]; len(b.requests) == 2 && cpu.allocatable != 0 && memory.allocatable != 0 {
-		return scoreOfBalances(
-			balanceOfTwo(fraction(cpu.requested+b.requests[0], cpu.allocatable), fraction(memory.requested+b.requests[1], memory.allocatable)),
-			balanceOfTwo(fraction(cpu.requested, cpu.allocatable), fraction(memory.requested, memory.allocatable)))
-	}
 	var with, without [maxInlineResources]float64
 	n := 0
 	for r := range b.requests {

@@ -45,20 +45,22 @@ var reasonsByBit = []string{reasonPods, reasonCPU, reasonMemory, reasonEphemeral
 
 // Filter writes the verdict of each slot to codes.
 func (f *fitBatchFilter) Filter(slots []counts.Slot, codes []podclass.RejectionCode) {
+	rows, codes := f.columns.Rows, codes[:len(slots)]
+	cpu, memory, storage := f.request.cpu, f.request.memory, f.request.ephemeralStorage
 	for i, slot := range slots {
-		row := &f.columns.Rows[slot]
+		row := &rows[slot]
 		r := podclass.NotRejected
 		if row.Pods >= row.AllowedPods {
 			r = insufficientPods
 		}
-		if f.request.cpu > 0 && f.request.cpu > row.AllocatableCPU-row.RequestedCPU {
-			r |= withExceedsAllocatable(insufficientCPU, f.request.cpu, row.AllocatableCPU)
+		if cpu > 0 && cpu > row.AllocatableCPU-row.RequestedCPU {
+			r |= withExceedsAllocatable(insufficientCPU, cpu, row.AllocatableCPU)
 		}
-		if f.request.memory > 0 && f.request.memory > row.AllocatableMemory-row.RequestedMemory {
-			r |= withExceedsAllocatable(insufficientMemory, f.request.memory, row.AllocatableMemory)
+		if memory > 0 && memory > row.AllocatableMemory-row.RequestedMemory {
+			r |= withExceedsAllocatable(insufficientMemory, memory, row.AllocatableMemory)
 		}
-		if f.request.ephemeralStorage > 0 && f.request.ephemeralStorage > row.AllocatableStorage-row.RequestedStorage {
-			r |= withExceedsAllocatable(insufficientEphemeralStorage, f.request.ephemeralStorage, row.AllocatableStorage)
+		if storage > 0 && storage > row.AllocatableStorage-row.RequestedStorage {
+			r |= withExceedsAllocatable(insufficientEphemeralStorage, storage, row.AllocatableStorage)
 		}
 		codes[i] = r
 	}
@@ -104,6 +106,10 @@ type fitBatchScore struct {
 
 // Score writes the score of each slot to scores.
 func (f *fitBatchScore) Score(slots []counts.Slot, scores []int64) podclass.ScoreResult {
+	if scorer, ok := f.cpuMemoryScorer(); ok {
+		f.scoreCPUAndMemory(scorer, slots, scores)
+		return podclass.Scored
+	}
 	var node nodeResources
 	for i, slot := range slots {
 		if same := node.read(&f.columns.Rows[slot], &f.strategy.resources); same && i > 0 {

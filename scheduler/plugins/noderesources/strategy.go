@@ -16,6 +16,8 @@ type strategy struct {
 	resources scoredResources
 	// scoreResource scores one resource by what would be used and what is allocatable.
 	scoreResource func(used, allocatable int64) int64
+	// leastAllocated is true for the strategy of this name.
+	leastAllocated bool
 	// requestedToCapacityRatio is true for the strategy of this name, which rounds the
 	// mean and leaves resources with a score of 0 out of it.
 	requestedToCapacityRatio bool
@@ -30,7 +32,7 @@ func newStrategy(spec *configv1.ScoringStrategy, classes deviceClasses) strategy
 	case configv1.RequestedToCapacityRatio:
 		s.scoreResource, s.requestedToCapacityRatio = ratioScorer(framework.NewShape(spec.RequestedToCapacityRatio.Shape)), true
 	default:
-		s.scoreResource = leastAllocated
+		s.scoreResource, s.leastAllocated = leastAllocated, true
 	}
 	return s
 }

@@ -202,6 +202,8 @@ var generalMutants = []mutant{
 		[]killer{{cycle, "TestSelectHostEqualsTheRootOfAHeap"}}, noOrder},
 	{"VerdictOutlivesNode", "a cached verdict outlives a change of its node",
 		[]killer{{cycle, "TestTheCacheEqualsTheReference"}}, "it recomputes what is chosen, and then goes the plain way"},
+	{"LargeAmountsDividedAsFloats", "amounts are divided as floats where these round to another integer",
+		[]killer{{noderesources, "TestScoresOfCPUAndMemoryEqualTheReference"}}, rare},
 	{"OpaqueFilterSkipped", "an opaque plugin is not asked about a node with a cached verdict",
 		[]killer{{cycle, "TestTheCacheEqualsTheReference"}}, "it knows no such plugin"},
 	{"LabelsReadOutsideTheLoop", "a profile that is being built adds to the labels that the loop reads",

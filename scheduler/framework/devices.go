@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -175,16 +174,39 @@ func IsDeviceResourceName(name v1.ResourceName) bool {
 
 // RequestsDevices reports whether a pod requests a resource that a DeviceClass backs.
 func RequestsDevices(pod *v1.Pod, classes fwk.DeviceClassResolver) bool {
-	backed := func(requests v1.ResourceList) bool {
-		for name, quantity := range requests {
-			if strings.Contains(string(name), "/") && !quantity.IsZero() && IsDeviceResourceName(name) && classes.GetDeviceClass(name) != nil {
-				return true
-			}
+	for i := range pod.Spec.Containers {
+		if anyBacked(pod.Spec.Containers[i].Resources.Requests, classes) {
+			return true
 		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if anyBacked(pod.Spec.InitContainers[i].Resources.Requests, classes) {
+			return true
+		}
+	}
+	return anyBacked(pod.Spec.Overhead, classes)
+}
+
+// anyBacked reports whether a DeviceClass backs one of the requested resources.
+func anyBacked(requests v1.ResourceList, classes fwk.DeviceClassResolver) bool {
+	// Most pods request only cpu and memory, and looking these up takes less time than
+	// visiting the map.
+	rest := len(requests)
+	if _, ok := requests[v1.ResourceCPU]; ok {
+		rest--
+	}
+	if _, ok := requests[v1.ResourceMemory]; ok {
+		rest--
+	}
+	if rest == 0 {
 		return false
 	}
-	anyBacked := func(c v1.Container) bool { return backed(c.Resources.Requests) }
-	return slices.ContainsFunc(pod.Spec.Containers, anyBacked) || slices.ContainsFunc(pod.Spec.InitContainers, anyBacked) || backed(pod.Spec.Overhead)
+	for name, quantity := range requests {
+		if strings.Contains(string(name), "/") && !quantity.IsZero() && IsDeviceResourceName(name) && classes.GetDeviceClass(name) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Names, labels and buckets are kube-scheduler's.

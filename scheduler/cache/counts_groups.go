@@ -1,10 +1,13 @@
 package cache
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/framework/counts"
@@ -20,11 +23,16 @@ type selectorGroups struct {
 	// labelKeys are the labels that selectors name, sorted.
 	labelKeys []string
 	byKey     map[string]*selectorGroup
+	// byLabel are the groups by each of these labels that their pods have.
+	byLabel map[label][]*selectorGroup
 	// tooMany says that there are more than maxSelectorGroups groups, so that
 	// pods are not counted by group.
 	tooMany   bool
 	keyBuffer []byte // for a key of byKey
 }
+
+// label is a label of a pod.
+type label struct{ key, value string }
 
 // selectorGroup is a group of pods that are equal for all selectors.
 type selectorGroup struct {
@@ -40,11 +48,17 @@ const maxSelectorGroups = 1 << 14
 
 // reset starts again with the given sets and without pods.
 func (s *selectorGroups) reset(sets map[string]*podSetCounts) {
-	*s = selectorGroups{byKey: map[string]*selectorGroup{}, keyBuffer: s.keyBuffer}
+	*s = selectorGroups{keyBuffer: s.keyBuffer}
+	s.clear()
 	for _, set := range sets {
 		s.sets = append(s.sets, set)
 		s.addLabelKeys(set)
 	}
+}
+
+// clear removes all groups.
+func (s *selectorGroups) clear() {
+	s.byKey, s.byLabel = map[string]*selectorGroup{}, map[label][]*selectorGroup{}
 }
 
 // addSet adds a set and counts its pods.
@@ -55,7 +69,7 @@ func (s *selectorGroups) addSet(set *podSetCounts, columns *counts.Columns) {
 		// Pods of one group may differ in the new labels.
 		s.regroup(columns)
 	} else {
-		for _, group := range s.byKey {
+		for group := range s.candidates(set) {
 			group.addSetIfMatching(set)
 		}
 	}
@@ -67,13 +81,27 @@ func (s *selectorGroups) addSet(set *podSetCounts, columns *counts.Columns) {
 		}
 		return
 	}
-	for _, group := range s.byKey {
-		if slices.Contains(group.sets, set) {
+	for group := range s.candidates(set) {
+		if last := len(group.sets) - 1; last >= 0 && group.sets[last] == set {
 			for slot, pods := range group.podsByNode {
 				set.byNode.BySlot[slot] += pods
 			}
 		}
 	}
+}
+
+// candidates yields all groups whose pods may belong to set: those with a label
+// that its selector requires, or all where it requires none. labelKeys must have
+// the labels that the selector names.
+func (s *selectorGroups) candidates(set *podSetCounts) iter.Seq[*selectorGroup] {
+	requirements, _ := set.Selector.Requirements()
+	for i := range requirements {
+		r := &requirements[i]
+		if values := r.ValuesUnsorted(); len(values) == 1 && (r.Operator() == selection.In || r.Operator() == selection.Equals || r.Operator() == selection.DoubleEquals) {
+			return slices.Values(s.byLabel[label{r.Key(), values[0]}])
+		}
+	}
+	return maps.Values(s.byKey)
 }
 
 // addLabelKeys adds the labels that the selector of set names. It reports whether
@@ -92,7 +120,7 @@ func (s *selectorGroups) addLabelKeys(set *podSetCounts) bool {
 
 // regroup groups all pods again.
 func (s *selectorGroups) regroup(columns *counts.Columns) {
-	clear(s.byKey)
+	s.clear()
 	s.tooMany = false
 	for slot := range columns.Nodes {
 		s.countNode(columns, counts.Slot(slot), 1, func(*podSetCounts) {})
@@ -140,7 +168,7 @@ func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
 		return found
 	}
 	if len(s.byKey) >= maxSelectorGroups {
-		clear(s.byKey)
+		s.clear()
 		s.tooMany = true
 	}
 	made := &selectorGroup{representative: selectorView(pod), podsByNode: map[counts.Slot]int32{}}
@@ -148,6 +176,11 @@ func (s *selectorGroups) groupOf(pod *v1.Pod) *selectorGroup {
 		made.addSetIfMatching(set)
 	}
 	s.byKey[string(s.keyBuffer)] = made
+	for _, key := range s.labelKeys {
+		if value, ok := pod.Labels[key]; ok {
+			s.byLabel[label{key, value}] = append(s.byLabel[label{key, value}], made)
+		}
+	}
 	return made
 }
 

@@ -19,6 +19,10 @@ type incrementalCounts struct {
 	podSets map[string]*podSetCounts
 	groups  selectorGroups
 	terms   incrementalTerms
+	// latest holds the newest topologyCounts of all sets by the key of
+	// byTopology. Those of another set have the same domains, and the same nodes
+	// in scope.
+	latest map[string]*topologyCounts
 	// topologyTotal is the number of topologyCounts of all podSets.
 	topologyTotal int
 }
@@ -42,7 +46,7 @@ type topologyCounts struct {
 }
 
 func newIncrementalCounts(s *Snapshot) *incrementalCounts {
-	k := &incrementalCounts{scanCounts: scanCounts{s}, columns: s.columns, podSets: map[string]*podSetCounts{}}
+	k := &incrementalCounts{scanCounts: scanCounts{s}, columns: s.columns, podSets: map[string]*podSetCounts{}, latest: map[string]*topologyCounts{}}
 	k.groups.reset(nil)
 	k.terms.reset()
 	k.columns.OnEvict, k.columns.OnFull = k.dropReclaimedDomains, k.terms.compact
@@ -88,8 +92,8 @@ func (k *incrementalCounts) podSet(pods *counts.PodSet) *podSetCounts {
 
 // growTo extends the counts by node up to slot.
 func (s *podSetCounts) growTo(slot counts.Slot) {
-	for len(s.byNode.BySlot) <= int(slot) {
-		s.byNode.BySlot = append(s.byNode.BySlot, 0)
+	if more := int(slot) + 1 - len(s.byNode.BySlot); more > 0 {
+		s.byNode.BySlot = append(s.byNode.BySlot, make([]int32, more)...)
 	}
 }
 
@@ -109,13 +113,32 @@ func (s *podSetCounts) topologyCounts(k *incrementalCounts, q *counts.PodQuery) 
 	if domains == nil {
 		return nil
 	}
-	topology := &topologyCounts{DomainValues: counts.NewDomainValues(domains), scope: q.Scope}
-	for _, slot := range k.slots {
-		topology.addNode(slot, k.columns, s.byNode.BySlot[slot])
+	topology := k.latest[key].forSet(s)
+	if topology == nil {
+		topology = &topologyCounts{DomainValues: counts.NewDomainValues(domains), scope: q.Scope}
+		for _, slot := range k.slots {
+			topology.addNode(slot, k.columns, s.byNode.BySlot[slot])
+		}
 	}
-	s.byTopology[key] = topology
+	s.byTopology[key], k.latest[key] = topology, topology
 	k.topologyTotal++
 	return topology
+}
+
+// forSet returns the counts of another set for the same topology key and scope;
+// nil for nil. Unlike addNode for each node it evaluates the scope for none.
+func (n *topologyCounts) forSet(s *podSetCounts) *topologyCounts {
+	if n == nil {
+		return nil
+	}
+	other := &topologyCounts{DomainValues: n.WithSameListings(), scope: n.scope, inScope: slices.Clone(n.inScope)}
+	domains := n.Domains.BySlot()
+	for slot, pods := range s.byNode.BySlot {
+		if pods != 0 && slot < len(other.inScope) && other.inScope[slot] {
+			other.Add(domains[slot], int64(pods))
+		}
+	}
+	return other
 }
 
 // addNode adds the pods of a node.
@@ -222,8 +245,10 @@ func (k *incrementalCounts) evictPodSets() {
 	}
 	slices.SortFunc(all, func(a, b named) int { return cmp.Compare(a.set.lastUsed(), b.set.lastUsed()) })
 	for _, old := range all[:len(all)/4] {
-		k.topologyTotal -= len(old.set.byTopology)
-		old.set.drop()
+		for key := range old.set.byTopology {
+			k.dropTopology(topologyRef{old.set, key})
+		}
+		old.set.byNode.Dropped = true
 		delete(k.podSets, old.key)
 	}
 	k.groups.reset(k.podSets)
@@ -237,14 +262,6 @@ func (s *podSetCounts) lastUsed() uint64 {
 		query = max(query, topology.LastQuery)
 	}
 	return query
-}
-
-// drop marks all counts of the set as no longer updated.
-func (s *podSetCounts) drop() {
-	s.byNode.Dropped = true
-	for _, topology := range s.byTopology {
-		topology.Drop()
-	}
 }
 
 // topologyRef identifies one topologyCounts.
@@ -287,8 +304,12 @@ func (k *incrementalCounts) evictLeastRecentlyUsed(all []topologyRef) {
 
 // dropTopology drops one topologyCounts.
 func (k *incrementalCounts) dropTopology(n topologyRef) {
-	n.set.byTopology[n.key].Drop()
+	topology := n.set.byTopology[n.key]
+	topology.Drop()
 	delete(n.set.byTopology, n.key)
+	if k.latest[n.key] == topology {
+		delete(k.latest, n.key)
+	}
 	k.topologyTotal--
 }
 

@@ -208,6 +208,8 @@ var generalMutants = []mutant{
 		[]killer{{cycle, "TestTheCacheEqualsTheReference"}}, "it knows no such plugin"},
 	{"LabelsReadOutsideTheLoop", "a profile that is being built adds to the labels that the loop reads",
 		[]killer{{cycle, "TestNewEquivalenceCacheDoesNotChangeTheSnapshotsLabels"}}, "one thing happens at a time there"},
+	{"DroppedCountsCopied", "the counts of a new set of pods are copied from counts that are no longer updated",
+		[]killer{{cache, "TestCountsBeyondTheKeyLimitEqualAScan"}}, rare},
 	{"CountsNeverEvicted", "the counts of a set of pods are never evicted",
 		[]killer{{cache, "TestRetainedCountsAreBounded"}}, "a bound changes no decision"},
 	{"TopologiesNeverEvicted", "a topology key is never evicted",

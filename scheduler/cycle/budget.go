@@ -99,7 +99,7 @@ func (b *Budget) evictClosed() {
 		for _, c := range m.classes {
 			b.evict(c)
 		}
-		m.last, m.lastPod, m.closest = nil, nil, cachedClosestNodes{}
+		m.last, m.lastPod, m.closest, m.first = nil, nil, cachedClosestNodes{}, firstEntries{}
 	}
 }
 

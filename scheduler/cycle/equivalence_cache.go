@@ -28,6 +28,7 @@ type EquivalenceCache struct {
 	// classes are the pod classes by key.
 	classes map[string]*podClass
 	tables  map[string]*verdictTable
+	first   firstEntries
 	// bytes is about the memory of classes and tables. budget bounds it
 	// together with other caches.
 	bytes  int

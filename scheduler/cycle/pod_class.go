@@ -50,14 +50,40 @@ type verdictTable struct {
 	era   uint64
 	nodes int
 
-	// entries are the verdicts by slot. rawScores are raw scores by index of a
-	// plugin that needs normalization, and by slot; a row is nil while all its
-	// scores are zero.
+	// entries are the verdicts by slot: in the first attempt those of
+	// EquivalenceCache.first, from the second on the table's own. rawScores are
+	// raw scores by index of a plugin that needs normalization, and by slot; a
+	// row is nil while all its scores are zero.
 	entries []entry
+	// attempted says that the first attempt has begun.
+	attempted bool
 	// empty says that no entry was written yet.
 	empty     bool
 	rawScores [][]int64
 	bytes     int
+}
+
+// firstEntries are the entries of the verdict table that used them last, in its
+// first attempt. Many classes have only one pod: with entries of their own,
+// allocating these would take longer than computing the verdicts, and they would
+// displace the verdicts of classes that have more pods. They do not count
+// towards the Budget.
+type firstEntries struct {
+	owner   *verdictTable
+	entries []entry
+}
+
+// lend makes the entries those of s, without any verdict.
+func (f *firstEntries) lend(s *verdictTable, size int) {
+	if f.owner != nil {
+		f.owner.entries = nil
+	}
+	if len(f.entries) < size {
+		f.entries = make([]entry, size+size/4)
+	} else {
+		clear(f.entries)
+	}
+	f.owner, s.entries, s.empty = s, f.entries, true
 }
 
 // classBytes is about the size of a class without its verdict table.
@@ -146,17 +172,29 @@ func (s *verdictTable) update(m *EquivalenceCache) {
 	}
 	s.era, s.nodes = columns.Era, m.snapshot.Len()
 	slots := len(columns.Nodes)
-	if slots <= len(s.entries) {
-		return
+	switch {
+	case !s.attempted:
+		s.attempted = true
+		m.first.lend(s, slots)
+	case m.first.owner == s:
+		m.first = firstEntries{} // no other class used them since
+		s.account(m, entryBytes*len(s.entries))
 	}
-	// Grow by a quarter, because clusters grow by a few nodes at a time.
+	if slots > len(s.entries) {
+		s.grow(m, slots)
+	}
+	if s.rawScores == nil {
+		s.rawScores = make([][]int64, len(m.framework.ScoreChain()))
+	}
+}
+
+// grow extends the table to slots and a quarter more than before, because
+// clusters grow by a few nodes at a time.
+func (s *verdictTable) grow(m *EquivalenceCache, slots int) {
 	size := max(slots, len(s.entries)+len(s.entries)/4)
 	s.empty = len(s.entries) == 0
 	s.account(m, entryBytes*(size-len(s.entries)))
 	s.entries = extendedTo(s.entries, size)
-	if s.rawScores == nil {
-		s.rawScores = make([][]int64, len(m.framework.ScoreChain()))
-	}
 	for index, row := range s.rawScores {
 		if row != nil {
 			s.account(m, 8*(size-len(row)))
@@ -205,9 +243,9 @@ func (s *verdictTable) evaluate(a *attempt, slots []counts.Slot) bool {
 			return false
 		}
 	}
-	versions := a.snapshot.Columns().Versions
+	versions, entries, sums := a.snapshot.Columns().Versions, s.entries, a.sums
 	for i, slot := range feasible {
-		s.entries[slot] = entry{versions[slot], a.sums[i]}
+		entries[slot] = entry{versions[slot], sums[i]}
 	}
 	return true
 }
@@ -262,13 +300,14 @@ func (s *verdictTable) score(a *attempt, form *podclass.ClassScore, slots []coun
 	if form.Normalizer != nil && row == nil && form.Idle() {
 		return true
 	}
-	raw := a.ranking.raw
+	raw := a.ranking.raw[:len(slots)]
 	if form.Run(a.framework, a.State, slots, raw) != podclass.Scored {
 		return false
 	}
 	if form.Normalizer == nil {
-		for i := range slots {
-			a.sums[i] += verdict(form.Weight * raw[i])
+		sums, weight := a.sums[:len(raw)], form.Weight
+		for i, score := range raw {
+			sums[i] += verdict(weight * score)
 		}
 		return true
 	}

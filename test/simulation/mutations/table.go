@@ -202,6 +202,8 @@ var generalMutants = []mutant{
 		[]killer{{cycle, "TestSelectHostEqualsTheRootOfAHeap"}}, noOrder},
 	{"VerdictOutlivesNode", "a cached verdict outlives a change of its node",
 		[]killer{{cycle, "TestTheCacheEqualsTheReference"}}, "it recomputes what is chosen, and then goes the plain way"},
+	{"FirstVerdictsOfOthers", "the first pod of a class reads cached verdicts of another class",
+		[]killer{{cycle, "TestTheCacheEqualsTheReference"}}, rare},
 	{"LargeAmountsDividedAsFloats", "amounts are divided as floats where these round to another integer",
 		[]killer{{noderesources, "TestScoresOfCPUAndMemoryEqualTheReference"}}, rare},
 	{"OpaqueFilterSkipped", "an opaque plugin is not asked about a node with a cached verdict",

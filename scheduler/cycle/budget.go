@@ -127,6 +127,9 @@ func (b *Budget) evict(c *podClass) {
 	}
 	b.unlink(c)
 	delete(m.classes, c.key)
+	if m.alike[c.alikeKey] == c {
+		delete(m.alike, c.alikeKey)
+	}
 	b.add(m, -c.bytes())
 	if c.verdictTable.classes--; c.verdictTable.classes == 0 {
 		delete(m.tables, c.verdictTable.key)

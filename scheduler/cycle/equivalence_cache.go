@@ -22,13 +22,16 @@ import (
 type EquivalenceCache struct {
 	framework *framework.Framework
 	snapshot  *cache.Snapshot
-	// cacheableKey and remainingKey build the two parts of a class's key. The
-	// first is also the key of the verdict table.
-	cacheableKey, remainingKey *podclass.KeyBuilder
-	// classes are the pod classes by key.
-	classes map[string]*podClass
-	tables  map[string]*verdictTable
-	first   firstEntries
+	// keys build the parts of a class's key.
+	keys podclass.KeyBuilders
+	// requestReaders build a class from one that differs only in its requests; may
+	// be nil.
+	requestReaders *podclass.RequestReaders
+	// classes are the pod classes by key. alike holds, of the classes that differ
+	// only in their requests, the one that was built by all plugins last.
+	classes, alike map[string]*podClass
+	tables         map[string]*verdictTable
+	first          firstEntries
 	// bytes is about the memory of classes and tables. budget bounds it
 	// together with other caches.
 	bytes  int
@@ -102,10 +105,10 @@ func NewEquivalenceCache(f *framework.Framework) *EquivalenceCache {
 		return nil
 	}
 	m := &EquivalenceCache{
-		framework: f, snapshot: snapshot, classes: map[string]*podClass{}, tables: map[string]*verdictTable{},
+		framework: f, snapshot: snapshot, classes: map[string]*podClass{}, alike: map[string]*podClass{}, tables: map[string]*verdictTable{},
 		budget: NewBudget(defaultCacheBytes), recheckEvery: recheckEvery,
 	}
-	m.cacheableKey, m.remainingKey = podclass.KeyBuilders(f, snapshot.SelectorLabelKeys())
+	m.keys, m.requestReaders = podclass.NewKeyBuilders(f, snapshot.SelectorLabelKeys()), podclass.NewRequestReaders(f)
 	// SelectedLabels is called at the first lookup and not here, because the
 	// cache is built outside the scheduling loop, to which the snapshot and its
 	// label keys belong.
@@ -159,14 +162,19 @@ func (m *EquivalenceCache) find(pod *v1.Pod) *podClass {
 	if podclass.Uncacheable(pod) {
 		return nil
 	}
-	m.keyBuffer = m.cacheableKey.Append(m.keyBuffer[:0], pod)
-	part := len(m.keyBuffer)
-	m.keyBuffer = m.remainingKey.Append(m.keyBuffer, pod)
+	// The requests come last, so that classes that differ in nothing else have a
+	// common prefix. What follows the first part is the key of the verdict table.
+	m.keyBuffer = m.keys.Remaining.Append(m.keyBuffer[:0], pod)
+	remaining := len(m.keyBuffer)
+	m.keyBuffer = m.keys.Cacheable.Append(m.keyBuffer, pod)
+	alike := len(m.keyBuffer)
+	m.keyBuffer = m.keys.Requests.Append(m.keyBuffer, pod)
 	if found, known := m.classes[string(m.keyBuffer)]; known {
 		m.budget.touch(found)
 		return found
 	}
-	made := &podClass{cache: m, key: string(m.keyBuffer), verdictTable: m.table(string(m.keyBuffer[:part]))}
+	key := string(m.keyBuffer)
+	made := &podClass{cache: m, key: key, alikeKey: key[:alike], verdictTable: m.table(key[remaining:])}
 	made.info, made.malformed = framework.NewPodInfo(pod)
 	m.classes[made.key] = made
 	m.budget.pushNewest(made)
@@ -193,6 +201,7 @@ func (m *EquivalenceCache) drop(c *podClass) {
 	if m.classes[c.key] == c {
 		m.budget.evict(c)
 	}
+	delete(m.alike, c.alikeKey) // what c took over may be wrong
 	c.verdictTable.clear()
 	m.last, m.lastPod = nil, nil
 }

@@ -46,9 +46,16 @@ func newTestEnv(t *testing.T, limit, profiles int, also ...string) *testEnv {
 	registry, args := plugins.InTree(), map[string]runtime.Object{}
 	chains := framework.Chains{framework.QueueSort: {{Name: "PrioritySort"}}}
 	for _, name := range append([]string{"NodeResourcesFit"}, also...) {
-		args[name] = registry[name].NewArgs()
-		registry[name].Default(args[name])
+		if r := registry[name]; r.NewArgs != nil {
+			args[name] = r.NewArgs()
+			if r.Default != nil {
+				r.Default(args[name])
+			}
+		}
 		for _, point := range []framework.Point{framework.PreFilter, framework.Filter, framework.PreScore, framework.Score} {
+			if !slices.Contains(registry[name].Points, point) {
+				continue
+			}
 			chains[point] = append(chains[point], framework.Entry{Name: name, Weight: 1})
 		}
 	}

@@ -19,6 +19,9 @@ type podClass struct {
 	*verdictTable
 	cache *EquivalenceCache
 	key   string
+	// alikeKey is the part of key that classes have in common that differ only in
+	// their requests.
+	alikeKey string
 	// info is derived from a pod of the class, and malformed the error about
 	// it.
 	info      *framework.PodInfo
@@ -153,14 +156,26 @@ func (c *podClass) update(m *EquivalenceCache) bool {
 	return true
 }
 
-// rebuild lets the plugins compute the class again.
+// rebuild lets the plugins compute the class again, or only those that read
+// requests.
 func (c *podClass) rebuild(m *EquivalenceCache) {
-	c.forms = podclass.New(m.framework, c.info.OriginalPod(), m.snapshot.Columns(), c.verdictTable.forms)
+	pod, columns := c.info.OriginalPod(), m.snapshot.Columns()
+	if alike := m.alike[c.alikeKey]; m.requestReaders != nil && alike != nil && alike != c && alike.isCurrent(m) {
+		c.forms = m.requestReaders.New(alike.forms, pod, columns, c.verdictTable.forms)
+	} else {
+		c.forms = podclass.New(m.framework, pod, columns, c.verdictTable.forms)
+		m.alike[c.alikeKey] = c
+	}
 	c.formsBuilt, c.id = m.snapshot.ListerChanges(), lastClassID.Add(1)
 	c.forgetNominated()
 	if c.uncacheable = c.forms == nil; !c.uncacheable {
 		c.verdictTable.forms = c.forms.CacheableForms
 	}
+}
+
+// isCurrent reports whether the forms are valid for the current snapshot.
+func (c *podClass) isCurrent(m *EquivalenceCache) bool {
+	return c.forms != nil && c.formsBuilt == m.snapshot.ListerChanges() && c.forms.Begin()
 }
 
 // update clears verdicts that are no longer valid, and grows the table to the

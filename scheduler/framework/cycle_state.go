@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -187,6 +188,12 @@ func (c *CycleState) cloneFrom(storage map[fwk.StateKey]fwk.StateData, cloneData
 // not run at Filter. Neither state may be written any more.
 func (c *CycleState) WithSkipFilterPlugins(plugins sets.Set[string]) *CycleState {
 	return &CycleState{storage: c.storage, skipFilter: plugins, skipScore: c.skipScore, group: c.group}
+}
+
+// Derived returns a state with the data and the skipped plugins of c, to which
+// other data can be written. c must have no base, and is no longer written.
+func (c *CycleState) Derived() *CycleState {
+	return &CycleState{storage: maps.Clone(c.storage), skipFilter: c.skipFilter, skipScore: c.skipScore, readOnly: c.readOnly}
 }
 
 // The skipped plugins do not run at their extension point in this attempt.

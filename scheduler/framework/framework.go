@@ -236,6 +236,9 @@ func (f *Framework) Context() context.Context { return f.ctx }
 // Plugins returns the plugins in build order.
 func (f *Framework) Plugins() []fwk.Plugin { return f.plugins }
 
+// PreFilterChain returns the PreFilter plugins in their order.
+func (f *Framework) PreFilterChain() []fwk.PreFilterPlugin { return f.preFilter }
+
 // FilterChain returns the Filter plugins in their order.
 func (f *Framework) FilterChain() []CountedFilter { return f.filter }
 

@@ -101,6 +101,26 @@ func (f *Framework) RunNonOpaquePreFilterPlugins(ctx context.Context, state fwk.
 	return f.runPreFilterChain(ctx, state, pod, open)
 }
 
+// RerunPreFilterPlugins runs PreFilter of some plugins again, none of which is
+// opaque for pod, on a state for which the plugins ran before. What the others
+// did stays.
+func (f *Framework) RerunPreFilterPlugins(ctx context.Context, state *CycleState, pod *v1.Pod, plugins []fwk.PreFilterPlugin) (*fwk.PreFilterResult, *fwk.Status) {
+	before, leavesStateUnchanged := state.skipFilter, state.readOnly
+	result, status, _ := f.runPreFilterChain(ctx, state, pod, plugins)
+	isSkipped := func(p fwk.PreFilterPlugin) bool { return before.Has(p.Name()) }
+	if len(state.skipFilter) == 0 && !slices.ContainsFunc(plugins, isSkipped) {
+		state.skipFilter, state.readOnly = before, leavesStateUnchanged
+		return result, status
+	}
+	skipped := before.Clone()
+	for _, plugin := range plugins {
+		skipped.Delete(plugin.Name())
+	}
+	state.skipFilter = skipped.Union(state.skipFilter)
+	state.readOnly = f.filterLeavesStateUnchanged(state.skipFilter)
+	return result, status
+}
+
 // RunNonOpaqueFilterPlugins is RunFilterPlugins without opaque plugins.
 func (f *Framework) RunNonOpaqueFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	return f.runFilterChain(ctx, state, pod, node, f.opaquePluginsFor(pod).nonOpaqueFilters)

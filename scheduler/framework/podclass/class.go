@@ -100,13 +100,21 @@ func (c *ClassScore) Run(f *framework.Framework, state fwk.CycleState, slots []c
 	return scoring
 }
 
-// KeyBuilders returns the builders of the two parts of the key of f's pod
-// classes: what cacheable forms read of a pod, and the rest. labels are the
-// label keys that selectors name.
-func KeyBuilders(f *framework.Framework, labels *LabelKeys) (cacheable, remaining *KeyBuilder) {
-	cacheable = &KeyBuilder{Labels: labels}
+// KeyBuilders build the parts of the key of a framework's pod classes.
+type KeyBuilders struct {
+	// Cacheable is what cacheable forms read of a pod, except for its requests, and
+	// Remaining what only other plugins read.
+	Cacheable, Remaining *KeyBuilder
+	// Requests is the requests if cacheable forms read them, else empty.
+	Requests *KeyBuilder
+}
+
+// NewKeyBuilders returns the builders for f. labels are the label keys that
+// selectors name.
+func NewKeyBuilders(f *framework.Framework, labels *LabelKeys) KeyBuilders {
+	cacheable := &KeyBuilder{Labels: labels}
 	// A class shares a PodInfo, which depends on these facets.
-	remaining = &KeyBuilder{Facets: framework.PodNamespace | framework.PodRequests | framework.PodAffinity, Labels: labels}
+	remaining := &KeyBuilder{Facets: framework.PodNamespace | framework.PodRequests | framework.PodAffinity, Labels: labels}
 	for _, plugin := range f.Plugins() {
 		reader, reads := plugin.(framework.ReadsDeclarer)
 		if !reads || !framework.AffectsPlacement(plugin) {
@@ -122,7 +130,9 @@ func KeyBuilders(f *framework.Framework, labels *LabelKeys) (cacheable, remainin
 		}
 	}
 	remaining.Facets &^= cacheable.Facets
-	return cacheable, remaining
+	requests := &KeyBuilder{Facets: cacheable.Facets & framework.PodRequests}
+	cacheable.Facets &^= framework.PodRequests
+	return KeyBuilders{cacheable, remaining, requests}
 }
 
 // DependsOn reports whether a cached result depends on any of facets.
@@ -332,30 +342,36 @@ func (m *builder) addScore(index int, plugin framework.WeightedScore) bool {
 	return true
 }
 
-// runCacheablePreScore runs PreScore of the plugins with cacheable scores. They
-// do not read the list of nodes, which is nil.
+// runCacheablePreScore runs PreScore of the plugins with cacheable scores.
 func runCacheablePreScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod) bool {
-	skipped := sets.New[string]()
-	for _, plugin := range f.PreScoreChain() {
+	skipped, ok := runPreScore(ctx, f, state, pod, f.PreScoreChain())
+	state.SetSkipScorePlugins(sets.New(skipped...))
+	return ok
+}
+
+// runPreScore runs PreScore of those plugins whose scores are cacheable, and
+// returns the names of those that skip Score. They do not read the list of nodes,
+// which is nil.
+func runPreScore(ctx context.Context, f *framework.Framework, state *framework.CycleState, pod *v1.Pod, plugins []fwk.PreScorePlugin) (skipped []string, ok bool) {
+	for _, plugin := range plugins {
 		if f.IsOpaque(pod, plugin.Name()) || framework.ReadsOf(plugin).Score&uncacheableFacets != 0 && !framework.ReadsPerAttempt(plugin) {
 			continue
 		}
 		done := f.TrackCall(state, plugin.Name(), "PreScore")
 		s := plugin.PreScore(ctx, state, pod, nil)
 		if done() {
-			return false
+			return nil, false
 		}
 		if s.IsSkip() {
-			skipped.Insert(plugin.Name())
+			skipped = append(skipped, plugin.Name())
 			continue
 		}
 		f.EvaluationCounter(plugin.Name(), "PreScore").Inc()
 		if !s.IsSuccess() {
-			return false
+			return nil, false
 		}
 	}
-	state.SetSkipScorePlugins(skipped)
-	return true
+	return skipped, true
 }
 
 // zeroScore is the batch score of a plugin that reads volumes or claims, for pods

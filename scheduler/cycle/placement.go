@@ -158,6 +158,9 @@ func (a *attempt) rankCached(form *podclass.ClassScore, buffer *[]int64) pluginR
 
 // rankUncached scores the feasible nodes by an uncached plugin.
 func (a *attempt) rankUncached(form *podclass.ClassScore, buffer *[]int64) (pluginRanking, podclass.ScoreResult) {
+	if form.Normalizer == nil && form.Idle() {
+		return pluginRanking{ClassScore: form}, podclass.Scored
+	}
 	*buffer = resize(*buffer, len(a.feasible))
 	scoring := form.Run(a.framework, a.State, a.feasible, *buffer)
 	if scoring == podclass.Scored && form.Normalizer != nil {

@@ -378,6 +378,9 @@ func runPreScore(ctx context.Context, f *framework.Framework, state *framework.C
 // without them: 0.
 type zeroScore struct{}
 
+// Idle returns true.
+func (zeroScore) Idle() bool { return true }
+
 func (zeroScore) Score(_ []counts.Slot, scores []int64) ScoreResult {
 	clear(scores)
 	return Scored

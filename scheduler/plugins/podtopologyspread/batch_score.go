@@ -196,8 +196,12 @@ func (f *batchScore) Normalize(scores []int64) {
 		}
 	}
 	f.normalized.reset(least, most)
+	if f.noneIgnored {
+		f.normalized.normalizeAll(scores)
+		return
+	}
 	for i, score := range scores {
-		if scores[i] = 0; f.noneIgnored || !f.ignored[i] {
+		if scores[i] = 0; !f.ignored[i] {
 			scores[i] = f.normalized.normalize(score)
 		}
 	}

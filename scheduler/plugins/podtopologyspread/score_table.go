@@ -72,14 +72,14 @@ func (t *scoreTable) fill(f *batchScore, slots []counts.Slot, scores []int64) {
 		}
 		return
 	}
-	var domains, hosts []int32
-	var bySlot []int32
+	var domains, hosts, bySlot []int32
 	if t.domains != nil {
 		domains = t.domains.BySlot()
 	}
 	if t.hosts != nil {
 		hosts, bySlot = t.hosts.BySlot(), t.nodeCounts.BySlot
 	}
+	entries, call, scores := t.entries, t.call, scores[:len(slots)]
 	for i, slot := range slots {
 		at := 0
 		if domains != nil {
@@ -96,9 +96,9 @@ func (t *scoreTable) fill(f *batchScore, slots []counts.Slot, scores []int64) {
 				}
 			}
 		}
-		c := &t.entries[at]
-		if c.call != t.call {
-			c.call, c.score = t.call, f.scoreNode(slot)
+		c := &entries[at]
+		if c.call != call {
+			c.call, c.score = call, f.scoreNode(slot)
 		}
 		scores[i] = c.score
 	}
@@ -125,4 +125,16 @@ func (t *normalizeTable) normalize(score int64) int64 {
 		t.known[at], t.scores[at] = true, reversedScore(score, t.minScore, t.maxScore)
 	}
 	return t.scores[at]
+}
+
+// normalizeAll normalizes all scores. It is normalize in a loop, which the compiler
+// does not inline.
+func (t *normalizeTable) normalizeAll(scores []int64) {
+	for i, score := range scores {
+		if at := uint64(score - t.minScore); at < uint64(len(t.known)) && t.known[at] {
+			scores[i] = t.scores[at]
+		} else {
+			scores[i] = t.normalize(score)
+		}
+	}
 }

@@ -197,7 +197,10 @@ func (s *RequestSum) add(requests v1.ResourceList) bool {
 	}
 	cpu, scoredCPU := take(v1.ResourceCPU, resource.Milli, DefaultMilliCPURequest)
 	memory, scoredMemory := take(v1.ResourceMemory, 0, DefaultMemoryRequest)
-	storage, _ := take(v1.ResourceEphemeralStorage, 0, 0)
+	var storage int64
+	if known < len(requests) {
+		storage, _ = take(v1.ResourceEphemeralStorage, 0, 0)
+	}
 	s.MilliCPU += cpu
 	s.Memory += memory
 	s.EphemeralStorage += storage

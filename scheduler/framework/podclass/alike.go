@@ -93,16 +93,31 @@ func (r *RequestReaders) New(alike *Class, pod *v1.Pod, columns *counts.Columns,
 // takeOverForms gives the class the forms of the plugins that do not read
 // requests.
 func (r *RequestReaders) takeOverForms(m *builder, alike *Class) {
-	readsFilter := func(c ClassFilter) bool { return slices.Contains(r.filters, c.Index) }
-	readsScore := func(c ClassScore) bool { return slices.Contains(r.scores, c.Index) }
+	filterIndex := func(c *ClassFilter) int { return c.Index }
+	scoreIndex := func(c *ClassScore) int { return c.Index }
 	if m.withCacheable {
 		m.class.CacheableForms = &CacheableForms{
-			CacheableFilters: slices.DeleteFunc(slices.Clone(alike.CacheableFilters), readsFilter),
-			CacheableScores:  slices.DeleteFunc(slices.Clone(alike.CacheableScores), readsScore),
+			CacheableFilters: without(alike.CacheableFilters, r.filters, filterIndex),
+			CacheableScores:  without(alike.CacheableScores, r.scores, scoreIndex),
 		}
 	}
-	m.class.UncachedFilters = slices.DeleteFunc(slices.Clone(alike.UncachedFilters), readsFilter)
-	m.class.UncachedScores = slices.DeleteFunc(slices.Clone(alike.UncachedScores), readsScore)
+	m.class.UncachedFilters = without(alike.UncachedFilters, r.filters, filterIndex)
+	m.class.UncachedScores = without(alike.UncachedScores, r.scores, scoreIndex)
+}
+
+// without returns a copy of forms without those whose index is in indexes, with room
+// for these.
+func without[T any](forms []T, indexes []int, index func(*T) int) []T {
+	if len(forms) == 0 {
+		return nil
+	}
+	rest := make([]T, 0, len(forms))
+	for i := range forms {
+		if !slices.Contains(indexes, index(&forms[i])) {
+			rest = append(rest, forms[i])
+		}
+	}
+	return rest
 }
 
 // rerunPreScore runs PreScore of the request readers. Whether the other plugins

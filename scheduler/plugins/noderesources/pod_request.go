@@ -58,6 +58,9 @@ func (f *Fit) newPodRequest(pod *v1.Pod) *podRequest {
 	request := &podRequest{
 		cpu: amounts.MilliCPU, memory: amounts.Memory, ephemeralStorage: amounts.EphemeralStorage,
 	}
+	if len(amounts.ScalarResources) == 0 {
+		return request
+	}
 	for _, name := range slices.Sorted(maps.Keys(amounts.ScalarResources)) {
 		amount := amounts.ScalarResources[name]
 		if amount > 0 && !f.ignored.has(name) {

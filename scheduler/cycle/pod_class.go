@@ -74,6 +74,8 @@ type verdictTable struct {
 type firstEntries struct {
 	owner   *verdictTable
 	entries []entry
+	// written are the slots of the verdicts in entries.
+	written []counts.Slot
 }
 
 // lend makes the entries those of s, without any verdict.
@@ -82,11 +84,12 @@ func (f *firstEntries) lend(s *verdictTable, size int) {
 		f.owner.entries = nil
 	}
 	if len(f.entries) < size {
-		f.entries = make([]entry, size+size/4)
-	} else {
-		clear(f.entries)
+		f.entries, f.written = make([]entry, size+size/4), nil
 	}
-	f.owner, s.entries, s.empty = s, f.entries, true
+	for _, slot := range f.written {
+		f.entries[slot] = entry{}
+	}
+	f.owner, f.written, s.entries, s.empty = s, f.written[:0], f.entries, true
 }
 
 // classBytes is about the size of a class without its verdict table.
@@ -247,6 +250,9 @@ func extendedTo[T any](list []T, n int) []T { return append(make([]T, 0, n), lis
 // if a plugin failed; then some verdicts are missing.
 func (s *verdictTable) evaluate(a *attempt, slots []counts.Slot) bool {
 	a.stats.Evaluated += uint64(len(slots))
+	if a.first.owner == s {
+		a.first.written = append(a.first.written, slots...)
+	}
 	feasible, ok := s.filter(a, slots)
 	if !ok {
 		return false

@@ -184,6 +184,10 @@ func (c *Columns) Domains(key string, unlabelled bool) *Domains {
 		return nil
 	}
 	d := newDomains(key, unlabelled)
+	if key == v1.LabelHostname {
+		d.ids = make(map[string]int32, len(c.Nodes)) // each node is a domain
+	}
+	d.bySlot = make([]int32, 0, len(c.Nodes))
 	d.queries, d.lastQuery = c.queries, turn
 	for slot, node := range c.Nodes {
 		d.setNode(Slot(slot), node.Node())

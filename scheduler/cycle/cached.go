@@ -125,7 +125,9 @@ func (a *attempt) usePodState(state *framework.CycleState) bool {
 	if a.preFilterResult == nil {
 		state.Reset()
 		a.preFilterResult = runPreFilter(a.ctx, a.Request)
-		state.SetPodClass(a.class.id)
+		if !a.framework.IsOpaque(a.Pod, "") {
+			state.SetPodClass(a.class.id)
+		}
 	}
 	return a.preFilterResult.status.IsSuccess() && a.preFilterResult.nodes.AllNodes()
 }

@@ -63,7 +63,10 @@ func TestTheCacheEqualsTheReference(t *testing.T) {
 	var cachedAttempts uint64
 	for seed := range uint64(histories) {
 		g := generate.New(seed, attempts)
-		if seed%4 == 3 {
+		switch seed % 4 {
+		case 2:
+			g = generate.NewWithDevices(seed, attempts)
+		case 3:
 			g = generate.NewPreempting(seed, attempts)
 		}
 		config := g.Config()

@@ -68,8 +68,8 @@ func (c *CycleState) SetPodClass(id uint64) { c.podClass = id }
 
 // PodClass identifies the class of the pod; 0 for none. Filter plugins have the same status
 // for all pods of a class on a node with the same pods. It is 0 where that is not certain: where
-// a plugin changes its data in AddPod and RemovePod, and so may read other nodes, and in the cycle
-// of a group. A clone has no class.
+// a plugin is opaque for the pod, or changes its data in AddPod and RemovePod, and so may read
+// other nodes, and in the cycle of a group. A clone has no class.
 func (c *CycleState) PodClass() uint64 {
 	if c == nil || !c.readOnly || c.group != nil {
 		return 0

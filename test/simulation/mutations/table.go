@@ -265,6 +265,8 @@ var generalMutants = []mutant{
 		[]killer{{preemption, keptDryRuns}}, noPlans},
 	{"DryRunsOfDataThatChanges", "dry runs are kept where plugins change their data in AddPod and RemovePod, and read other nodes",
 		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"StatusesOfClaimsKept", "a node with nominated pods has the status that it had before a claim lost its devices",
+		[]killer{{cycle, "TestStatusesThatDependOnClaimsAreNotKept"}}, noVolumes},
 	{"DryRunsUnderOldNominations", "victims are chosen by a dry run without pods that were nominated since",
 		[]killer{{preemption, keptDryRuns}}, noPlans},
 	{"DryRunsUnderOldBudgets", "victims are chosen by a dry run under earlier PodDisruptionBudgets",

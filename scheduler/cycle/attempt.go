@@ -23,6 +23,7 @@ type attempt struct {
 	nominatedSlots []counts.Slot
 	isNominated    []bool // by slot: whether nominatedSlots has it
 	nominations    versionedNominations
+	ownNode        string // for which the pod is nominated; "" for none
 	statuses       []*fwk.Status
 	// opaque are the Filter plugins to call for every visited node. failure is
 	// the error of a plugin that ended the attempt.

@@ -35,7 +35,7 @@ func (a *attempt) setNominatedNodes(nominations versionedNominations) {
 	for _, slot := range a.nominatedSlots {
 		a.isNominated[slot] = false
 	}
-	a.nominatedSlots, a.nominations = a.nominatedSlots[:0], nominations
+	a.nominatedSlots, a.nominations, a.ownNode = a.nominatedSlots[:0], nominations, nominations.NominatedNode(a.Pod.UID)
 	if short := len(a.snapshot.Columns().Nodes) - len(a.isNominated); short > 0 {
 		a.isNominated = append(a.isNominated, make([]bool, short)...)
 	}
@@ -83,7 +83,7 @@ func (a *attempt) statusWithNominated(slot counts.Slot) *fwk.Status {
 	node := a.snapshot.Columns().Nodes[slot]
 	name := node.Node().Name
 	known := statusWithNominated{node.Generation, a.nominations.NominationsVersion(name), corev1.PodPriority(a.Pod), nil}
-	reusable := a.isReusable() && a.nominations.NominatedNode(a.Pod.UID) != name
+	reusable := a.isReusable() && a.ownNode != name
 	if last, ok := a.class.withNominated[slot]; ok && reusable && last.isValidFor(known) {
 		return last.status
 	}

@@ -27,11 +27,10 @@ type dryRuns struct {
 	listed  map[*policyv1.PodDisruptionBudget]bool
 }
 
-// classDryRuns are the dry runs for the pods of one class and priority.
+// classDryRuns are the dry runs for the pods of one class and priority, under the current budgets.
 type classDryRuns struct {
 	class    uint64
 	priority int32
-	budgets  *budgets
 	byNode   map[string]dryRunResult
 }
 
@@ -49,13 +48,15 @@ type dryRunResult struct {
 	status    *fwk.Status
 }
 
-// budgetsOf returns the budgets of a cluster, the same as before while none has changed.
+// budgetsOf returns the budgets of a cluster, the same as before while none has changed. A change
+// ends all dry runs.
 func (d *dryRuns) budgetsOf(all []*policyv1.PodDisruptionBudget) *budgets {
 	same := d.budgets != nil && len(all) == len(d.listed)
 	for i := 0; same && i < len(all); i++ {
 		same = d.listed[all[i]]
 	}
 	if !same {
+		d.classes = nil
 		d.budgets, d.listed = newBudgets(all), make(map[*policyv1.PodDisruptionBudget]bool, len(all))
 		for _, pdb := range all {
 			d.listed[pdb] = true
@@ -64,8 +65,8 @@ func (d *dryRuns) budgetsOf(all []*policyv1.PodDisruptionBudget) *budgets {
 	return d.budgets
 }
 
-// of returns the dry runs for the pods of a class and priority under the current budgets; nil
-// where the class is 0, for none. nodes is the number of nodes.
+// of returns the dry runs for the pods of a class and priority; nil where the class is 0, for
+// none. nodes is the number of nodes.
 func (d *dryRuns) of(class uint64, priority int32, nodes int) *classDryRuns {
 	if class == 0 {
 		return nil
@@ -79,8 +80,8 @@ func (d *dryRuns) of(class uint64, priority int32, nodes int) *classDryRuns {
 	copy(d.classes[1:at+1], d.classes[:at])
 	d.classes[0] = found
 	// Nodes that were removed stay until there are as many as others.
-	if found.byNode == nil || found.priority != priority || found.budgets != d.budgets || len(found.byNode) > 2*nodes {
-		found.priority, found.budgets, found.byNode = priority, d.budgets, map[string]dryRunResult{}
+	if found.byNode == nil || found.priority != priority || len(found.byNode) > 2*nodes {
+		found.priority, found.byNode = priority, map[string]dryRunResult{}
 	}
 	return found
 }

@@ -68,7 +68,7 @@ func (p *Planner) applyExtenderAnswer(plans []*framework.PreemptionPlan, answer 
 	if err != nil {
 		return nil, err
 	}
-	budgets := newBudgets(all)
+	budgets := p.dryRuns.budgetsOf(all)
 	var kept []*framework.PreemptionPlan
 	for _, plan := range plans {
 		victims, ok := answer[plan.Node]

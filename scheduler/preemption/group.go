@@ -136,7 +136,7 @@ func (g *groupDryRun) plan(ctx context.Context, nodes []fwk.NodeInfo) (*framewor
 	if err := g.setAssigned(ctx, assignments.ProposedAssignments); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	left, _, err := reprieve(ctx, evictable, newBudgets(all), g.putBack)
+	left, _, err := reprieve(ctx, evictable, g.planner.dryRuns.budgetsOf(all), g.putBack)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}

@@ -55,7 +55,7 @@ func (m *Manager) connect(ctx context.Context) (err error) {
 		}
 	}()
 	m.term = leadership.New(clock.RealClock{}, m.leaderElection.RenewDeadline, m.leaseLost)
-	if m.clients, err = newClients(m.config, m.configForWrites(), m.term, m.traces); err != nil {
+	if m.clients, err = newClients(m.config, m.configForWrites(), m.keepsUntrimmedPods(), m.term, m.traces); err != nil {
 		return err
 	}
 	m.events = recorder.New(recorder.Options{
@@ -71,7 +71,7 @@ func (m *Manager) configForWrites() *restclient.Config {
 	if m.settings.givenWriteConfig == nil {
 		return m.config
 	}
-	return m.withRateLimits(m.settings.givenWriteConfig)
+	return m.withClientFlags(m.settings.givenWriteConfig)
 }
 
 // close stops the probes, writes the remaining Events and sends the remaining traces,
@@ -100,12 +100,17 @@ func (m *Manager) createManager() error {
 	return nil
 }
 
+// keepsUntrimmedPods reports whether extenders or plugins may read every field of a pod.
+func (m *Manager) keepsUntrimmedPods() bool {
+	return m.enableExtenders || plugins.NeedsUntrimmedPods(m.registry)
+}
+
 // createScheduler creates the scheduler, and registers its metrics and those of the
 // other packages.
 func (m *Manager) createScheduler() error {
 	m.ledger = decision.NewLedger(clock.RealClock{}.Now)
 	m.explanations = explain.NewQueue(m.explanationTime, m.ledger)
-	trim := eventhandlers.Trim(m.enableExtenders || plugins.NeedsUntrimmedPods(m.registry))
+	trim := eventhandlers.Trim(m.keepsUntrimmedPods())
 	m.informers = eventhandlers.NewInformers(m.clients.watches, trim)
 	m.sched = scheduler.New(scheduler.Options{
 		Client: m.clients.writes, VolumeClient: m.clients.volumes, WatchClient: m.clients.watches, Dynamic: m.clients.dynamic, KubeConfig: m.config,

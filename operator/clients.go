@@ -14,13 +14,15 @@ import (
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
+	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // clients are the clients of the API server, one for each kind of traffic and with
 // connections of its own, so that binds wait behind nothing else.
 type clients struct {
-	// watches lists and watches; its requests are not limited.
+	// watches lists and watches; its requests are not limited. It does not decode what the
+	// informers drop.
 	watches clientset.Interface
 	// writes binds and patches pods; plugins use it too.
 	writes clientset.Interface
@@ -42,8 +44,8 @@ type clients struct {
 
 // newClients creates the clients. Requests that change pods and volumes are sent as
 // writing says and only while this process leads, and they belong to the trace of their
-// attempt.
-func newClients(config, writing *restclient.Config, term *leadership.Tracker, traced *traces) (c clients, err error) {
+// attempt. untrimmedPods says that informers hold all fields of pods.
+func newClients(config, writing *restclient.Config, untrimmedPods bool, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
 	term.FenceWrites(fenced)
 	traced.wrap(fenced)
@@ -54,7 +56,6 @@ func newClients(config, writing *restclient.Config, term *leadership.Tracker, tr
 		config *restclient.Config
 		slots  chan struct{} // nil: not limited
 	}{
-		{&c.watches, config, nil},
 		{&c.writes, fenced, writes},
 		{&c.volumes, fenced, make(chan struct{}, binding.MaxInFlight)},
 		{&c.journal, fenced, nil},
@@ -63,6 +64,9 @@ func newClients(config, writing *restclient.Config, term *leadership.Tracker, tr
 		if *entry.client, err = clientset.NewForConfig(withOwnConnections(withProtobuf(entry.config), entry.slots)); err != nil {
 			return c, fmt.Errorf("creating a client: %w", err)
 		}
+	}
+	if c.watches, err = eventhandlers.NewClient(withOwnConnections(withProtobuf(config), nil), untrimmedPods); err != nil {
+		return c, fmt.Errorf("creating a client: %w", err)
 	}
 	if c.dynamic, err = dynamic.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("creating a client: %w", err)

@@ -40,6 +40,7 @@ type options struct {
 	crashDir       string
 	qps            float32
 	burst          int
+	compression    bool
 	verbosity      int8
 	leaderElection leaderElection
 	// watchdogTimeout is how long the loop may be at one step. shutdownTimeout is how
@@ -98,6 +99,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.crashDir, "crash-output-dir", "", "a folder that outlives the process, such as an emptyDir, for the runtime's report of a crash: the next process reads there which plugins were on the stack; empty for none")
 	f.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the API server; -1 leaves the limit to the server's priority and fairness")
 	f.IntVar(&o.burst, "kube-api-burst", 0, "requests above --kube-api-qps at once")
+	f.BoolVar(&o.compression, "kube-api-compression", false, "have the API server compress lists and watches, which spares the network and costs CPU in both processes")
 	f.Int8VarP(&o.verbosity, "v", "v", 0, "verbosity: 0 swaps, 1 each decision, 4 and above nodes")
 	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
 	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "allow profiles to call HTTP extenders to filter and to prioritize")
@@ -173,7 +175,7 @@ func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-
 // --kubeconfig or of the pod's service account.
 func (o options) restConfig(given *restclient.Config) (*restclient.Config, error) {
 	if given != nil {
-		return o.withRateLimits(given), nil
+		return o.withClientFlags(given), nil
 	}
 	restConfig, err := restclient.InClusterConfig()
 	if o.kubeconfig != "" {
@@ -182,13 +184,14 @@ func (o options) restConfig(given *restclient.Config) (*restclient.Config, error
 	if err != nil {
 		return nil, fmt.Errorf("no way to reach the API server (is --kubeconfig right?): %w", err)
 	}
-	return o.withRateLimits(restConfig), nil
+	return o.withClientFlags(restConfig), nil
 }
 
-// withRateLimits returns a copy of restConfig with the rate limits of the flags.
-func (o options) withRateLimits(restConfig *restclient.Config) *restclient.Config {
+// withClientFlags returns a copy of restConfig with the rate limits and the compression of the
+// flags.
+func (o options) withClientFlags(restConfig *restclient.Config) *restclient.Config {
 	restConfig = restclient.CopyConfig(restConfig)
-	restConfig.QPS, restConfig.Burst = o.qps, o.burst
+	restConfig.QPS, restConfig.Burst, restConfig.DisableCompression = o.qps, o.burst, !o.compression
 	return restConfig
 }
 

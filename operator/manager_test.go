@@ -50,15 +50,20 @@ func registrationNamed(name string) framework.Registration {
 	return framework.Registration{Name: name, New: failingFactory, Points: []framework.Point{framework.PostBind}}
 }
 
-func TestTheFlagsOverrideTheRateLimitsOfTheConfiguration(t *testing.T) {
-	o, err := parseFlags([]string{"--kube-api-qps=7", "--kube-api-burst=9"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	given := &restclient.Config{Host: "https://there", QPS: 1, Burst: 2}
-	got, err := o.restConfig(given)
-	if err != nil || got.Host != given.Host || got.QPS != 7 || got.Burst != 9 || given.QPS != 1 {
-		t.Errorf("got %v, %v; the configuration that was passed has %v requests a second", got, err, given.QPS)
+func TestTheFlagsOverrideTheRateLimitsAndTheCompressionOfTheConfiguration(t *testing.T) {
+	for flag, compressed := range map[string]bool{"": false, "--kube-api-compression": true} {
+		o, err := parseFlags(append(strings.Fields(flag), "--kube-api-qps=7", "--kube-api-burst=9"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := &restclient.Config{Host: "https://there", QPS: 1, Burst: 2, DisableCompression: compressed}
+		got, err := o.restConfig(given)
+		if err != nil || got.Host != given.Host || got.QPS != 7 || got.Burst != 9 || given.QPS != 1 {
+			t.Errorf("got %v, %v; the configuration that was passed has %v requests a second", got, err, given.QPS)
+		}
+		if got.DisableCompression == compressed {
+			t.Errorf("%q: no compression: %t", flag, got.DisableCompression)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,6 +67,12 @@ func (o metricsOptions) server() server.Options {
 	}
 	if o.secure {
 		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	if o.certDir == "" {
+		selfSigned := sync.OnceValues(newSelfSignedCertificate) // at the first scrape
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return selfSigned() }
+		})
 	}
 	return options
 }

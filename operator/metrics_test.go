@@ -1,6 +1,9 @@
 package operator
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,5 +39,39 @@ func TestTheFlagsDecideWhoMayReadMetrics(t *testing.T) {
 		if _, err := parseFlags(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", flags, err)
 		}
+	}
+}
+
+// TestTheMetricsServerHasACertificateForLocalhost connects to what TLSOpts make of a listener,
+// as controller-runtime does.
+func TestTheMetricsServerHasACertificateForLocalhost(t *testing.T) {
+	o, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := &tls.Config{}
+	for _, set := range o.metrics.server().TLSOpts {
+		set(served)
+	}
+	first, err := served.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(first.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	client, server := net.Pipe()
+	defer client.Close()
+	defer server.Close()
+	shaken := make(chan error, 1)
+	go func() { shaken <- tls.Server(server, served).Handshake() }()
+	if err := tls.Client(client, &tls.Config{ServerName: "localhost", RootCAs: roots}).Handshake(); err != nil {
+		t.Error(err)
+	}
+	if err := <-shaken; err != nil {
+		t.Error(err)
 	}
 }

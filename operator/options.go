@@ -64,8 +64,8 @@ func WithVersion(version string) Option {
 }
 
 // WithRESTConfig connects to the API server with config, in place of --kubeconfig and
-// the pod's service account. --kube-api-qps and --kube-api-burst replace its rate
-// limits.
+// the pod's service account. --kube-api-qps, --kube-api-burst and
+// --kube-api-compression replace its settings.
 func WithRESTConfig(config *restclient.Config) Option {
 	return func(s *settings) { s.givenConfig = config }
 }

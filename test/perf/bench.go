@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berthdev/berth/test/support/controlplane"
 )
 
 // bench is one invocation.
@@ -21,8 +23,9 @@ type bench struct {
 	binaries binaries
 	plugins  pluginSet
 	report   report
-	// etcdData is the data of etcd with which the control plane of a run starts; empty: none.
-	etcdData string
+	// cluster is the folder of the cluster that saveCluster made, and etcdData the data of its
+	// etcd, with which the control plane of a run starts; empty: none.
+	cluster, etcdData string
 }
 
 // perf measures what the options select, prints the tables to out and writes the JSON, which
@@ -141,21 +144,64 @@ func (b *bench) processes(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range b.wanted("process") {
-		for _, how := range b.options.loads {
-			switch how {
-			case start:
-				errs = append(errs, b.starts(ctx, s))
-			case "open":
-				for _, b.options.rate = range b.ratesOf(s) {
-					errs = append(errs, b.rounds(ctx, s, how))
-				}
-			default:
-				errs = append(errs, b.rounds(ctx, s, how))
-			}
-		}
+		errs = append(errs, b.loads(ctx, s))
 	}
 	b.report.compareBursts()
 	return errors.Join(errs...)
+}
+
+// loads runs all sides of a shape under each load.
+func (b *bench) loads(ctx context.Context, s shape) error {
+	defer b.removeCluster()
+	var errs []error
+	for _, how := range b.options.loads {
+		switch {
+		case how == start:
+			errs = append(errs, b.starts(ctx, s))
+			continue
+		case isAlternating(how):
+			errs = append(errs, b.rounds(ctx, s, how))
+			continue
+		}
+		if b.etcdData == "" {
+			if err := b.saveCluster(ctx, s); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		if how != "open" {
+			errs = append(errs, b.rounds(ctx, s, how))
+			continue
+		}
+		for _, b.options.rate = range b.ratesOf(s) {
+			errs = append(errs, b.rounds(ctx, s, how))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// saveCluster creates the cluster of a shape and keeps the data of its etcd: each run begins
+// with a copy, so that the cluster is created once. The caller removes it.
+func (b *bench) saveCluster(ctx context.Context, s shape) error {
+	b.removeCluster()
+	dir, err := os.MkdirTemp("", "berth-bench-")
+	if err != nil {
+		return err
+	}
+	env, err := b.newTestEnv(ctx, s, controlplane.Options{Dir: dir})
+	if err != nil {
+		return errors.Join(fmt.Errorf("creating the cluster of %s: %w", s.name, err), os.RemoveAll(dir))
+	}
+	env.cp.Stop()
+	b.cluster, b.etcdData = dir, filepath.Join(dir, controlplane.EtcdFolder)
+	return nil
+}
+
+// removeCluster removes what saveCluster keeps, if anything.
+func (b *bench) removeCluster() {
+	if b.cluster != "" {
+		os.RemoveAll(b.cluster)
+	}
+	b.cluster, b.etcdData = "", ""
 }
 
 // ratesOf returns the pods a second that --loads=open creates. With --shares, a failed burst

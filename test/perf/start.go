@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	pprof "github.com/google/pprof/profile"
 
-	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/procs"
 )
 
@@ -37,8 +34,7 @@ func parseSize(text string) (size clusterSize, err error) {
 	return size, nil
 }
 
-// starts runs all sides on clusters of each size. Each run begins with a copy of etcd's data,
-// so that the cluster is created once.
+// starts runs all sides on clusters of each size.
 func (b *bench) starts(ctx context.Context, s shape) error {
 	defer func(o options) { b.options = o }(b.options)
 	var errs []error
@@ -55,18 +51,10 @@ func (b *bench) starts(ctx context.Context, s shape) error {
 
 // startsOn runs all sides on a cluster of one size.
 func (b *bench) startsOn(ctx context.Context, s shape) error {
-	dir, err := os.MkdirTemp("", "berth-bench-")
-	if err != nil {
+	if err := b.saveCluster(ctx, s); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	env, err := b.newTestEnv(ctx, s, controlplane.Options{Dir: dir})
-	if err != nil {
-		return fmt.Errorf("creating a cluster to start on: %w", err)
-	}
-	env.cp.Stop()
-	b.etcdData = filepath.Join(dir, controlplane.EtcdFolder)
-	defer func() { b.etcdData = "" }()
+	defer b.removeCluster()
 	return b.rounds(ctx, s, start)
 }
 

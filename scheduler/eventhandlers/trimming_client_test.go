@@ -1,0 +1,167 @@
+package eventhandlers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+// TestWhatIsCutOutIsWhatTrimDrops decodes generated objects of each kind that has a rule, with
+// the trimming serializer and with the one of Kubernetes, whose objects Trim then changes.
+func TestWhatIsCutOutIsWhatTrimDrops(t *testing.T) {
+	random := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
+	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	for _, outOfTree := range []bool{false, true} {
+		trimming := trimmingDecoder{whole, wireRules(outOfTree)}
+		for kind := range trimming.rules {
+			t.Run(fmt.Sprintf("%s, out-of-tree plugins %t", kind, outOfTree), func(t *testing.T) {
+				for range 200 {
+					object, err := scheme.Scheme.New(v1.SchemeGroupVersion.WithKind(kind[len("v1/"):]))
+					if err != nil {
+						t.Fatal(err)
+					}
+					random.Fill(object)
+					encoded := encode(t, encoder, object)
+					got, gvk, err := trimming.Decode(encoded, nil, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want, wantGVK, err := whole.Decode(encoded, nil, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					trimmed(t, want, outOfTree)
+					if diff := cmp.Diff(want, got); diff != "" || *gvk != *wantGVK {
+						t.Fatalf("%v beside %v: -want, +got:\n%s", gvk, wantGVK, diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+// encoder encodes objects of the core group, with version and kind, as an API server does.
+var encoder = scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), v1.SchemeGroupVersion)
+
+// trimmed passes an object, or each of a list, through Trim.
+func trimmed(t *testing.T, object runtime.Object, outOfTree bool) {
+	t.Helper()
+	trim := Trim(outOfTree)
+	one := func(object runtime.Object) error {
+		_, err := trim(object)
+		return err
+	}
+	if !meta.IsListType(object) {
+		if err := one(object); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := meta.EachListItem(object, one); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(t testing.TB, encoder runtime.Encoder, object runtime.Object) []byte {
+	t.Helper()
+	var encoded bytes.Buffer
+	if err := encoder.Encode(object, &encoded); err != nil {
+		t.Fatal(err)
+	}
+	return encoded.Bytes()
+}
+
+// FuzzDecodeOfTrimmed has the trimming serializer fail where that of Kubernetes does, and give
+// the same object where it does not.
+func FuzzDecodeOfTrimmed(f *testing.F) {
+	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	trimming := trimmingDecoder{whole, wireRules(false)}
+	f.Add(encode(f, encoder, userPod()))
+	f.Add(encode(f, encoder, &v1.PodList{Items: []v1.Pod{*userPod()}}))
+	f.Add([]byte("k8s\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		want, _, wantErr := whole.Decode(data, nil, nil)
+		got, _, err := trimming.Decode(data, nil, nil)
+		if wantErr == nil && err != nil {
+			t.Fatalf("error %v, and the serializer of Kubernetes has none", err)
+		}
+		if wantErr != nil || err != nil {
+			return // what is cut out may be what Kubernetes cannot decode
+		}
+		if _, is := trimming.rules[kindOf(data)]; !is {
+			return
+		}
+		trimmed(t, want, false)
+		trimmed(t, got, false)
+		if !reflect.DeepEqual(want, got) {
+			t.Fatalf("-want, +got:\n%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+// userPod is a pod as the API server returns it.
+func userPod() *v1.Pod {
+	pod := fixture.Pod("shop/web").Requests("cpu", "1").Valid()
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+	return pod
+}
+
+// TestTheClientOfTheInformersTrims lists and watches from a server that answers as an API
+// server does.
+func TestTheClientOfTheInformersTrims(t *testing.T) {
+	pod := userPod()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list := encode(t, encoder, &v1.PodList{Items: []v1.Pod{*pod}})
+		if r.URL.Query().Get("watch") == "" {
+			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+			_, _ = w.Write(list)
+			return
+		}
+		w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
+		event := metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: encode(t, encoder, pod)}}
+		raw := protobuf.NewRawSerializer(scheme.Scheme, scheme.Scheme)
+		frame := protobuf.LengthDelimitedFramer.NewFrameWriter(w)
+		_, _ = frame.Write(encode(t, raw, &event))
+	}))
+	defer server.Close()
+	client, err := NewClient(&restclient.Config{Host: server.URL, ContentConfig: restclient.ContentConfig{ContentType: runtime.ContentTypeProtobuf}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := pod.DeepCopy()
+	trimmed(t, want, false)
+	listed, err := client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil || len(listed.Items) != 1 {
+		t.Fatalf("%v, error %v", listed, err)
+	}
+	if diff := cmp.Diff(want, &listed.Items[0]); diff != "" {
+		t.Errorf("listed: -want, +got:\n%s", diff)
+	}
+	watched, err := client.CoreV1().Pods("").Watch(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Stop()
+	event := <-watched.ResultChan()
+	if diff := cmp.Diff(runtime.Object(want), event.Object); diff != "" {
+		t.Errorf("watched: -want, +got:\n%s", diff)
+	}
+}

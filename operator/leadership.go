@@ -50,7 +50,7 @@ func (r electionRecorder) Eventf(about runtime.Object, kind, reason, message str
 func (c clients) handover(o options, term *leadership.Tracker, log logr.Logger) scheduler.Handover {
 	call := leadership.NewQuorumLister(c.meta)
 	return scheduler.Handover{
-		List: call, Profiles: profilesToFence(c.meta, o),
+		List: call, Version: leadership.NewVersionReader(c.meta), FromStart: !o.leaderElection.LeaderElect, Profiles: profilesToFence(c.meta, o),
 		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
 		Journal: journal.New(journal.Options{
 			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},

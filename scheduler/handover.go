@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/scheduler/eventhandlers"
 	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
@@ -45,6 +44,11 @@ type Handover struct {
 	Leadership func(ctx context.Context) (journal.Leadership, error)
 	// List reads all objects of a kind from a quorum of etcd.
 	List leadership.QuorumLister
+	// Version returns a resource version of a kind that is newer than each earlier write, by a
+	// quorum read. With nil, the informers are always compared with lists.
+	Version func(ctx context.Context, kind schema.GroupVersionResource) (string, error)
+	// FromStart says that this process leads from its start, without an election.
+	FromStart bool
 	// Profiles returns the names of all profiles, running here or not: a Binding of
 	// their pods may be in flight.
 	Profiles func(ctx context.Context) ([]string, error)
@@ -63,16 +67,17 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 		return true
 	}
 	start := s.options.Clock.Now()
-	fromJournal, ok := s.takeOverJournal(ctx)
+	taken, ok := s.takeOver(ctx)
 	if !ok {
 		return false
 	}
+	fromJournal := taken.journal
 	if fromJournal.Fence == journal.FenceNone {
 		s.recordHandover(start, fromJournal, fencing{}, binding.FenceResult{})
 		return ctx.Err() == nil
 	}
 	names, ok := retry(ctx, s, s.options.Handover.Profiles)
-	if !ok || !s.waitForInformers(ctx) {
+	if !ok || !s.waitForInformers(ctx, taken.versions) {
 		return false
 	}
 	synced := s.options.Clock.Now()
@@ -90,7 +95,11 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 	}
 	if len(result.Unfenced) > 0 {
 		s.options.Log.Info("Waiting until no Binding of an earlier leader can be in flight", "pods", len(result.Unfenced), "for", requestTimeout)
-		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) || !s.waitForInformers(ctx) {
+		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) {
+			return false
+		}
+		versions, ok := s.readQuorumVersions(ctx)
+		if !ok || !s.waitForInformers(ctx, versions) {
 			return false
 		}
 	}
@@ -102,15 +111,11 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// waitForInformers waits until informers and cache hold each object of a quorum list at
-// its version or a newer one. It does not wait for the list's own resourceVersion: a
-// watch without events learns of that version only a minute later.
-func (s *Scheduler) waitForInformers(ctx context.Context) bool {
-	pods, ok := s.quorumList(ctx, podKind, eventhandlers.NonTerminatedPods)
-	if !ok {
-		return false
-	}
-	nodes, ok := s.quorumList(ctx, nodeKind, "")
+// waitForInformers waits until informers and cache hold all that was written before the
+// versions were read: for the versions or, since a watch without events learns of them only a
+// minute later, for each object of a quorum list at its version or a newer one.
+func (s *Scheduler) waitForInformers(ctx context.Context, versions quorumVersions) bool {
+	pods, nodes, ok := s.listCurrent(ctx, versions)
 	if !ok {
 		return false
 	}
@@ -183,7 +188,7 @@ func (s *Scheduler) sleep(ctx context.Context, d time.Duration) bool {
 // node, the cache) lacks or holds at an older version.
 func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.ListedObject {
 	informer := s.options.Informers.Core().V1().Pods()
-	synced := informer.Informer().LastSyncResourceVersion()
+	synced := storeVersion(informer.Informer())
 	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		pod, err := informer.Lister().Pods(l.Namespace).Get(l.Name)
 		if err != nil {
@@ -202,7 +207,7 @@ func (s *Scheduler) missingPods(listed []leadership.ListedObject) []leadership.L
 // missingNodes returns the list from the first node on that the snapshot lacks or holds
 // at an older version.
 func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.ListedObject {
-	synced := s.options.Informers.Core().V1().Nodes().Informer().LastSyncResourceVersion()
+	synced := storeVersion(s.options.Informers.Core().V1().Nodes().Informer())
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
 	snapshot := s.cache.UpdateSnapshot() // the loop does not run yet
@@ -215,8 +220,8 @@ func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.
 	})
 }
 
-// deletedNodes returns the nodes in the informer's store that the list lacks and that
-// are not newer than it: they were deleted.
+// deletedNodes returns the nodes of the informer's store and of the snapshot that the list
+// lacks and that are not newer than it: they were deleted.
 func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.ListedObject {
 	nodes, err := s.options.Informers.Core().V1().Nodes().Lister().List(labels.Everything())
 	if err != nil {
@@ -225,6 +230,15 @@ func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.Listed
 	listed := map[types.UID]bool{}
 	for _, l := range list.Objects {
 		listed[l.UID] = true
+	}
+	s.leadMu.Lock()
+	cached, err := s.cache.UpdateSnapshot().NodeInfos().List()
+	s.leadMu.Unlock()
+	if err != nil {
+		s.options.Log.Error(err, "Cannot list the nodes of the snapshot")
+	}
+	for _, info := range cached {
+		nodes = append(nodes, info.Node())
 	}
 	var deleted []leadership.ListedObject
 	for _, node := range nodes {

@@ -27,6 +27,9 @@ func (w Standby) Start(ctx context.Context) error {
 	if err := watchVolumes(s.volumes, s.options.Informers, s.options.Storage); err != nil {
 		return fmt.Errorf("watching volumes: %w", err)
 	}
+	if !s.takeOverEarly(ctx) {
+		return nil
+	}
 	s.options.Informers.Start(ctx.Done())
 	if !synced(ctx) {
 		return nil

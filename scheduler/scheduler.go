@@ -123,8 +123,10 @@ type Scheduler struct {
 
 	// leadMu is held for cache.UpdateSnapshot: by Standby's ticker until leading is
 	// true, by the loop from then on.
-	leadMu  sync.Mutex
-	leading bool
+	leadMu sync.Mutex
+	// takenOver is what takeOverEarly took over; leadMu is held.
+	takenOver *takenOver
+	leading   bool
 	// ended is closed when Start returns.
 	ended chan struct{}
 }

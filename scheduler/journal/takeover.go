@@ -65,6 +65,15 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 	}
 }
 
+// Exists reports whether there is a journal, readable or not.
+func (j *Journal) Exists(ctx context.Context) (bool, error) {
+	version, _, err := j.read(ctx)
+	if errors.As(err, new(*malformedError)) {
+		err = nil
+	}
+	return version != "", err
+}
+
 // takeOverTry is the result of one try of TakeOver.
 type takeOverTry struct {
 	// missing says that there is no journal, sent that the write was sent.

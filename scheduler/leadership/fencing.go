@@ -58,6 +58,18 @@ func NewQuorumLister(client metadata.Interface) QuorumLister {
 	}
 }
 
+// NewVersionReader returns a function that returns a resource version of a kind by a quorum
+// read: no earlier write of the kind has a newer one.
+func NewVersionReader(client metadata.Interface) func(ctx context.Context, kind schema.GroupVersionResource) (string, error) {
+	return func(ctx context.Context, kind schema.GroupVersionResource) (string, error) {
+		list, err := client.Resource(kind).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return "", fmt.Errorf("reading a version of %s: %w", kind.Resource, err)
+		}
+		return list.ResourceVersion, nil
+	}
+}
+
 // Names returns a function that lists the names of all objects of a kind; none when
 // the API server does not serve the kind.
 func (lister QuorumLister) Names(kind schema.GroupVersionResource) func(ctx context.Context) ([]string, error) {

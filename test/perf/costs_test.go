@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,6 +26,8 @@ type costs struct {
 	From string `json:"from"`
 	// Shapes are by name.
 	Shapes map[string]cost `json:"shapes"`
+	// Process is what a pod of the first shape costs the whole process, with a real API server.
+	Process counters `json:"process"`
 }
 
 // cost is the average cost of a pod of a shape.
@@ -47,19 +50,14 @@ const slack = 0.15
 //	go test ./test/perf -run TestWhatAPodCosts -update
 func TestWhatAPodCosts(t *testing.T) {
 	const nodes, existing, pods = 1000, 500, 3000
-	known := costs{Shapes: map[string]cost{}}
-	if text, err := os.ReadFile(costsFile); err == nil {
-		if err := json.Unmarshal(text, &known); err != nil {
-			t.Fatal(err)
-		}
-	}
-	measured := costs{Shapes: map[string]cost{}}
+	known := readCosts(t)
+	measured := map[string]cost{}
 	for _, s := range standardShapes {
 		t.Run(s.name, func(t *testing.T) {
 			o := options{nodes: nodes, zones: 3, existing: existing, pods: pods}
 			s.nodes, s.existing, s.count = nodes, existing, pods
 			got := costOf(t, s, o, replaying.DefaultProfile())
-			measured.Shapes[s.name] = got
+			measured[s.name] = got
 			if *update {
 				return
 			}
@@ -77,7 +75,45 @@ func TestWhatAPodCosts(t *testing.T) {
 		})
 	}
 	if *update {
-		write(t, measured)
+		known.Shapes = measured
+		known.write(t)
+	}
+}
+
+// The requests, bytes and allocations of a pod in the whole process, from its creation to its
+// Event, are those in the file as well.
+func TestWhatAPodCostsTheProcess(t *testing.T) {
+	o, err := parse([]string{
+		"--layers=process", "--shapes=basic", "--loads=burst", "--sides=berth", "--nodes=100", "--existing=50", "--pods=1000",
+		"--rounds=1", "--limit=3m", "--json=" + filepath.Join(t.TempDir(), "bench.json"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{options: o, out: io.Discard}
+	if b.plugins, err = resolve(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.processes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	known, got := readCosts(t), b.report.Groups[0].Runs[0].Counted
+	if *update {
+		known.Process = got
+		known.write(t)
+		return
+	}
+	want := known.Process
+	if got.Writes != want.Writes {
+		t.Errorf("a pod costs %v writes, want %v: its Binding and its Event", got.Writes, want.Writes)
+	}
+	for what, pair := range map[string][2]float64{
+		"KB read": {want.ReadKB, got.ReadKB}, "KB written": {want.WrittenKB, got.WrittenKB},
+		"allocations": {want.Allocs, got.Allocs}, "KB allocated": {want.AllocatedKB, got.AllocatedKB},
+	} {
+		if want, got := pair[0], pair[1]; math.Abs(got-want) > want*slack {
+			t.Errorf("a pod costs %.2f %s, want %.2f as of %s; if that is intended, update the file", got, what, want, known.From)
+		}
 	}
 }
 
@@ -123,10 +159,24 @@ func costOf(t *testing.T, s shape, o options, profile *v1alpha1.SchedulingProfil
 	return cost{Allocs: round(bench.AllocsPerPod), Evaluated: round(float64(stats.Evaluated) / n), Uncached: round(1000 * float64(stats.Uncached) / n)}
 }
 
-func write(t *testing.T, measured costs) {
+// readCosts reads the file.
+func readCosts(t *testing.T) (known costs) {
 	t.Helper()
-	measured.From = "go test ./test/perf -run TestWhatAPodCosts -update, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
-	text, err := json.MarshalIndent(measured, "", "  ")
+	text, err := os.ReadFile(costsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &known); err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+// write writes the file.
+func (c costs) write(t *testing.T) {
+	t.Helper()
+	c.From = "go test ./test/perf -run TestWhatAPodCosts -update, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
+	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ func (t *runner) measureStartUp(ctx context.Context) (time.Duration, procs.Usage
 	if err != nil {
 		return 0, nil, err
 	}
+	if t.idle, err = t.count(ctx); err != nil {
+		return 0, nil, err
+	}
 	took := t.bound.Binds()[key(pod)].Seen.Sub(began)
 	err = t.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	return took, used.Minus(before), err

@@ -297,7 +297,7 @@ func (g *group) table(out io.Writer) {
 }
 
 func (g *group) rateRows(row func(...any), names []string) {
-	row("", "pods/s", "binds/s", "start-up s", "start-up CPU ms", "CPU ms/pod", "API server", "etcd", "harness", "peak MiB", "events/pod", "runs")
+	row("", "pods/s", "binds/s", "start-up s", "start-up CPU ms", "CPU ms/pod", "API server", "etcd", "harness", "peak MiB", "writes/pod", "KB read", "KB written", "runs")
 	for _, n := range names {
 		cpu := func(process string) string { return g.of(n, func(r run) float64 { return r.CPU[process] }).short() }
 		rate := g.of(n, podsPerSecond).long()
@@ -306,8 +306,8 @@ func (g *group) rateRows(row func(...any), names []string) {
 		}
 		row(n, rate, g.of(n, bindsPerSecond).short(), g.of(n, func(r run) float64 { return r.StartUp }).short(),
 			g.of(n, startUpCPU).short(), g.of(n, ownCPU).long(), cpu("kube-apiserver"), cpu("etcd"), cpu(harness),
-			g.of(n, func(r run) float64 { return r.Peak[scheduler] }).short(),
-			g.of(n, func(r run) float64 { return r.EventsPerPod }).short(), len(g.side(n)))
+			g.of(n, func(r run) float64 { return r.Peak[scheduler] }).short(), g.of(n, func(r run) float64 { return r.Counted.Writes }).short(),
+			g.of(n, func(r run) float64 { return r.Counted.ReadKB }).short(), g.of(n, func(r run) float64 { return r.Counted.WrittenKB }).short(), len(g.side(n)))
 	}
 }
 

@@ -47,6 +47,8 @@ type run struct {
 	// Peak is the maximal resident memory, in MiB, by process.
 	Peak         map[string]float64 `json:"peakMiB"`
 	EventsPerPod float64            `json:"eventsPerPod"`
+	// Counted is per pod; with drain, less the run for StartUp.
+	Counted counters `json:"perPod"`
 	// ToLastEvent is Took, to the last Event instead of the last bind; Events are counted four
 	// times a second.
 	ToLastEvent float64 `json:"secondsToLastEvent"`
@@ -87,6 +89,7 @@ type runner struct {
 	process     *controlplane.Process // the side's, while it runs
 	events      int                   // number of Events before the load
 	counted     int                   // number of Events when they were counted last
+	idle        counters              // after the start-up with one pod
 	lastEventAt time.Time             // when their number was last seen to grow
 }
 
@@ -239,6 +242,11 @@ func (t *runner) finish(ctx context.Context, r *run, used procs.Usage, between t
 	if between > 0 {
 		r.BindsPerSecond = float64(t.pods-1) / between.Seconds()
 	}
+	now, err := t.count(ctx)
+	if err != nil {
+		return err
+	}
+	r.Counted = now.perPod(t.idle, t.pods)
 	events, err := t.countEvents(ctx)
 	r.EventsPerPod = float64(events-t.events) / float64(t.pods)
 	return err

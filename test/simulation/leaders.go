@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/binding"
@@ -120,7 +121,7 @@ func (sim *simulation) handover() scheduler.Handover {
 	sim.placedBefore = sim.placementCount
 	epoch, process := sim.epoch, sim.process
 	return scheduler.Handover{
-		List: sim.list,
+		List: sim.list, Version: sim.version,
 		Profiles: func(context.Context) (names []string, err error) {
 			for _, p := range sim.profiles {
 				if p.spec != nil || p.hasRevisions {
@@ -164,6 +165,15 @@ func (sim *simulation) list(ctx context.Context, kind schema.GroupVersionResourc
 		return nil, nil
 	})
 	return roll, err
+}
+
+// version is a quorum read of a version.
+func (sim *simulation) version(ctx context.Context, kind schema.GroupVersionResource) (version string, err error) {
+	_, err = sim.call(ctx, "list", "version of "+kind.Resource, func() (*v1.Pod, error) {
+		version = itoa(sim.server.version)
+		return nil, nil
+	})
+	return version, err
 }
 
 // inHandover says whether the leader has not placed a pod yet.
@@ -264,6 +274,17 @@ func (c *configMaps) write(ctx context.Context, object *v1.ConfigMap) (*v1.Confi
 
 // LastSyncResourceVersion is the resource version up to which the watch has read.
 func (i *informer) LastSyncResourceVersion() string { return i.resourceVersion }
+
+// GetStore returns a store that knows its version.
+func (i *informer) GetStore() toolscache.Store { return versionedStore{version: i.resourceVersion} }
+
+// versionedStore is complete up to a version.
+type versionedStore struct {
+	toolscache.Store
+	version string
+}
+
+func (s versionedStore) LastStoreSyncResourceVersion() string { return s.version }
 
 // nodeLister reads the store, which is ahead of the handlers.
 type nodeLister struct {

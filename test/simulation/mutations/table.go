@@ -135,6 +135,7 @@ const (
 	noMetrics   = "nobody scrapes it"
 	noTraces    = "nobody collects its traces"
 	noLeaks     = "it looks at what becomes of pods, not at what stays in memory"
+	noWire      = "its objects are never encoded"
 	noWaits     = "nothing in it waits for a pod when it hears of a late plugin"
 )
 
@@ -366,6 +367,14 @@ var generalMutants = []mutant{
 		[]killer{{"cmd/kubectl-berth/try", "TestTry"}}, noVolumes},
 	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
 		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
+	{"QuorumVersionNotAwaited", "a new leader takes its informers for current",
+		[]killer{{loop, "TestANewLeaderWaitsForTheQuorumVersion"}}, noLeaders},
+	{"VersionsOfAStartReadAgain", "a process that leads from its start takes over after its informers have listed",
+		[]killer{{loop, "TestAProcessThatLeadsFromItsStartTakesOverOnce"}}, "its leaders are elected"},
+	{"FieldsDroppedAfterDecoding", "the informers' client decodes the fields that informers drop",
+		[]killer{{eventhandlers, "TestTheClientOfTheInformersTrims"}}, noWire},
+	{"WrongFieldCutOut", "the informers' client cuts owner references out of pods",
+		[]killer{{eventhandlers, "TestWhatIsCutOutIsWhatTrimDrops"}}, noWire},
 	{"PodsNotFenced", "a Binding of an earlier leader binds a pod after the new leader has begun to schedule",
 		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, ""},
 	{"IncompleteHandoverCounts", "a leadership that ends before all pods were fenced tells the next leader that they are",

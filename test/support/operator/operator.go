@@ -3,14 +3,18 @@
 package operator
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -112,6 +116,30 @@ func (m *Manager) CPUProfile(ctx context.Context, seconds int, path string) erro
 // AllocsProfile writes a profile of all allocations so far to path.
 func (m *Manager) AllocsProfile(ctx context.Context, path string) error {
 	return m.profile(ctx, "allocs", path)
+}
+
+// Allocations returns the number and the bytes of all allocations so far.
+func (m *Manager) Allocations(ctx context.Context) (objects, bytes float64, err error) {
+	response, err := get(ctx, "http://"+m.Profiles+"/debug/pprof/allocs?debug=1")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer response.Close()
+	lines := bufio.NewScanner(response)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		for prefix, value := range map[string]*float64{"# Mallocs = ": &objects, "# TotalAlloc = ": &bytes} {
+			if text, is := strings.CutPrefix(lines.Text(), prefix); is {
+				if *value, err = strconv.ParseFloat(text, 64); err != nil {
+					return 0, 0, err
+				}
+			}
+		}
+	}
+	if err := lines.Err(); err != nil || objects == 0 {
+		return 0, 0, errors.Join(err, errors.New("/debug/pprof/allocs has no number of allocations"))
+	}
+	return objects, bytes, nil
 }
 
 // profile writes a profile of /debug/pprof to path.

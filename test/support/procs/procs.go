@@ -79,6 +79,18 @@ func Peak(pid int) (float64, error) {
 	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }
 
+// IO returns how many bytes a process has read and written by system calls, sockets included.
+func IO(pid int) (read, written int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("bytes of process %d (is this Linux?): %w", pid, err)
+	}
+	if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d\n", &read, &written); err != nil {
+		return 0, 0, fmt.Errorf("/proc/%d/io: %w", pid, err)
+	}
+	return read, written, nil
+}
+
 // Settle waits until the process of that name hardly uses the CPU for a second, and made
 // returns the same number: then a scheduler has also written its Events and records. It
 // returns the CPU times until then.

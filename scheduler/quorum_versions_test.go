@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/berthdev/berth/scheduler/journal"
+	"github.com/berthdev/berth/scheduler/leadership"
+	"github.com/berthdev/berth/test/support/fixture"
+)
+
+// setQuorumVersion sets what a new leader's quorum reads return, and counts the lists of pods
+// and nodes.
+func (env *testEnv) setQuorumVersion(version string, nodes []leadership.ListedObject) (lists func() int) {
+	env.setHandover(nil, nodes)
+	env.options.Handover.Version = func(context.Context, schema.GroupVersionResource) (string, error) { return version, nil }
+	list, calls := env.options.Handover.List, 0
+	env.options.Handover.List = func(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, error) {
+		if kind != claimKind {
+			calls++
+		}
+		return list(ctx, kind, fields)
+	}
+	return func() int { return calls }
+}
+
+func TestANewLeaderWhoseInformersAreCurrentListsNothing(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.apply("one")
+		lists := env.setQuorumVersion("1", listedNodes("1"))
+		defer env.startLeading()()
+		time.Sleep(time.Second)
+		if env.nodeOf("a") == "" || lists() > 0 {
+			t.Errorf("a is on %q, after %d lists of pods and nodes", env.nodeOf("a"), lists())
+		}
+	}, node("n"), node("m"), webPod("a"))
+}
+
+// The events of pods and nodes show that the informers hold the version, before progressTimeout
+// or after it.
+func TestANewLeaderWaitsForTheQuorumVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		lists int
+	}{
+		"with an event of each kind at once": {progressTimeout / 2, 0},
+		"with lists when no events come":     {time.Minute, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.apply("one")
+				lists := env.setQuorumVersion(farVersion, listedNodes(farVersion))
+				defer env.startLeading()()
+				time.Sleep(c.after)
+				env.want("node of a before the informers hold the version", env.nodeOf("a"), "")
+				env.advanceVersion()
+				newer := node("n")
+				newer.ResourceVersion = farVersion
+				if _, err := env.cluster.CoreV1().Nodes().Update(env.ctx, newer, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+				if env.nodeOf("a") == "" || lists() != c.lists {
+					t.Errorf("a is on %q, after %d lists of pods and nodes; want %d", env.nodeOf("a"), lists(), c.lists)
+				}
+			}, node("n"), node("m"), webPod("a"), fixture.Pod("b").On("m").SchedulerName("p").Obj())
+		})
+	}
+}
+
+// A process that leads from its start takes over once, before its informers list. Where there is
+// no journal, its informers have to tell whether it is the first.
+func TestAProcessThatLeadsFromItsStartTakesOverOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		journal      bool
+		early, reads int
+	}{
+		"after others": {true, 2, 2},
+		"as the first": {false, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.apply("one")
+				maps := env.cluster.ConfigMaps()
+				if c.journal {
+					before := newJournal(maps, "the one before")
+					if _, ok := before.TakeOver(env.ctx, journal.Leadership{}); !ok {
+						t.Error("the journal was not taken over")
+					}
+					before.Fenced(nil)
+					time.Sleep(time.Second)
+				}
+				lists := env.setQuorumVersion("1", nil)
+				env.options.Handover.FromStart = true
+				env.options.Handover.Leadership = func(context.Context) (journal.Leadership, error) { return journal.Leadership{First: true}, nil }
+				env.options.Handover.Journal = newJournal(maps, "this one")
+				reads := 0
+				env.options.Handover.Version = func(context.Context, schema.GroupVersionResource) (string, error) {
+					reads++
+					return "1", nil
+				}
+				if !env.takeOverEarly(env.ctx) || reads != c.early {
+					t.Errorf("%d versions are read before the informers list, want %d", reads, c.early)
+				}
+				defer env.startLeading()()
+				time.Sleep(time.Second)
+				if env.nodeOf("a") == "" || lists() > 0 || reads != c.reads {
+					t.Errorf("a is on %q, after %d lists of pods and nodes, and %d versions; want %d", env.nodeOf("a"), lists(), reads, c.reads)
+				}
+			}, node("n"), webPod("a"))
+		})
+	}
+}

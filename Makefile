@@ -178,9 +178,11 @@ define newline
 
 
 endef
-# A part that was measured of this commit is not measured again. What a part that failed has
-# measured is kept under another name.
-measure = @if grep -qs '"machine": "commit $(shell git rev-parse --short=7 HEAD);' $(PAGE)$(1).json; then echo 'part $(1) was measured of this commit'; \
+# A part that was measured of this commit, or of one since which nothing that is measured has
+# changed, is not measured again. What a part that failed has measured is kept under another name.
+MEASURED := go.mod main.go api controllers operator scheduler config test/perf test/support test/replay test/exactness/oracle
+measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\);.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
+	then echo "part $(1) was measured of commit $$measured"; \
 	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
 .PHONY: bench-page
 bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended

@@ -70,7 +70,8 @@ func (s *Scheduler) hasDecisionAnnotations() bool {
 // podsToFence returns the pods that a Binding of an earlier leader may still bind. The
 // API server refuses to bind a pod that has a node, is being deleted, or has scheduling
 // gates.
-func (s *Scheduler) podsToFence(profiles []string, fromJournal journal.Handover) (f fencing) {
+func (s *Scheduler) podsToFence(profiles []string, taken takenOver) (f fencing) {
+	fromJournal := taken.journal
 	profiles = append(profiles, s.profiles.Names()...)
 	for _, pod := range s.allPods() {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 {
@@ -83,6 +84,9 @@ func (s *Scheduler) podsToFence(profiles []string, fromJournal journal.Handover)
 		case ours && fromJournal.Fence == journal.FenceAll:
 			f.unknown++
 		case ours && !binding.HasPodScheduledFalse(pod):
+			if taken.closedAt != "" && !atLeast(taken.closedAt, pod.ResourceVersion) {
+				continue // a Binding that the earlier leader sent names another version
+			}
 			f.fresh++
 		default:
 			continue

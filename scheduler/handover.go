@@ -84,7 +84,7 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 	if _, ok := retry(ctx, s, func(ctx context.Context) (any, error) { return nil, s.devices.FenceClaims(ctx) }); !ok {
 		return false
 	}
-	toFence := s.podsToFence(names, fromJournal)
+	toFence := s.podsToFence(names, taken)
 	result := s.binding.FencePods(ctx, toFence.pods, s.epoch)
 	var bound []leadership.ListedObject
 	for _, pod := range result.Bound {

@@ -125,23 +125,26 @@ func (s *Scheduler) shutDown() {
 		s.inFlight.Wait()
 		close(done)
 	})
-	if s.options.Wait(s.inFlight.ctx, done) != nil {
-		s.undoBindings(done)
-	}
+	ended := s.options.Wait(s.inFlight.ctx, done) == nil || s.undoBindings(done)
 	s.reportHoldChanges()
 	if s.options.Wait(s.inFlight.ctx, s.binding.StatusFlushed()) != nil {
 		s.options.Log.Info("Scheduling ends before the status of all pods was written")
+	}
+	if ended && s.options.Handover.Journal != nil {
+		s.options.Handover.Journal.Close(context.WithoutCancel(s.inFlight.ctx))
 	}
 	s.options.Log.Info("Scheduling ended")
 }
 
 // undoBindings gives the binding cycles undoTimeout to undo what they did. It does not wait
-// longer for a plugin that does not return.
-func (s *Scheduler) undoBindings(done <-chan struct{}) {
+// longer for a plugin that does not return, and returns whether all have ended.
+func (s *Scheduler) undoBindings(done <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer s.options.Clock.AfterFunc(undoTimeout, cancel).Stop()
 	if s.options.Wait(ctx, done) != nil {
 		s.options.Log.Error(nil, "Scheduling ends while binding cycles run: a plugin or the API server does not answer")
+		return false
 	}
+	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/scheduler/journal"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/probe"
 )
@@ -94,6 +95,38 @@ func TestShutdownFinishesOrUndoesBindings(t *testing.T) {
 				env.want("node of a pod created later", env.nodeOf("late"), "")
 				time.Sleep(2 * time.Hour) // until all have come back
 			}, node("n1"))
+		})
+	}
+}
+
+// The journal is closed once no binding cycle can send a Binding any more, and only then.
+func TestShutdownClosesTheJournal(t *testing.T) {
+	for name, c := range map[string]struct {
+		preBind time.Duration
+		closed  bool
+	}{
+		"after binding cycles that end":         {5 * time.Second, true},
+		"but not while a binding cycle goes on": {time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				maps := env.cluster.ConfigMaps()
+				leads := func(epoch int64) journal.Leadership { return journal.Leadership{Elected: true, Epoch: epoch} }
+				env.options.ShutdownContext = grace(20 * time.Second)
+				env.setHandover(nil, listedNodes("1")[:1])
+				env.options.Handover.Leadership = func(context.Context) (journal.Leadership, error) { return leads(7), nil }
+				env.options.Handover.Journal = newJournal(maps, "this one")
+				env.a.SetStatus("PreBindPreFlight", nil)
+				env.a.OnPreBind = func(context.Context) { time.Sleep(c.preBind) }
+				env.apply("one")
+				end := env.startLeading()
+				env.create(webPod("a"))
+				end()
+				if h, _ := newJournal(maps, "the next one").TakeOver(env.ctx, leads(8)); (h.ClosedAt != "") != c.closed {
+					t.Errorf("the journal was closed at %q", h.ClosedAt)
+				}
+				time.Sleep(2 * time.Hour) // until all have come back
+			}, node("n"))
 		})
 	}
 }

@@ -43,6 +43,9 @@ func (s *Scheduler) readQuorumVersions(ctx context.Context) (quorumVersions, boo
 type takenOver struct {
 	journal  journal.Handover
 	versions quorumVersions
+	// closedAt is a resource version: the earlier leader knew no newer one of a pod when it sent
+	// its last Binding. Empty where that is not known.
+	closedAt string
 }
 
 // takeOver takes the journal over, and reads the quorum versions after that: what an earlier
@@ -54,11 +57,27 @@ func (s *Scheduler) takeOver(ctx context.Context) (t takenOver, ok bool) {
 	if early != nil {
 		return *early, true
 	}
-	if t.journal, ok = s.takeOverJournal(ctx); !ok || t.journal.Fence == journal.FenceNone {
+	return s.takeOverNow(ctx, s.takeOverJournal)
+}
+
+// takeOverNow takes the journal over with takeJournal. Resource versions of the journal and of pods can
+// be compared if both are in one etcd: then the version of the write is between those of pods
+// that are read before and after it.
+func (s *Scheduler) takeOverNow(ctx context.Context, takeJournal func(context.Context) (journal.Handover, bool)) (t takenOver, ok bool) {
+	before, ok := s.readQuorumVersions(ctx)
+	if !ok {
+		return t, false
+	}
+	if t.journal, ok = takeJournal(ctx); !ok || t.journal.Fence == journal.FenceNone {
 		return t, ok
 	}
-	t.versions, ok = s.readQuorumVersions(ctx)
-	return t, ok
+	if t.versions, ok = s.readQuorumVersions(ctx); !ok {
+		return t, false
+	}
+	if atLeast(t.journal.Version, before[podKind]) && atLeast(t.versions[podKind], t.journal.Version) {
+		t.closedAt = t.journal.ClosedAt
+	}
+	return t, true
 }
 
 // takeOverEarly takes over before the informers list, in a process that leads from its start:
@@ -76,16 +95,13 @@ func (s *Scheduler) takeOverEarly(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	early := &takenOver{}
-	if early.journal, ok = handover.Journal.TakeOver(ctx, state); !ok {
-		return false
-	}
-	if early.versions, ok = s.readQuorumVersions(ctx); !ok {
+	early, ok := s.takeOverNow(ctx, func(ctx context.Context) (journal.Handover, bool) { return handover.Journal.TakeOver(ctx, state) })
+	if !ok {
 		return false
 	}
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
-	s.takenOver = early
+	s.takenOver = &early
 	return true
 }
 

@@ -38,6 +38,8 @@ const (
 	electionKey = "election"
 	fenceKey    = "fence"
 	podsKey     = "pods"
+	// closedKey is "true" where the holder sends no Bindings any more.
+	closedKey = "closed"
 )
 
 const description = "Written by Berth before it binds pods whose status says PodScheduled=False. A new leader reads it; do not edit or delete it."
@@ -52,6 +54,8 @@ type content struct {
 	// fence is what holder still has to fence.
 	fence Fence
 	pods  sets.Set[types.UID]
+	// closed says that holder had sent its last Binding before it wrote this version.
+	closed bool
 }
 
 // toConfigMap returns the ConfigMap that says c and replaces the given version; the
@@ -66,7 +70,7 @@ func toConfigMap(name, version string, c content) *v1.ConfigMap {
 		uids = append(uids, string(uid))
 	}
 	slices.Sort(uids)
-	return &v1.ConfigMap{
+	object := &v1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, ResourceVersion: version,
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "berth"},
@@ -77,11 +81,18 @@ func toConfigMap(name, version string, c content) *v1.ConfigMap {
 			fenceKey: string(c.fence), podsKey: strings.Join(uids, "\n"),
 		},
 	}
+	if c.closed {
+		object.Data[closedKey] = "true"
+	}
+	return object
 }
 
 // fromConfigMap reads a ConfigMap. The error names the key that is invalid.
 func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
-	c = content{holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID]()}
+	c = content{
+		holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID](),
+		closed: object.Data[closedKey] == "true",
+	}
 	if c.epoch, err = strconv.ParseInt(object.Data[epochKey], 10, 64); err != nil {
 		return c, fmt.Errorf("data.%s: must be a number, got %q", epochKey, object.Data[epochKey])
 	}

@@ -85,6 +85,8 @@ type Journal struct {
 	// dirty says that something other than commits has to be written.
 	dirty      bool
 	admissions []*commit
+	// closing is closed when a write says that the journal is closed; nil until Close.
+	closing chan struct{}
 	// writing says that the writer runs; lastTry is when it last began a write.
 	writing bool
 	lastTry time.Time

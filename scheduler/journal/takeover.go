@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,11 @@ type Handover struct {
 	Fence Fence
 	// Pods are in the journal. They are fenced whatever their status says.
 	Pods sets.Set[types.UID]
+	// Version is the version of the journal that this process wrote; empty where it did not.
+	Version string
+	// ClosedAt is the version at which the leader before closed the journal: its last Binding
+	// was sent before. Empty where it did not, or where every pod has to be fenced.
+	ClosedAt string
 	// Err says why the journal could not be written; nil where it was.
 	Err error
 }
@@ -80,6 +86,7 @@ type takeOverTry struct {
 	missing, sent bool
 	version       string
 	content       content
+	closedAt      string
 	err           error
 }
 
@@ -94,6 +101,9 @@ func (j *Journal) tryTakeOver(ctx context.Context, l Leadership) (t takeOverTry)
 		return takeOverTry{version: version, content: *before} // an earlier try wrote it
 	}
 	t = takeOverTry{missing: version == "", sent: true, content: initialContent(j.options.Holder, l, before, err)}
+	if before != nil && before.closed && t.content.fence == FenceFresh {
+		t.closedAt = version
+	}
 	t.version, t.err = j.putContent(ctx, version, t.content)
 	return t
 }
@@ -107,7 +117,7 @@ func (j *Journal) recordTakeOver(t takeOverTry) Handover {
 	j.own.pods = sets.New[types.UID]()
 	j.resourceVersion, j.versionKnown, j.takenOver, j.commitsOptional = t.version, true, true, false
 	j.stored, j.inherited = t.content.pods, t.content.pods.Clone()
-	return Handover{Fence: t.content.fence, Pods: t.content.pods.Clone()}
+	return Handover{Fence: t.content.fence, Pods: t.content.pods.Clone(), Version: t.version, ClosedAt: t.closedAt}
 }
 
 // proceedWithout records that this process cannot write the journal. unanswered says
@@ -120,6 +130,33 @@ func (j *Journal) proceedWithout(l Leadership, t takeOverTry, unanswered bool) H
 	j.commitsOptional = (l.Elected || t.missing) && !unanswered
 	j.own.epoch, j.own.elected, j.own.fence = l.Epoch, l.Elected, fenceDone
 	return Handover{Fence: FenceAll, Err: t.err}
+}
+
+// closeTimeout is how long Close waits for the write.
+const closeTimeout = 2 * time.Second
+
+// Close records that this process has sent its last Binding, so that the next leader need not
+// fence pods that are newer. It returns when that is written, or after closeTimeout: without
+// it the next leader fences more. Commit must not be called any more.
+func (j *Journal) Close(ctx context.Context) {
+	j.mu.Lock()
+	if !j.takenOver || j.own.fence != fenceDone {
+		j.mu.Unlock()
+		return
+	}
+	written := make(chan struct{})
+	j.own.closed, j.closing, j.dirty = true, written, true
+	if !j.writing {
+		j.writing = true
+		j.options.Go(j.write)
+	}
+	j.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer j.options.Clock.AfterFunc(closeTimeout, cancel).Stop()
+	if j.options.Wait(ctx, written) != nil {
+		j.options.Log.Info("The journal of Bindings is not closed: the next leader fences pods that it need not", "configMap", Name)
+	}
 }
 
 // Fenced records that the new leader has fenced all pods that it had to, except

@@ -127,6 +127,51 @@ func TestFencedIsWrittenWithoutAnotherCommit(t *testing.T) {
 	})
 }
 
+// A leader that ends by itself closes the journal; the next one learns at which version.
+func TestCloseTellsTheNextLeaderWhenTheLastBindingWasSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    func(t *testing.T, s *fakeServer, j *Journal)
+		closed bool
+	}{
+		"a leader that ends": {func(t *testing.T, _ *fakeServer, j *Journal) { j.Close(t.Context()) }, true},
+		"a leader that ends beside a write": {func(t *testing.T, _ *fakeServer, j *Journal) {
+			go func() { _ = j.Commit(t.Context(), "a") }()
+			j.Close(t.Context())
+		}, true},
+		"a leader that is killed": {func(*testing.T, *fakeServer, *Journal) {}, false},
+		"a leader whose last write is refused": {func(t *testing.T, s *fakeServer, j *Journal) {
+			s.outcomes = []outcome{{err: forbidden}}
+			j.Close(t.Context())
+		}, false},
+		"a leader whose successor was killed before it had fenced": {func(t *testing.T, s *fakeServer, j *Journal) {
+			j.Close(t.Context())
+			leader(t, s, "died", elected(8))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
+				j := leader(t, s, "us", elected(7))
+				j.Fenced(nil)
+				time.Sleep(time.Minute)
+				began := time.Now()
+				c.end(t, s, j)
+				if took := time.Since(began); took > closeTimeout {
+					t.Errorf("closing took %v", took)
+				}
+				epoch := s.storedContent(t).epoch + 1
+				closedAt := s.stored.ResourceVersion
+				h, _ := newJournal(s, "new").TakeOver(t.Context(), elected(epoch))
+				if h.Fence != FenceFresh || (h.ClosedAt == closedAt) != c.closed || (h.ClosedAt == "") == c.closed {
+					t.Errorf("the next leader fences %q, and the journal was closed at %q; it was at %q", h.Fence, h.ClosedAt, closedAt)
+				}
+				if s.storedContent(t).closed || h.Version != s.stored.ResourceVersion {
+					t.Errorf("the new leader has written %+v at %s, and says %s", s.storedContent(t), s.stored.ResourceVersion, h.Version)
+				}
+			})
+		})
+	}
+}
+
 func TestALateWriteOfAnEarlierLeaderFails(t *testing.T) {
 	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		old := leader(t, s, "old", elected(0))

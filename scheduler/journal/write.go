@@ -93,6 +93,10 @@ func (j *Journal) writeOnce() error {
 	}
 	j.resourceVersion, j.stored, j.takenOver, j.versionKnown = written, c.pods, true, true
 	j.completeCommits(batch)
+	if c.closed && j.closing != nil {
+		close(j.closing)
+		j.closing = nil
+	}
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,8 @@ type BacklogOptions struct {
 	// Pods is the number of unschedulable pods, in Shapes different sizes, and Fresh the
 	// number of pods that are created while no process leads.
 	Pods, Shapes, Fresh int
+	// Released: the earlier leader is terminated and gives its Lease back, instead of being killed.
+	Released bool
 }
 
 // Backlog is the result of RunBacklog.
@@ -34,12 +38,14 @@ type Backlog struct {
 	// Patched is how many of the unschedulable pods have another resource version when the
 	// first pod is bound.
 	Patched int
+	// Fenced is how many pods the new leader has fenced.
+	Fenced int
 	// Bound is the time from the new leader's acquisition of the Lease to the bind of a pod
 	// that fits.
 	Bound time.Duration
 }
 
-// RunBacklog kills the leader while there are many unschedulable pods, starts another
+// RunBacklog ends the leader while there are many unschedulable pods, starts another
 // manager, and measures how long a pod that fits waits for it.
 func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	cp, err := controlplane.Start(ctx, controlplane.Options{})
@@ -69,7 +75,9 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	if err != nil {
 		return b, err
 	}
-	earlier.Kill()
+	if !o.Released {
+		earlier.Kill()
+	}
 	cp.End(earlier.Process)
 	if err := load.Each(ctx, o.Fresh, workers, r.create("fresh", "100")); err != nil {
 		return b, err
@@ -77,10 +85,14 @@ func RunBacklog(ctx context.Context, o BacklogOptions) (b Backlog, err error) {
 	if err := r.create("fits", "0")(ctx, 0); err != nil {
 		return b, err
 	}
-	if _, err = r.startManager(ctx); err != nil {
+	successor, err := r.startManager(ctx)
+	if err != nil {
 		return b, err
 	}
 	if b.Bound, err = r.waitBound(ctx); err != nil {
+		return b, err
+	}
+	if b.Fenced, err = fencedPods(ctx, cp, successor); err != nil {
 		return b, err
 	}
 	after, err := r.resourceVersions(ctx)
@@ -163,6 +175,26 @@ func (r *backlogTest) resourceVersions(ctx context.Context) (map[string]string, 
 		versions[pods[i].Name] = pods[i].ResourceVersion
 	}
 	return versions, err
+}
+
+// fencedPods returns what the metric of the manager says.
+func fencedPods(ctx context.Context, cp *controlplane.ControlPlane, m *operator.Manager) (n int, err error) {
+	_, text, err := m.Scrape(ctx, cp.Config().BearerToken)
+	if err != nil {
+		return 0, err
+	}
+	samples := regexp.MustCompile(`(?m)^berth_handover_fenced_pods\{.*\} (\d+)$`).FindAllSubmatch(text, -1)
+	if len(samples) == 0 {
+		return 0, errors.New("the manager has no metric of fenced pods")
+	}
+	for _, sample := range samples {
+		one, err := strconv.Atoi(string(sample[1]))
+		if err != nil {
+			return 0, err
+		}
+		n += one
+	}
+	return n, nil
 }
 
 // waitBound waits until the pod that fits is bound, and returns the time since the leader

@@ -58,12 +58,19 @@ var _ = Describe("A leader that loses the Lease", Ordered, ContinueOnFailure, fu
 })
 
 var _ = Describe("A backlog of unschedulable pods", func() {
-	It("is not written to when the leader changes", func(ctx SpecContext) {
-		path, err := operator.Build(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		b, err := RunBacklog(ctx, BacklogOptions{Manager: path, Lease: lease, Pods: 400, Shapes: 100, Fresh: 20})
-		Expect(err).NotTo(HaveOccurred())
-		AddReportEntry("from the Lease to the first bind", b.Bound.String())
-		Expect(b.Patched).To(BeZero(), "pods with PodScheduled=False that the new leader wrote to")
-	}, SpecTimeout(3*time.Minute))
+	for end, released := range map[string]bool{"is killed": false, "gives its Lease back": true} {
+		It("is not written to when the leader "+end, func(ctx SpecContext) {
+			path, err := operator.Build(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			b, err := RunBacklog(ctx, BacklogOptions{Manager: path, Lease: lease, Pods: 400, Shapes: 100, Fresh: 20, Released: released})
+			Expect(err).NotTo(HaveOccurred())
+			AddReportEntry("from the Lease to the first bind", b.Bound.String())
+			Expect(b.Patched).To(BeZero(), "pods with PodScheduled=False that the new leader wrote to")
+			if released {
+				Expect(b.Fenced).To(BeZero(), "pods that were created after the last Binding was sent")
+			} else {
+				Expect(b.Fenced).To(BeEquivalentTo(21), "pods that a Binding may still bind")
+			}
+		}, SpecTimeout(3*time.Minute))
+	}
 })

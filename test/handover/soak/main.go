@@ -52,6 +52,7 @@ type options struct {
 	limit, stream                       time.Duration
 	handovers, kills                    int
 	backlog, fresh                      int
+	released                            bool
 	lease                               time.Duration
 	seed                                uint64
 	profile                             string
@@ -71,6 +72,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.handovers, "handovers", 0, "instead: the number of handovers, in turn from a leader that is killed, frozen, partitioned, that loses its Lease, that ends while its successor's watches lag, or that is killed while its Bindings are delayed")
 	f.IntVar(&o.kills, "kills", 0, "as --handovers, but the leader is killed each time")
 	f.IntVar(&o.backlog, "backlog", 0, "instead: kill the leader while so many pods of 100 sizes are unschedulable, and measure how long a pod that fits waits for its successor")
+	f.BoolVar(&o.released, "released", false, "with --backlog: terminate the leader, which gives its Lease back")
 	f.IntVar(&o.fresh, "fresh", 0, "how many pods are created while no process leads, with --backlog")
 	f.DurationVar(&o.lease, "lease", 15*time.Second, "the duration of the Lease in a handover, in whole seconds; leaders are frozen, and watches lag, for times proportional to it: 20 s and 10 s for 15 s")
 	f.Uint64Var(&o.seed, "seed", 1, "the seed of the times of handovers")
@@ -174,12 +176,12 @@ func runBacklog(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b, err := handover.RunBacklog(ctx, handover.BacklogOptions{Manager: path, Lease: o.lease, Pods: o.backlog, Shapes: 100, Fresh: o.fresh})
+	b, err := handover.RunBacklog(ctx, handover.BacklogOptions{Manager: path, Lease: o.lease, Pods: o.backlog, Shapes: 100, Fresh: o.fresh, Released: o.released})
 	if err != nil {
 		return err
 	}
-	s.log("%d unschedulable pods and %d that were created while no process led: %.1f s from the new leader's acquisition of the Lease to the bind of a pod that fits; it wrote to %d of the %d",
-		o.backlog, o.fresh, b.Bound.Seconds(), b.Patched, o.backlog)
+	s.log("%d unschedulable pods and %d that were created while no process led: %.1f s from the new leader's acquisition of the Lease to the bind of a pod that fits; it fenced %d pods, and wrote to %d of the %d",
+		o.backlog, o.fresh, b.Bound.Seconds(), b.Fenced, b.Patched, o.backlog)
 	if b.Patched > 0 {
 		return fmt.Errorf("%d pods with PodScheduled=False were written to at the handover", b.Patched)
 	}

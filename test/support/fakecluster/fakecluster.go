@@ -151,6 +151,13 @@ func (c *Cluster) updatePod(pod *v1.Pod) {
 	}
 }
 
+// ResourceVersion returns the newest resource version, of whatever object.
+func (c *Cluster) ResourceVersion() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strconv.Itoa(c.version)
+}
+
 func (c *Cluster) setResourceVersion(object metav1.Object) {
 	c.version++
 	object.SetResourceVersion(strconv.Itoa(c.version))

@@ -184,10 +184,11 @@ MEASURED := go.mod main.go api controllers operator scheduler config test/perf t
 measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\);.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
 	then echo "part $(1) was measured of commit $$measured"; \
 	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
-.PHONY: bench-page
-bench-page: controlplane ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended
-	$(foreach part,$(PARTS),$(call measure,$(part))$(newline))
+.PHONY: bench-page bench-parts
+bench-page: bench-parts ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended
 	$(MAKE) page
+bench-parts: controlplane ## Measure PARTS="1 11" of it, and draw nothing
+	$(foreach part,$(PARTS),$(call measure,$(part))$(newline))
 
 .PHONY: page
 page: ## Draw docs/performance.md from the runs that bench-page left in bin.

@@ -1,0 +1,224 @@
+// One profile: conditions, plugins, revisions, the last trial, recent decisions.
+import { useState } from 'preact/hooks';
+import { getRevisions } from '../api';
+import { store, useLoad, useTopics } from '../app-context';
+import { count, number } from '../format';
+import { QueueBar } from '../parts/bars';
+import { Ago, Chip, Facts, Message, PageHead, Scroll, Section, type Tone } from '../parts/basics';
+import { Empty, Failed, Loading, Notes, NotSynced, notesAbout } from '../parts/states';
+import { TrialResult } from '../parts/trial';
+import { format, podLink, waitingLink } from '../router';
+import type { Condition, Profile, ProfilePlugin, RecentDecision, Revision } from '../types';
+import { ReadyChip, Runs, readyTone } from './profiles';
+
+export function ProfileView({ name }: { name: string }) {
+  useTopics(['profile:' + name, 'connection'], 250);
+  const p = store.profiles.get(name);
+  if (!store.synced) return <><PageHead title={name} /><NotSynced what={`profile ${name}`} /></>;
+  if (!p) return <NoProfile name={name} />;
+  return (
+    <>
+      <PageHead title={<><span class="kind">Profile</span> <span class="name">{name}</span></>}>
+        <ReadyChip profile={p} />
+        {p.state !== 'Active' && <Chip tone="quiet">{p.state}</Chip>}
+        {p.degraded && <Chip tone="warn">Degraded</Chip>}
+      </PageHead>
+      {p.ready !== 'True' && p.message && <Message text={p.message} tone={readyTone(p)} />}
+      {p.degraded && <Message text={`Degraded: ${p.degraded}`} tone="warn" />}
+      <div class="panels">
+        <Section title="What runs"><RunsFacts profile={p} /></Section>
+        <Section title="Queue" aside={(p.queue?.pending ?? 0) > 0 && <a href={waitingLink(name)}>Why they wait</a>}>
+          <QueueBar queue={p.queue} legend />
+        </Section>
+        <Section title="Conditions" wide><Conditions conditions={p.conditions ?? []} /></Section>
+        <Section title="Plugins" wide><Plugins plugins={p.plugins ?? []} /></Section>
+        <Section title="Revisions" wide><Revisions profile={p} /></Section>
+        <Section title="Last trial">
+          {p.trial ? <TrialResult trial={p.trial} /> : <p class="muted">No trial was made: a trial runs before a changed spec replaces what runs.</p>}
+        </Section>
+        <Section title="Recent decisions"><Recent recent={p.recent ?? []} /></Section>
+      </div>
+    </>
+  );
+}
+
+function NoProfile({ name }: { name: string }) {
+  const notes = notesAbout('profile', 'schedulingprofiles');
+  const pods = [...store.pods.values()].filter((pod) => pod.profile === name).length;
+  return (
+    <>
+      <PageHead title={<><span class="kind">Profile</span> <span class="name">{name}</span></>} />
+      <Empty title={`There is no SchedulingProfile ${name}`}>
+        {notes.length > 0 && <Notes notes={notes} />}
+        {pods > 0 && <p>{count(pods, 'pod')} {pods === 1 ? 'names' : 'name'} it in spec.schedulerName. Another scheduler may serve the name. If none does, create a profile of this name: it schedules these pods.</p>}
+        <p><a href="#/profiles">All profiles</a></p>
+      </Empty>
+    </>
+  );
+}
+
+function RunsFacts({ profile: p }: { profile: Profile }) {
+  const t = p.totals;
+  return (
+    <Facts facts={[
+      ['Runs', <Runs profile={p} />],
+      ['Revision', p.revision && <code>{p.revision}</code>],
+      ['Spec', `generation ${number(p.generation)}${p.runs === p.generation ? ', running' : ''}`],
+      ['State', p.state],
+      ['Bound', t && count(t.bound, 'pod')],
+      ['No feasible node', t && count(t.refusals, 'attempt')],
+      ['Errors', t && count(t.errors, 'attempt')],
+      ['Preemption', t && count(t.victims, 'victim')],
+      ['Counted since', t?.since && <Ago time={t.since} suffix="" />],
+      ['Last decision', <Ago time={p.lastDecision} />],
+      ['Created', <Ago time={p.created} />],
+    ]} />
+  );
+}
+
+/** goodWhenFalse are the conditions whose False is no problem. */
+const goodWhenFalse = new Set(['Stalled', 'Degraded']);
+
+function conditionTone(c: Condition): Tone {
+  if (c.status === 'Unknown') return 'quiet';
+  return (c.status === 'True') !== goodWhenFalse.has(c.type) ? 'ok' : 'bad';
+}
+
+function Conditions({ conditions }: { conditions: Condition[] }) {
+  if (conditions.length === 0) return <p class="muted">No condition yet: Berth has not read the profile. If that lasts, <code>kubectl berth check</code> says why.</p>;
+  return (
+    <Scroll label="Conditions">
+      <table>
+        <thead><tr><th scope="col">Type</th><th scope="col">Status</th><th scope="col">Reason</th><th scope="col">Since</th><th scope="col" class="w-long">Message</th></tr></thead>
+        <tbody>
+          {conditions.map((c) => (
+            <tr key={c.type}>
+              <th scope="row">{c.type}</th><td><Chip tone={conditionTone(c)}>{c.status}</Chip></td><td>{c.reason}</td>
+              <td class="nowrap"><Ago time={c.since} suffix="" /></td><td class="w-long"><bdi class="long">{c.message}</bdi></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+const points = ['PreEnqueue', 'QueueSort', 'PreFilter', 'Filter', 'PostFilter', 'PreScore', 'Score', 'Reserve', 'Permit', 'PreBind', 'Bind', 'PostBind'];
+
+/** pointOf compares extension points without regard to the case of the first letter. */
+const pointOf = (point: string): string => point.charAt(0).toUpperCase() + point.slice(1);
+
+function Plugins({ plugins }: { plugins: ProfilePlugin[] }) {
+  if (plugins.length === 0) return <p class="muted">Nothing runs, so there are no plugins to show.</p>;
+  const all = [...new Set([...points, ...plugins.flatMap((p) => (p.points ?? []).map(pointOf))])];
+  const rows = all.map((point) => ({ point, at: plugins.filter((p) => (p.points ?? []).some((q) => pointOf(q) === point)) })).filter((row) => row.at.length > 0);
+  const heaviest = Math.max(1, ...plugins.map((p) => p.weight ?? 0));
+  return (
+    <dl class="points">
+      {rows.map(({ point, at }) => (
+        <div key={point}>
+          <dt>{point}</dt>
+          <dd>
+            {(point === 'Score' ? [...at].sort((a, b) => (b.weight ?? 0) - (a.weight ?? 0)) : at).map((p) => (
+              <span key={p.name} class={'plugin' + (p.args ? ' has-args' : '')} title={p.args ? `arguments of ${p.args}` : undefined}>
+                {p.name}
+                {point === 'Score' && p.weight !== undefined && p.weight > 0 && <Weight weight={p.weight} heaviest={heaviest} />}
+                {p.args && point !== 'Score' && <span class="sr"> with arguments of {p.args}</span>}
+                {p.args && point === 'Score' && <span class="muted"> {p.args}</span>}
+              </span>
+            ))}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Weight({ weight, heaviest }: { weight: number; heaviest: number }) {
+  return (
+    <span class="weight">
+      <svg viewBox="0 0 40 6" width="40" height="6" preserveAspectRatio="none" aria-hidden="true"><rect class="share-back" width="40" height="6" /><rect class="share-front" width={40 * weight / heaviest} height="6" /></svg>
+      weight {weight}
+    </span>
+  );
+}
+
+function Revisions({ profile }: { profile: Profile }) {
+  const { data, error, reload } = useLoad(`${profile.name} ${profile.revision} ${profile.generation}`, (signal) => getRevisions(profile.name, signal));
+  if (error) return <Failed error={error} retry={reload} what={`the revisions of ${profile.name}`} />;
+  if (!data) return <Loading what="the revisions" />;
+  const revisions = [...data.revisions ?? []].sort((a, b) => b.number - a.number);
+  if (revisions.length === 0) return <p class="muted">No revision is stored: nothing has run yet.</p>;
+  return <RevisionTable profile={profile} revisions={revisions} />;
+}
+
+function RevisionTable({ profile, revisions }: { profile: Profile; revisions: Revision[] }) {
+  const running = revisions.find((r) => r.running)?.hash ?? revisions[0].hash;
+  const previous = revisions.find((r) => r.hash !== running)?.hash ?? running;
+  const [from, setFrom] = useState(profile.runs === profile.generation ? previous : running);
+  const [to, setTo] = useState(profile.runs === profile.generation ? running : 'spec');
+  const radio = (side: 'from' | 'to', hash: string, label: string) => (
+    <input type="radio" name={side} aria-label={`Compare ${side} ${label}`} checked={(side === 'from' ? from : to) === hash}
+      onChange={() => (side === 'from' ? setFrom : setTo)(hash)} />
+  );
+  return (
+    <>
+      <Scroll label="Revisions">
+        <table class="revisions">
+          <thead><tr>
+            <th scope="col" class="num">Revision</th><th scope="col">Hash</th><th scope="col" class="num">Generation</th><th scope="col">Status</th><th scope="col">Created</th>
+            <th scope="col" class="pick">From</th><th scope="col" class="pick">To</th>
+          </tr></thead>
+          <tbody>
+            <tr>
+              <th scope="row" colSpan={2}>Spec, as it is applied now</th><td class="num">{profile.generation}</td>
+              <td>{profile.runs === profile.generation ? <span class="muted">running</span> : <Chip tone="warn">not running</Chip>}</td><td />
+              <td class="pick">{radio('from', 'spec', 'the spec')}</td><td class="pick">{radio('to', 'spec', 'the spec')}</td>
+            </tr>
+            {revisions.map((r) => (
+              <tr key={r.hash + r.number} class={r.running ? 'current' : ''}>
+                <th scope="row" class="num">{r.number}</th><td><code class="hash">{r.hash}</code>{r.running && <Chip tone="ok">running</Chip>}</td>
+                <td class="num">{r.generation}</td><td>{r.status}</td><td class="nowrap"><Ago time={r.created} /></td>
+                <td class="pick">{radio('from', r.hash, `revision ${r.number}`)}</td><td class="pick">{radio('to', r.hash, `revision ${r.number}`)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <p class="actions">
+        {from === to
+          ? <span class="muted">Choose two different revisions to compare.</span>
+          : <a class="button primary" href={format({ view: 'compare', name: profile.name, from, to })}>Compare {from} with {to}</a>}
+        <span class="muted">To go back: <code>kubectl berth rollback {profile.name}</code></span>
+      </p>
+    </>
+  );
+}
+
+export function resultTone(result: string): Tone {
+  switch (result) {
+    case 'Bound': return 'ok';
+    case 'Error': case 'Quarantined': return 'bad';
+    case 'Unschedulable': return 'warn';
+  }
+  return 'quiet';
+}
+
+function Recent({ recent }: { recent: RecentDecision[] }) {
+  if (recent.length === 0) return <p class="muted">No decision is recorded. spec.decisions.history sets how many are kept.</p>;
+  return (
+    <Scroll label="Recent decisions" class="tall">
+      <table class="recent">
+        <thead><tr><th scope="col">Time</th><th scope="col">Pod</th><th scope="col">Result</th><th scope="col">Node or message</th></tr></thead>
+        <tbody>
+          {recent.map((d, i) => (
+            <tr key={i}>
+              <td class="nowrap"><Ago time={d.time} /></td><td><a class="name" href={podLink(d.pod)}>{d.pod}</a></td>
+              <td><Chip tone={resultTone(d.result)}>{d.result}</Chip></td><td>{d.node ? <span class="name">{d.node}</span> : <bdi class="long">{d.message}</bdi>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}

@@ -1,0 +1,113 @@
+// Loading, empty, without rights, errors, disconnected, ended: each says what to do.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { go, launch, open } from '../browser.mjs';
+import { empty, forbidden, small } from '../data.mjs';
+import { start } from '../fixture.mjs';
+
+let browser, fixture;
+before(async () => { browser = await launch(); fixture = await start(small()); });
+after(async () => { await browser?.close(); await fixture?.close(); });
+beforeEach(() => { fixture.clear(); fixture.load(small()); });
+
+const text = (page) => page.locator('main').innerText();
+
+test('an empty cluster', async () => {
+  fixture.load(empty());
+  const { page, problems, close } = await open(browser, fixture, '#/profiles');
+  assert.match(await text(page), /No profiles[\s\S]*kubectl apply -f -[\s\S]*kubectl berth check/);
+  for (const [route, words] of [['#/waiting', /No pod waits/], ['#/map', /The cluster has no node/], ['#/profiles/batch', /There is no SchedulingProfile batch/], ['#/pods/a/b', /There is no pod a\/b/], ['#/nothing', /There is no such page/]]) {
+    await go(page, route);
+    await page.locator('.state').first().waitFor();
+    assert.match(await text(page), words);
+  }
+  assert.deepEqual(problems, []);
+  await close();
+});
+
+test('without rights, the notes say so', async () => {
+  fixture.load(forbidden());
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  assert.match(await text(page), /3 notes about what is not shown/);
+  assert.match(await page.locator('.state').innerText(), /You may not list schedulingprofiles/);
+  await go(page, '#/map');
+  assert.match(await page.locator('.state').innerText(), /You may not list nodes: the map is empty\./);
+  await close();
+});
+
+test('errors of requests name what to do', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  fixture.fail(/^\/api\/pods\/shop\/web-7c9d8-0$/, 403, 'You may not get pods in namespace shop: the right get pods is missing.');
+  await go(page, '#/pods/shop/web-7c9d8-0');
+  await page.locator('.state.failed').waitFor();
+  assert.match(await text(page), /You may not read[\s\S]*the right get pods is missing[\s\S]*Try again/);
+  fixture.clear();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'Why there' }).waitFor();
+  fixture.fail(/matrix$/, 503, 'Two other computations are running.', { headers: { 'Retry-After': '5' } });
+  await page.getByRole('button', { name: 'Evaluate now' }).click();
+  await page.getByText('The server is busy').waitFor();
+  assert.match(await text(page), /Try again in 5s/);
+  fixture.fail(/revisions$/, 500, 'listing the revisions failed: etcdserver: request timed out');
+  await go(page, '#/profiles/batch');
+  await page.getByText('etcdserver: request timed out').waitFor();
+  await close();
+});
+
+test('a try that is wrong', async () => {
+  const { page, close } = await open(browser, fixture, '#/try');
+  await page.getByRole('button', { name: 'Try it' }).click();
+  assert.match(await page.locator('#try-problem').innerText(), /Paste a manifest first/);
+  await page.locator('#manifest').fill('nonsense');
+  await page.getByLabel('Nodes to leave out').fill('n1, n999');
+  await page.getByRole('button', { name: 'Try it' }).click();
+  assert.match(await page.locator('#try-problem').innerText(), /There is no node n999/);
+  await page.getByLabel('Nodes to leave out').fill('n1');
+  await page.getByRole('button', { name: 'Try it' }).click();
+  await page.getByText('no kind: a manifest has apiVersion').waitFor();
+  await close();
+});
+
+test('the stream breaks, says so, and comes back', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  await page.locator('.top').getByText('Live').waitFor();
+  fixture.fail(/stream$/, 500, 'the API server does not answer');
+  fixture.drop();
+  await page.locator('.connection-bar').getByText('the API server does not answer').waitFor({ timeout: 10000 });
+  assert.match(await page.locator('.connection-bar').innerText(), /What you see is not up to date\.[\s\S]*Next attempt in \d+s\.[\s\S]*Connect now/);
+  assert.equal(await page.locator('table.profiles tbody').count(), 5, 'the last state stays');
+  fixture.clear();
+  await page.getByRole('button', { name: 'Connect now' }).click();
+  await page.locator('.top').getByText('Live').waitFor();
+  assert.equal(await page.locator('.connection-bar').count(), 0);
+  fixture.drop();
+  await page.locator('.connection-bar').waitFor();
+  await page.locator('.top').getByText('Live').waitFor({ timeout: 5000 }); // by itself
+  await close();
+});
+
+test('a run that has ended, and an address without its token', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  fixture.token = 'another-run';
+  fixture.drop();
+  await page.locator('.connection-bar.bad').waitFor({ timeout: 10000 });
+  assert.match(await page.locator('.connection-bar').innerText(), /has ended, or the address lacks its token\. Run kubectl berth ui again/);
+  await page.goto(`${fixture.origin}/#token=another-run`);
+  await page.locator('.top').getByText('Live').waitFor();
+  assert.equal(await page.evaluate(() => location.hash), '#/profiles');
+  fixture.token = 'fixture-token_0123456789abcdefghijklmnopqrstuv';
+  await close();
+  const context = await browser.newContext(), other = await context.newPage();
+  await other.goto(fixture.origin);
+  await other.locator('.connection-bar.bad').waitFor();
+  await context.close();
+});
+
+test('loading is said', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  fixture.delay = 700;
+  await page.evaluate(() => { location.hash = '#/compare/batch/07aac0a95a/9f3c1a2b4d'; });
+  await page.getByText('Reading the two revisions …').waitFor();
+  await page.getByText('queue.maxBackoff: 1m0s').waitFor();
+  await close();
+});

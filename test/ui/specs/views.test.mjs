@@ -1,0 +1,59 @@
+// Each view in light and dark, wide and narrow: nothing is refused or requested elsewhere, no
+// sideways scrolling of the page, and axe finds nothing.
+import { AxeBuilder } from '@axe-core/playwright';
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { go, launch, open, views } from '../browser.mjs';
+import { small } from '../data.mjs';
+import { start } from '../fixture.mjs';
+
+let browser, fixture;
+before(async () => { browser = await launch(); fixture = await start(small()); });
+after(async () => { await browser?.close(); await fixture?.close(); });
+
+async function prepare(page, name) {
+  if (name === 'waiting') {
+    await page.locator('.group .open').first().click();
+    await page.locator('.waiting-pods').waitFor();
+  }
+  if (name.startsWith('pod-')) {
+    await page.getByRole('button', { name: 'Evaluate now' }).click();
+    await page.locator('.matrix').waitFor();
+  }
+  if (name === 'map') {
+    await page.locator('.tiles').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.locator('.card .card-pods').waitFor();
+    await page.locator('.tiles').blur();
+  }
+  if (name === 'try') {
+    await page.getByRole('button', { name: 'Example' }).click();
+    await page.getByRole('button', { name: 'Try it' }).click();
+    await page.locator('.result-title').waitFor();
+  }
+}
+
+async function axe(page) {
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+  return violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => `${n.target.join(' ')} (${(n.any[0] ?? n.all[0] ?? n.none[0])?.message ?? ''})`).join('; ')}`);
+}
+
+for (const scheme of ['light', 'dark']) {
+  for (const width of [1440, 390]) {
+    test(`views, ${scheme}, ${width} px`, async () => {
+      const { page, problems, outside, close } = await open(browser, fixture, '#/profiles', { width, height: 900, scheme });
+      const found = [];
+      for (const [name, route] of views) {
+        await go(page, route);
+        await prepare(page, name);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        if (wide > 0) found.push(`${name}: the page scrolls sideways by ${wide} px`);
+        for (const violation of await axe(page)) found.push(`${name}: axe: ${violation}`);
+      }
+      await close();
+      assert.deepEqual(found, []);
+      assert.deepEqual(problems, []);
+      assert.deepEqual(outside, []);
+    });
+  }
+}

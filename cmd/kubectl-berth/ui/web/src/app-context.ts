@@ -17,7 +17,7 @@ export function useTopics(topics: Topic[], everyMs = 0): void {
   const [, render] = useState(0);
   const key = topics.join('\n');
   useLayoutEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined, last = 0;
+    let timer: ReturnType<typeof setTimeout> | undefined, last = -Infinity;
     const now = (): void => {
       timer = undefined;
       last = performance.now();

@@ -14,7 +14,8 @@ export interface Layout {
 
 export const headHeight = 22;
 const blockGap = 18;
-const minPitch = 9, maxPitch = 46;
+const minPitch = 9;
+export const maxPitch = 66;
 const minBlockWidth = 150;
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0;

@@ -59,8 +59,12 @@ function WaitingCount() {
   const said = useRef({ n: -1, at: 0 });
   useEffect(() => {
     if (!store.synced || said.current.n === n) return undefined;
+    if (said.current.n < 0) { // the first count is no change
+      said.current = { n, at: performance.now() };
+      return undefined;
+    }
     const say = (): void => {
-      if (said.current.n >= 0) announce(`${count(n, 'pod')} waiting`);
+      announce(`${count(n, 'pod')} waiting`);
       said.current = { n, at: performance.now() };
     };
     const wait = said.current.at + announceEvery - performance.now();
@@ -70,7 +74,7 @@ function WaitingCount() {
     }
     const timer = setTimeout(say, wait);
     return () => clearTimeout(timer);
-  }, [n]);
+  }, [n, store.synced]);
   if (!store.synced) return null;
   return <span class="count" title={`${count(n, 'pod')} waiting`}>{number(n)}<span class="sr"> {n === 1 ? 'pod' : 'pods'}</span></span>;
 }

@@ -132,7 +132,7 @@ function Tiles({ options, optionsKey, boxRef, selected, hover, select, enter }: 
     const drawn = map.current = new MapCanvas(canvas.current!, store, options);
     const element = boxRef.current!;
     const place = (): void => {
-      drawn.place(element.clientWidth, Math.max(300, innerHeight - 310));
+      drawn.place(element.clientWidth, Math.max(300, innerHeight - 270));
       setPlaced((n) => n + 1);
     };
     place();

@@ -104,7 +104,7 @@ const rowHeight = 30;
 
 function Grid({ nodes, cols, chosen }: { nodes: MatrixNode[]; cols: Columns; chosen: string[] }) {
   const totals = cols.scores.length > 0 || cols.total > 0;
-  const widths = ['minmax(150px, 1.1fr)', '96px', ...cols.rejecting.map(() => 'minmax(170px, 1fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(92px, 0.5fr)')].join(' ');
+  const widths = ['minmax(150px, 1.1fr)', '96px', ...cols.rejecting.map(() => 'minmax(150px, 1fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(92px, 0.5fr)')].join(' ');
   const chosenNames = useMemo(() => new Set(chosen), [chosen]);
   const line = { gridTemplateColumns: widths };
   const head = (

@@ -52,7 +52,7 @@ export function NodeTable({ resource, match, matchKey, selected, select }: {
                 <span role="cell" class="c2">{all > 0 ? `${shortAmount(resource, used(store.usage.get(node.name), resource))} of ${amount(resource, all)}` : 'none'}</span>
                 <span role="cell" class="c3">{percent(part)}</span>
                 <span role="cell" class="c4">{number(pods)}</span>
-                <span role="cell" class={'c5' + (node.ready ? '' : ' bad-text')}>{stateOf(node)}</span>
+                <span role="cell" class={'c5' + (node.ready ? '' : ' bad-text')} title={stateOf(node)}>{stateOf(node)}</span>
               </>
             );
           }} />

@@ -27,16 +27,18 @@ export function ProfileView({ name }: { name: string }) {
       {p.degraded && <Message text={`Degraded: ${p.degraded}`} tone="warn" />}
       <div class="panels">
         <Section title="What runs"><RunsFacts profile={p} /></Section>
-        <Section title="Queue" aside={(p.queue?.pending ?? 0) > 0 && <a href={waitingLink(name)}>Why they wait</a>}>
-          <QueueBar queue={p.queue} legend />
-        </Section>
+        <div class="stack">
+          <Section title="Queue" aside={(p.queue?.pending ?? 0) > 0 && <a href={waitingLink(name)}>Why they wait</a>}>
+            <QueueBar queue={p.queue} legend />
+          </Section>
+          <Section title="Last trial">
+            {p.trial ? <TrialResult trial={p.trial} /> : <p class="muted">No trial was made: a trial runs before a changed spec replaces what runs.</p>}
+          </Section>
+        </div>
         <Section title="Conditions" wide><Conditions conditions={p.conditions ?? []} /></Section>
         <Section title="Plugins" wide><Plugins plugins={p.plugins ?? []} /></Section>
         <Section title="Revisions" wide><Revisions profile={p} /></Section>
-        <Section title="Last trial">
-          {p.trial ? <TrialResult trial={p.trial} /> : <p class="muted">No trial was made: a trial runs before a changed spec replaces what runs.</p>}
-        </Section>
-        <Section title="Recent decisions"><Recent recent={p.recent ?? []} /></Section>
+        <Section title="Recent decisions" wide><Recent recent={p.recent ?? []} /></Section>
       </div>
     </>
   );

@@ -113,6 +113,8 @@ function titleOf(group: WaitingGroup): string {
   if (group.kind === 'Held') return group.reason || 'Held';
   if (group.kind === 'Unserved') return `No profile is named ${group.profile}`;
   if (group.rejections.length > 0) return group.rejections.map((r) => r.plugin || r.reason).filter((name, i, all) => all.indexOf(name) === i).join(', ');
+  const by = group.pods[0].blockedBy;
+  if (by !== '' && (group.kind === 'Gated' || group.kind === 'WaitingOnPermit' || group.kind === 'Quarantined')) return `${kinds[group.kind].name}: ${by}`;
   return kinds[group.kind].name;
 }
 
@@ -134,7 +136,7 @@ function Group({ group, open, toggle }: { group: WaitingGroup; open: boolean; to
         <button type="button" class="open" aria-expanded={open} aria-controls={id} onClick={() => toggle(group.id)}>{open ? 'Hide' : 'Show'} {count(group.pods.length, 'pod')}</button>
       </div>
       <div class="group-body">
-        <div class="group-why">
+        <div class={'group-why' + (group.fits.length === 0 ? ' only' : '')}>
           <h3>Why</h3>
           {group.kind !== 'Unschedulable' && <p>{means}</p>}
           {group.rejections.length > 0 ? <Reasons group={group} /> : group.message && <p class="message quiet"><bdi>{group.message}</bdi></p>}

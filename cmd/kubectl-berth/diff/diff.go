@@ -126,24 +126,19 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 	if run.note != "" {
 		fmt.Fprintln(o.ErrOut, show.Wrap(run.note, "", "  "))
 	}
-	for _, title := range sortedTitles(want, run.effect) {
-		lines := show.Diff(run.effect[title], want[title])
-		if lines == nil {
-			continue
-		}
-		if !differs {
-			fmt.Fprintf(o.Out, "--- %s: %s\n+++ %s: files\n", wanted.Name, run.title, wanted.Name)
-		}
-		differs = true
-		fmt.Fprintf(o.Out, "@@ %s @@\n", title)
-		for _, line := range lines {
-			fmt.Fprintln(o.Out, line)
-		}
-	}
-	if !differs {
+	sections, _ := compareEffects(run.effect, want)
+	if len(sections) == 0 {
 		fmt.Fprintf(o.ErrOut, "%s: no difference: %s\n", wanted.Name, run.title)
+		return false, nil
 	}
-	return differs, nil
+	fmt.Fprintf(o.Out, "--- %s: %s\n+++ %s: files\n", wanted.Name, run.title, wanted.Name)
+	for _, section := range sections {
+		fmt.Fprintf(o.Out, "@@ %s @@\n", section.Title)
+		for _, line := range section.Lines {
+			fmt.Fprintf(o.Out, "%s %s\n", line.Sign, line.Text)
+		}
+	}
+	return true, nil
 }
 
 // stateLines are the fields that are not part of the hash but affect pods.

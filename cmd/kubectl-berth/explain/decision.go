@@ -27,7 +27,7 @@ func (o *options) schedulingDecision(ctx context.Context, c *cluster.Cluster, po
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil
 	case err != nil:
-		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot read the SchedulingDecision of the pod: "+cluster.UserError(err).Error(), "", "  "))
+		o.warn("Cannot read the SchedulingDecision of the pod: " + cluster.UserError(err).Error())
 		return nil
 	}
 	if !slices.ContainsFunc(d.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID }) {

@@ -85,11 +85,14 @@ type options struct {
 	output *show.Format
 	// notes are printed below the matrix.
 	notes []string
+	// warn reports what could not be read, in a sentence.
+	warn func(text string)
 }
 
 // New returns the command.
 func New(env verb.Env) *cobra.Command {
 	o := &options{Env: env, output: show.NewFormat("wide")}
+	o.warn = func(text string) { fmt.Fprintln(o.ErrOut, show.Wrap(text, "", "  ")) }
 	cmd := Verb.Command(cobra.RangeArgs(1, 2), func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) })
 	flags := cmd.Flags()
 	flags.BoolVar(&o.matrix, "matrix", false, "run every plugin on every node, now")
@@ -123,13 +126,12 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if kind.name != "Pod" {
 		return o.explainWorkload(ctx, c, kind, name)
 	}
-	pod := &corev1.Pod{}
-	err = c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
+	pod, err := getPod(ctx, c, client.ObjectKey{Namespace: c.Namespace, Name: name})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("pod %q not found in namespace %q; use -n for another namespace", name, c.Namespace)
 	}
 	if err != nil {
-		return cluster.UserError(err)
+		return err
 	}
 	if o.matrix {
 		return o.explainMatrix(ctx, c, pod)
@@ -139,22 +141,25 @@ func (o *options) run(ctx context.Context, args []string) error {
 
 // explainPod explains one pod.
 func (o *options) explainPod(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
-	w := o.readProfiles(ctx, c)
-	e := o.explanation(ctx, c, pod, w.find(pod))
+	info := o.readProfiles(ctx, c).find(pod)
+	e := o.explanation(ctx, c, pod, info)
 	if o.output.Structured() {
 		return o.output.Print(o.Out, e)
 	}
-	text, err := "", error(nil)
-	if pod.Spec.NodeName != "" {
-		text, err = o.explainBound(pod, w.find(pod))
-	} else {
-		text = o.explainPending(pod, w.find(pod), e)
-	}
+	text, err := o.text(pod, info, e)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprint(o.Out, text)
 	return err
+}
+
+// text returns what is printed of an explanation.
+func (o *options) text(pod *corev1.Pod, info profileInfo, e Explanation) (string, error) {
+	if pod.Spec.NodeName != "" {
+		return o.explainBound(pod, info)
+	}
+	return o.explainPending(pod, info, e), nil
 }
 
 // parseObject parses "KIND/NAME", "KIND NAME" or the "NAME" of a pod.
@@ -207,7 +212,7 @@ type profileLookup struct {
 func (o *options) readProfiles(ctx context.Context, c *cluster.Cluster) profileLookup {
 	profiles, err := c.Profiles(ctx)
 	if err != nil {
-		fmt.Fprintln(o.ErrOut, show.Wrap("Cannot read the SchedulingProfiles: "+err.Error(), "", "  "))
+		o.warn("Cannot read the SchedulingProfiles: " + err.Error())
 		return profileLookup{}
 	}
 	return profileLookup{known: true, profiles: profiles}

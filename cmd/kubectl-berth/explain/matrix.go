@@ -22,14 +22,23 @@ const minSampledNodes = 100
 
 // explainMatrix runs every plugin on every node and prints the results.
 func (o *options) explainMatrix(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) error {
-	reader := state.Reader{Cluster: c, Note: o.note}
-	profile, err := reader.Running(ctx, pod.Spec.SchedulerName, "spec.schedulerName")
+	m, err := o.matrixOf(ctx, c, pod)
 	if err != nil {
 		return err
 	}
+	return o.printMatrix(m)
+}
+
+// matrixOf runs every plugin of the pod's profile on every node.
+func (o *options) matrixOf(ctx context.Context, c *cluster.Cluster, pod *corev1.Pod) (*Matrix, error) {
+	reader := state.Reader{Cluster: c, Note: o.note}
+	profile, err := reader.Running(ctx, pod.Spec.SchedulerName, "spec.schedulerName")
+	if err != nil {
+		return nil, err
+	}
 	live, err := reader.Read(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The pod is evaluated as a pending one.
 	live.Pods = slices.DeleteFunc(live.Pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
@@ -38,10 +47,10 @@ func (o *options) explainMatrix(ctx context.Context, c *cluster.Cluster, pod *co
 	profile.CheckNamespace(pod.Namespace, live, o.note)
 	m, err := o.evaluateMatrix(ctx, profile, live, pending)
 	if err != nil {
-		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	m.Pod, m.CurrentNode = pod.Namespace+"/"+pod.Name, pod.Spec.NodeName
-	return o.printMatrix(m)
+	return m, nil
 }
 
 func (o *options) note(format string, args ...any) {

@@ -59,8 +59,8 @@ func (o *options) run(ctx context.Context) (err error) {
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output) {
 		return fmt.Errorf("-o: unsupported output format %q: must be one of: wide, json, yaml", o.output)
 	}
-	if o.replicas < 0 || o.replicas > maxReplicas {
-		return fmt.Errorf("--replicas: Invalid value: %d: must be between 0 and %d", o.replicas, maxReplicas)
+	if err := checkReplicas(o.replicas); err != nil {
+		return err
 	}
 	if len(o.files) == 0 {
 		return errors.New("-f: must specify a file, or - for standard input")

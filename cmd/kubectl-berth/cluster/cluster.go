@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type Cluster struct {
 	NamespaceGiven bool
 	// BerthNamespace is the namespace that Berth runs in.
 	BerthNamespace string
+	// Context is the name of the context in the kubeconfig, Server the URL of the API server.
+	Context, Server string
 }
 
 // Scheme has the kinds of Kubernetes, CustomResourceDefinition, and the kinds of Berth.
@@ -101,6 +104,7 @@ func (f *Flags) Open() (*Cluster, error) {
 	}
 	return &Cluster{
 		Client: c, Namespace: namespace, NamespaceGiven: chosen, BerthNamespace: f.berthNamespace,
+		Context: cmp.Or(*f.Context, f.kubeconfig().CurrentContext), Server: config.Host,
 		Version: func(context.Context) (*version.Info, error) { return discovery.ServerVersion() },
 	}, nil
 }

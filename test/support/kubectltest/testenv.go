@@ -55,6 +55,7 @@ func New(t testing.TB, objects ...client.Object) *TestEnv {
 	built := fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Pod{}, "spec.schedulerName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.SchedulerName} }).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).
 		WithInterceptorFuncs(s.interceptors()).Build()
 	s.Cluster = &cluster.Cluster{
 		Client: built, Namespace: "default", BerthNamespace: cluster.DefaultBerthNamespace,
@@ -99,7 +100,10 @@ func (s *TestEnv) interceptors() interceptor.Funcs {
 		},
 		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
 			w, err := c.Watch(ctx, list, options...)
-			s.watched <- struct{}{}
+			select {
+			case s.watched <- struct{}{}:
+			default: // a verb that watches several kinds
+			}
 			return w, err
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {

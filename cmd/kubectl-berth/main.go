@@ -25,6 +25,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/rollback"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/try"
+	"github.com/berthdev/berth/cmd/kubectl-berth/ui"
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/cmd/kubectl-berth/version"
 )
@@ -44,7 +45,7 @@ func main() {
 }
 
 // checkedVerbs are the verbs whose permissions check verifies, besides its own.
-var checkedVerbs = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, version.Verb}
+var checkedVerbs = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, ui.Verb, version.Verb}
 
 // newRootCommand assembles the verbs.
 func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -73,6 +74,7 @@ rolls them back.`,
 		try.New(env),
 		record.New(env),
 		convert.New(env),
+		ui.New(env),
 		check.New(env, checkedVerbs),
 		version.New(env),
 	)

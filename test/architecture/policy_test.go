@@ -79,7 +79,8 @@ config:
 config/crd:
 
 # The kubectl plugin imports the API types, the compiler that validates them, and
-# the reader of the annotation; nothing that runs. Its verbs do not import each other.
+# the reader of the annotation; nothing that runs. Its verbs do not import each other, except
+# for ui.
 cmd/kubectl-berth/cluster:   api/... scheduler/compile
 cmd/kubectl-berth/show:      api/... scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
@@ -90,6 +91,8 @@ cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins schedul
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox scheduler/podgroups cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/cache scheduler/eventhandlers scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+# The page shows what other verbs evaluate, and the devices of a pod in its annotation.
+cmd/kubectl-berth/ui:        api/... scheduler/decision cmd/kubectl-berth/explain cmd/kubectl-berth/try cmd/kubectl-berth/diff cmd/kubectl-berth/version cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 # lint reads in a pod's annotation whether Berth bound it.
 cmd/kubectl-berth/lint:      api/... scheduler/compile scheduler/decision scheduler/plugins scheduler/podgroups scheduler/upstreamconfig cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 # check finds pods without a scheduler as the manager does.

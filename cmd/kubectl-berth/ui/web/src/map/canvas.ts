@@ -175,27 +175,36 @@ export class MapCanvas {
   /** stripes mark a cordoned node. */
   private stripes(x: number, y: number, size: number): void {
     const c = this.context, step = Math.max(4, size / 4);
-    c.strokeStyle = this.colour.ink;
-    c.lineWidth = 1;
     c.beginPath();
     for (let d = step; d < 2 * size; d += step) {
       c.moveTo(x + Math.max(0, d - size), y + Math.min(size, d));
       c.lineTo(x + Math.min(size, d), y + Math.max(0, d - size));
     }
-    c.stroke();
+    this.line(this.colour.ink, 1, size);
   }
 
   /** cross marks a node that is not ready. */
   private cross(x: number, y: number, size: number): void {
-    const c = this.context;
-    c.strokeStyle = this.colour.bad;
-    c.lineWidth = size >= 16 ? 2.5 : 1.5;
-    c.strokeRect(x + c.lineWidth / 2, y + c.lineWidth / 2, size - c.lineWidth, size - c.lineWidth);
+    const c = this.context, width = size >= 16 ? 2.5 : 1.5;
     c.beginPath();
+    c.rect(x + width, y + width, size - 2 * width, size - 2 * width);
     c.moveTo(x + 2, y + 2);
     c.lineTo(x + size - 2, y + size - 2);
     c.moveTo(x + size - 2, y + 2);
     c.lineTo(x + 2, y + size - 2);
+    this.line(this.colour.bad, width, size);
+  }
+
+  /** line strokes the path, on large tiles with an edge that is seen on every fill. */
+  private line(colour: string, width: number, size: number): void {
+    const c = this.context;
+    if (size >= 16) {
+      c.strokeStyle = this.colour.surface;
+      c.lineWidth = width + 2;
+      c.stroke();
+    }
+    c.strokeStyle = colour;
+    c.lineWidth = width;
     c.stroke();
   }
 

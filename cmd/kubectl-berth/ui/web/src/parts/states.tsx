@@ -55,6 +55,16 @@ export function Notes({ notes }: { notes: readonly string[] }) {
   return <ul class="notes">{notes.map((note) => <li key={note}><Sign tone="warn" /><bdi>{note}</bdi></li>)}</ul>;
 }
 
+/** NoRight says why a view is empty, and what to do. */
+export function NoRight({ notes }: { notes: readonly string[] }) {
+  return (
+    <>
+      <Notes notes={notes} />
+      <p>The page has the rights of the user who runs kubectl berth ui. Ask for the right that is named, and run it again.</p>
+    </>
+  );
+}
+
 /** GlobalNotes shows what may not be read, on every view. */
 export function GlobalNotes() {
   useTopics(['notes']);

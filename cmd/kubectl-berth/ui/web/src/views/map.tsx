@@ -6,7 +6,7 @@ import { MapCanvas, palette, rampSteps, type ColourBy, type Options } from '../m
 import { next } from '../map/layout';
 import { capacity, profilesByPods, resources, share, stateOf, used } from '../map/resource';
 import { PageHead } from '../parts/basics';
-import { Empty, Notes, NotSynced, notesAbout } from '../parts/states';
+import { Empty, NoRight, NotSynced, notesAbout } from '../parts/states';
 import { onTheme } from '../theme';
 import { NodeCard } from './node-card';
 import { NodeTable } from './node-table';
@@ -25,7 +25,7 @@ export function MapView() {
       <>
         <PageHead title="Map" />
         {!store.synced ? <NotSynced what="the nodes" /> : (
-          <Empty title="No nodes to show">{notes.length > 0 ? <Notes notes={notes} /> : <p>The cluster has no node. Nodes appear here as they join.</p>}</Empty>
+          <Empty title="No nodes to show">{notes.length > 0 ? <NoRight notes={notes} /> : <p>The cluster has no node. Nodes appear here as they join.</p>}</Empty>
         )}
       </>
     );

@@ -5,7 +5,7 @@ import { store, useLoad, useTopics } from '../app-context';
 import { count, number } from '../format';
 import { QueueBar } from '../parts/bars';
 import { Ago, Chip, Facts, Message, PageHead, Scroll, Section, type Tone } from '../parts/basics';
-import { Empty, Failed, Loading, Notes, NotSynced, notesAbout } from '../parts/states';
+import { Empty, Failed, Loading, NoRight, NotSynced, notesAbout } from '../parts/states';
 import { TrialResult } from '../parts/trial';
 import { format, podLink, waitingLink } from '../router';
 import type { Condition, Profile, ProfilePlugin, RecentDecision, Revision } from '../types';
@@ -51,7 +51,7 @@ function NoProfile({ name }: { name: string }) {
     <>
       <PageHead title={<><span class="kind">Profile</span> <span class="name">{name}</span></>} />
       <Empty title={`There is no SchedulingProfile ${name}`}>
-        {notes.length > 0 && <Notes notes={notes} />}
+        {notes.length > 0 && <NoRight notes={notes} />}
         {pods > 0 && <p>{count(pods, 'pod')} {pods === 1 ? 'names' : 'name'} it in spec.schedulerName. Another scheduler may serve the name. If none does, create a profile of this name: it schedules these pods.</p>}
         <p><a href="#/profiles">All profiles</a></p>
       </Empty>

@@ -4,7 +4,7 @@ import { store, useTopics } from '../app-context';
 import { count, number } from '../format';
 import { QueueBar } from '../parts/bars';
 import { Ago, Chip, Message, PageHead, type Tone } from '../parts/basics';
-import { Empty, Notes, NotSynced, notesAbout } from '../parts/states';
+import { Empty, NoRight, NotSynced, notesAbout } from '../parts/states';
 import { profileLink, waitingLink } from '../router';
 import type { Profile } from '../types';
 
@@ -69,7 +69,7 @@ function NoProfiles() {
   const notes = notesAbout('profile', 'schedulingprofiles');
   return (
     <Empty title="No profiles">
-      {notes.length > 0 ? <Notes notes={notes} /> : (
+      {notes.length > 0 ? <NoRight notes={notes} /> : (
         <>
           <p>The cluster has no SchedulingProfile, or Berth is not installed. This one schedules as kube-scheduler does by default:</p>
           <pre class="code" role="group" tabIndex={0} aria-label="Command that creates a profile">{'kubectl apply -f - <<EOF\napiVersion: berth.dev/v1alpha1\nkind: SchedulingProfile\nmetadata: {name: batch}\nspec: {}\nEOF'}</pre>

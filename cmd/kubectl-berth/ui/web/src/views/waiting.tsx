@@ -5,7 +5,7 @@ import { count, number, splitKey } from '../format';
 import { Ago, Chip, PageHead, type Tone } from '../parts/basics';
 import { Share } from '../parts/bars';
 import { unresolvable } from '../parts/rejections';
-import { Empty, Notes, NotSynced, notesAbout } from '../parts/states';
+import { Empty, NoRight, NotSynced, notesAbout } from '../parts/states';
 import { VirtualTable } from '../parts/virtual';
 import { format, podLink, profileLink, type Route } from '../router';
 import { groupWaiting, heldReasons, matches, waitingPods, type Kind, type WaitingGroup } from '../waiting';
@@ -70,7 +70,7 @@ function Nothing({ filtered, clear, total }: { filtered: boolean; clear: () => v
     return <Empty title="No waiting pod matches the filter"><button type="button" onClick={clear}>Show all {count(total, 'waiting pod')}</button></Empty>;
   }
   const notes = notesAbout('pod', 'decision');
-  return <Empty title="No pod waits">{notes.length > 0 ? <Notes notes={notes} /> : <p>Every pod of every profile has a node. Pods appear here as soon as they are pending.</p>}</Empty>;
+  return <Empty title="No pod waits">{notes.length > 0 ? <NoRight notes={notes} /> : <p>Every pod of every profile has a node. Pods appear here as soon as they are pending.</p>}</Empty>;
 }
 
 function Filters({ route, change, pods }: { route: WaitingRoute; change: (part: Partial<WaitingRoute>) => void; pods: ReturnType<typeof waitingPods> }) {

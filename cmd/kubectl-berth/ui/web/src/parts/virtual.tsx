@@ -17,6 +17,8 @@ export interface VirtualProps {
   rowKey: (i: number) => string;
   rowClass?: (i: number) => string;
   class?: string;
+  /** minWidth is the least width of the table, in CSS pixels; without it the table is as wide as its head. */
+  minWidth?: number;
   /** show scrolls to a row when it changes. */
   show?: number;
 }
@@ -65,7 +67,7 @@ export function VirtualTable(props: VirtualProps) {
   }
   return (
     <div ref={box} class={`virtual scroll ${props.class ?? ''}`} role="group" aria-label={props.label} tabIndex={0}>
-      <div role="table" aria-label={props.label} aria-rowcount={count + 1} aria-colcount={props.columns} class="v-table">
+      <div role="table" aria-label={props.label} aria-rowcount={count + 1} aria-colcount={props.columns} class="v-table" style={props.minWidth === undefined ? undefined : { width: '100%', minWidth: `${props.minWidth}px` }}>
         <div role="rowgroup" class="v-head"><div role="row" aria-rowindex={1} class="v-row-head" style={{ height: `${headHeight}px` }}>{props.head}</div></div>
         <div role="rowgroup" class="v-body" style={{ height: `${count * rowHeight}px` }}>{rows}</div>
       </div>

@@ -68,13 +68,13 @@ function Changes({ lines }: { lines: DiffLine[] }) {
 function Sides({ lines, title }: { lines: DiffLine[]; title: string }) {
   return (
     <Scroll label={`Difference: ${title}`}>
-      <table class="sides">
-        <thead class="sr"><tr><th scope="col">From</th><th scope="col">To</th></tr></thead>
-        <tbody>
+      <table class="sides" role="table">
+        <thead class="sr" role="rowgroup"><tr role="row"><th role="columnheader" scope="col">From</th><th role="columnheader" scope="col">To</th></tr></thead>
+        <tbody role="rowgroup">
           {sideBySide(lines).map(([left, right], i) => (
-            <tr key={i}>
-              <td class={left === null ? 'none' : left.sign === '-' ? 'removed' : ''}>{left && <Line line={left} sign="-" word="removed" />}</td>
-              <td class={right === null ? 'none' : right.sign === '+' ? 'added' : ''}>{right && <Line line={right} sign="+" word="added" />}</td>
+            <tr key={i} role="row">
+              <td role="cell" class={left === null ? 'none' : left.sign === '-' ? 'removed' : ''}>{left && <Line line={left} sign="-" word="removed" />}</td>
+              <td role="cell" class={right === null ? 'none' : right.sign === '+' ? 'added' : ''}>{right && <Line line={right} sign="+" word="added" />}</td>
             </tr>
           ))}
         </tbody>

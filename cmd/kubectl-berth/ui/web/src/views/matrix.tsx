@@ -95,7 +95,7 @@ function MatrixResult({ matrix }: { matrix: Matrix }) {
       {nodes.length === 0 ? <p class="muted">No node matches.</p> : <Grid nodes={nodes} cols={cols} chosen={best(matrix)} />}
       {cols.silent.length > 0 && <p class="fine">{matrix.rejected ? 'Plugins that did not run' : 'Plugins that reject no node'}: {cols.silent.join(', ')}.</p>}
       {cols.same.length > 0 && <p class="fine">Same score for every node: {cols.same.join(', ')}.</p>}
-      <p class="fine">A darker cell is a greater share of the highest score in its column. A striped cell is a rejection, with its reason.</p>
+      <p class="fine">A stronger shade is a greater share of the highest score in its column. A striped cell is a rejection, with its reason.</p>
     </div>
   );
 }
@@ -104,7 +104,8 @@ const rowHeight = 30;
 
 function Grid({ nodes, cols, chosen }: { nodes: MatrixNode[]; cols: Columns; chosen: string[] }) {
   const totals = cols.scores.length > 0 || cols.total > 0;
-  const widths = ['minmax(150px, 1.1fr)', '96px', ...cols.rejecting.map(() => 'minmax(150px, 1fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(92px, 0.5fr)')].join(' ');
+  const widths = ['minmax(150px, 1fr)', '96px', ...cols.rejecting.map(() => 'minmax(160px, 1.2fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(100px, 0.6fr)')].join(' ');
+  const minWidth = 246 + 160 * cols.rejecting.length + (totals ? 84 : 0) + 100 * cols.scores.length;
   const chosenNames = useMemo(() => new Set(chosen), [chosen]);
   const line = { gridTemplateColumns: widths };
   const head = (
@@ -116,7 +117,7 @@ function Grid({ nodes, cols, chosen }: { nodes: MatrixNode[]; cols: Columns; cho
     </div>
   );
   return (
-    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={46}
+    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={46} minWidth={minWidth}
       columns={2 + cols.rejecting.length + cols.scores.length + (totals ? 1 : 0)} head={head}
       rowKey={(i) => nodes[i].node} rowClass={(i) => nodes[i].feasible ? 'feasible' : ''}
       row={(i) => {

@@ -117,7 +117,7 @@ function Grid({ nodes, cols, chosen }: { nodes: MatrixNode[]; cols: Columns; cho
     </div>
   );
   return (
-    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={46} minWidth={minWidth}
+    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={62} minWidth={minWidth}
       columns={2 + cols.rejecting.length + cols.scores.length + (totals ? 1 : 0)} head={head}
       rowKey={(i) => nodes[i].node} rowClass={(i) => nodes[i].feasible ? 'feasible' : ''}
       row={(i) => {

@@ -23,6 +23,7 @@ var contentTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".svg":  "image/svg+xml",
 	".png":  "image/png",
+	".txt":  "text/plain; charset=utf-8", // the licenses of what the page is built from
 }
 
 // hashed are the paths of assets with a hash of their content in their name.

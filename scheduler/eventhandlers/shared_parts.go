@@ -21,11 +21,11 @@ type sharedParts struct {
 	nodes recent[*v1.NodeStatus]
 }
 
-// addToPod adds to a pod the parts that were set aside from its message.
-func (s *sharedParts) addToPod(pod *v1.Pod, aside *parts) error {
+// addToPod adds to a pod the parts that were split off from its message.
+func (s *sharedParts) addToPod(pod *v1.Pod, split *parts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes := aside[sharedMeta]; len(bytes) > 0 {
+	if bytes := split[sharedMeta]; len(bytes) > 0 {
 		meta, err := s.metas.get(bytes, func() (*metav1.ObjectMeta, error) {
 			meta := &metav1.ObjectMeta{}
 			return meta, meta.Unmarshal(bytes)
@@ -35,7 +35,7 @@ func (s *sharedParts) addToPod(pod *v1.Pod, aside *parts) error {
 		}
 		pod.Labels, pod.OwnerReferences = meta.Labels, meta.OwnerReferences
 	}
-	if bytes := aside[sharedSpec]; len(bytes) > 0 {
+	if bytes := split[sharedSpec]; len(bytes) > 0 {
 		spec, err := s.specs.get(bytes, func() (*v1.PodSpec, error) {
 			spec := &v1.PodSpec{}
 			return spec, spec.Unmarshal(bytes)
@@ -50,9 +50,9 @@ func (s *sharedParts) addToPod(pod *v1.Pod, aside *parts) error {
 	return nil
 }
 
-// addToNode adds to a node the part that was set aside from its message.
-func (s *sharedParts) addToNode(node *v1.Node, aside *parts) error {
-	bytes := aside[sharedNodeStatus]
+// addToNode adds to a node the part that was split off from its message.
+func (s *sharedParts) addToNode(node *v1.Node, split *parts) error {
+	bytes := split[sharedNodeStatus]
 	if len(bytes) == 0 {
 		return nil
 	}

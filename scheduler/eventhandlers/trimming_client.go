@@ -83,7 +83,7 @@ var buffers = sync.Pool{New: func() any { return new(messageBuffers) }}
 
 type messageBuffers struct {
 	left  []byte
-	aside parts
+	split parts
 }
 
 // Decode decodes what is left of data. A message that cannot be read is passed on whole, for
@@ -96,27 +96,27 @@ func (d trimmingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	}
 	b := buffers.Get().(*messageBuffers)
 	defer buffers.Put(b)
-	var aside *parts
+	var split *parts
 	if kind == "v1/Pod" || kind == "v1/Node" {
-		aside = &b.aside
-		for i := range aside {
-			aside[i] = aside[i][:0]
+		split = &b.split
+		for i := range split {
+			split[i] = split[i][:0]
 		}
 	}
-	left, ok := rule.trimObject(b.left[:0], data, aside)
+	left, ok := rule.trimObject(b.left[:0], data, split)
 	if !ok {
 		return d.Serializer.Decode(data, defaults, into)
 	}
 	b.left = left
 	object, gvk, err := d.Serializer.Decode(left, defaults, into)
-	if err != nil || aside == nil {
+	if err != nil || split == nil {
 		return object, gvk, err
 	}
 	switch o := object.(type) {
 	case *v1.Pod:
-		err = d.shared.addToPod(o, aside)
+		err = d.shared.addToPod(o, split)
 	case *v1.Node:
-		err = d.shared.addToNode(o, aside)
+		err = d.shared.addToNode(o, split)
 	}
 	return object, gvk, err
 }

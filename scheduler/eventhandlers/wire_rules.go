@@ -14,15 +14,15 @@ type wireRule struct {
 	cut, only []protowire.Number
 	// within are the rules of fields that are messages.
 	within []fieldRule
-	// part is where fields go that are set aside, if there are parts: those in aside, or all but
-	// those in asideBut.
-	part            part
-	aside, asideBut []protowire.Number
+	// part is where fields go that are split off, if there are parts: those in shared, or all but
+	// those in sharedBut.
+	part              part
+	shared, sharedBut []protowire.Number
 	// unless cuts out a message that has nothing left but this field.
 	unless protowire.Number
 }
 
-// part is a part of a pod or of a node that is set aside, since many have the same.
+// part is a part of a pod or of a node that is split off, since many have the same.
 type part int
 
 // The parts.
@@ -34,7 +34,7 @@ const (
 	partCount
 )
 
-// parts are the encoded fields that were set aside.
+// parts are the encoded fields that were split off.
 type parts [partCount][]byte
 
 // fieldRule is the rule of a field.
@@ -51,7 +51,7 @@ func wireRules(outOfTreePlugins bool) map[string]*wireRule {
 	pod, node := object, object
 	if !outOfTreePlugins {
 		node = &wireRule{within: append(nodeRules(), object.within...)}
-		meta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedMeta, aside: []protowire.Number{labels, ownerReferences}}
+		meta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedMeta, shared: []protowire.Number{labels, ownerReferences}}
 		pod = &wireRule{within: append(podRules(), fieldRule{metadata, meta})}
 	}
 	rules := map[string]*wireRule{"v1/Pod": pod, "v1/Node": node}
@@ -76,7 +76,7 @@ func nodeRules() []fieldRule {
 	kept := []protowire.Number{allocatable, conditions, images, declaredFeatures}
 	condition := &wireRule{only: []protowire.Number{conditionType, conditionStatus}}
 	return []fieldRule{{status, &wireRule{
-		only: kept, part: sharedNodeStatus, aside: kept, within: []fieldRule{{conditions, condition}},
+		only: kept, part: sharedNodeStatus, shared: kept, within: []fieldRule{{conditions, condition}},
 	}}}
 }
 
@@ -112,7 +112,7 @@ func podRules() []fieldRule {
 	}
 	containerStatus := &wireRule{only: []protowire.Number{name, allocatedResources, resources}}
 	return []fieldRule{
-		{spec, &wireRule{part: sharedSpec, asideBut: []protowire.Number{volumes, nodeName}, within: []fieldRule{{volumes, volume}, {specContainers, container}, {specInitContainers, container}}}},
+		{spec, &wireRule{part: sharedSpec, sharedBut: []protowire.Number{volumes, nodeName}, within: []fieldRule{{volumes, volume}, {specContainers, container}, {specInitContainers, container}}}},
 		{status, &wireRule{
 			cut:    []protowire.Number{statusEphemeralContainers},
 			within: []fieldRule{{statusContainers, containerStatus}, {statusInitContainers, containerStatus}},
@@ -120,16 +120,16 @@ func podRules() []fieldRule {
 	}
 }
 
-// trimObject appends an encoded object to dst, without what the rule cuts out or sets aside;
-// with nil, nothing is set aside. It returns false where the object cannot be read.
-func (r *wireRule) trimObject(dst, object []byte, aside *parts) ([]byte, bool) {
+// trimObject appends an encoded object to dst, without what the rule cuts out or splits off;
+// with nil, nothing is split off. It returns false where the object cannot be read.
+func (r *wireRule) trimObject(dst, object []byte, split *parts) ([]byte, bool) {
 	const rawOfUnknown = 2
 	envelope := wireRule{within: []fieldRule{{rawOfUnknown, r}}}
-	return envelope.trim(append(dst, protobufPrefix...), object[len(protobufPrefix):], aside)
+	return envelope.trim(append(dst, protobufPrefix...), object[len(protobufPrefix):], split)
 }
 
 // trim is trimObject for a message.
-func (r *wireRule) trim(dst, message []byte, aside *parts) (left []byte, ok bool) {
+func (r *wireRule) trim(dst, message []byte, split *parts) (left []byte, ok bool) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -145,8 +145,8 @@ func (r *wireRule) trim(dst, message []byte, aside *parts) (left []byte, ok bool
 			continue
 		}
 		to := &dst
-		if aside != nil && r.setsAside(number) {
-			to = &aside[r.part]
+		if split != nil && r.splitsOff(number) {
+			to = &split[r.part]
 		}
 		within := r.ruleOf(number)
 		if within == nil || kind != protowire.BytesType {
@@ -154,7 +154,7 @@ func (r *wireRule) trim(dst, message []byte, aside *parts) (left []byte, ok bool
 			continue
 		}
 		value, _ := protowire.ConsumeBytes(whole[n:])
-		if *to, ok = within.trimEmbedded(*to, whole[:n], value, aside); !ok {
+		if *to, ok = within.trimEmbedded(*to, whole[:n], value, split); !ok {
 			return dst, false
 		}
 	}
@@ -162,12 +162,12 @@ func (r *wireRule) trim(dst, message []byte, aside *parts) (left []byte, ok bool
 }
 
 // trimEmbedded is trim for a message within another: its tag and its length come first.
-func (r *wireRule) trimEmbedded(dst, tag, message []byte, aside *parts) ([]byte, bool) {
+func (r *wireRule) trimEmbedded(dst, tag, message []byte, split *parts) ([]byte, bool) {
 	var unknown [10]byte
 	before := len(dst)
 	dst = append(dst, tag...)
 	start, reserved := len(dst), protowire.SizeVarint(uint64(len(message)))
-	dst, ok := r.trim(append(dst, unknown[:reserved]...), message, aside)
+	dst, ok := r.trim(append(dst, unknown[:reserved]...), message, split)
 	if !ok {
 		return dst, false
 	}
@@ -204,11 +204,11 @@ func (r *wireRule) isEmptyBut(message []byte) bool {
 	return true
 }
 
-func (r *wireRule) setsAside(number protowire.Number) bool {
-	if r.asideBut != nil {
-		return !slices.Contains(r.asideBut, number)
+func (r *wireRule) splitsOff(number protowire.Number) bool {
+	if r.sharedBut != nil {
+		return !slices.Contains(r.sharedBut, number)
 	}
-	return slices.Contains(r.aside, number)
+	return slices.Contains(r.shared, number)
 }
 
 // ruleOf returns the rule of a field; nil if it has none.

@@ -31,7 +31,7 @@ func NewClient(config *restclient.Config, outOfTreePlugins bool) (clientset.Inte
 	core := restclient.CopyConfig(config)
 	core.GroupVersion, core.APIPath = &v1.SchemeGroupVersion, "/api"
 	core.NegotiatedSerializer = trimmingSerializer{
-		restclient.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), wireRules(outOfTreePlugins),
+		restclient.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion(), wireRules(outOfTreePlugins), new(sharedParts),
 	}
 	if core.UserAgent == "" {
 		core.UserAgent = restclient.DefaultKubernetesUserAgent()
@@ -54,7 +54,8 @@ func (c *trimmingClient) CoreV1() corev1client.CoreV1Interface { return c.core }
 // trimmingSerializer decodes protobuf without the fields that the rules cut out.
 type trimmingSerializer struct {
 	runtime.NegotiatedSerializer
-	rules map[string]*wireRule
+	rules  map[string]*wireRule
+	shared *sharedParts
 }
 
 func (s trimmingSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
@@ -63,7 +64,7 @@ func (s trimmingSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	copy(trimmed, all)
 	for i := range trimmed {
 		if trimmed[i].MediaType == runtime.ContentTypeProtobuf {
-			trimmed[i].Serializer = trimmingDecoder{trimmed[i].Serializer, s.rules}
+			trimmed[i].Serializer = trimmingDecoder{trimmed[i].Serializer, s.rules, s.shared}
 		}
 	}
 	return trimmed
@@ -72,25 +73,52 @@ func (s trimmingSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 // trimmingDecoder is the serializer of protobuf.
 type trimmingDecoder struct {
 	runtime.Serializer
-	rules map[string]*wireRule
+	rules  map[string]*wireRule
+	shared *sharedParts
 }
 
-// buffers are for what is left of a message; what an object keeps of it is copied.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// buffers are for what is left of a message and for its parts; what an object keeps of them is
+// copied.
+var buffers = sync.Pool{New: func() any { return new(messageBuffers) }}
+
+type messageBuffers struct {
+	left  []byte
+	split parts
+}
 
 // Decode decodes what is left of data. A message that cannot be read is passed on whole, for
 // the error that says why.
 func (d trimmingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	rule := d.rules[kindOf(data)]
+	kind := kindOf(data)
+	rule := d.rules[kind]
 	if rule == nil {
 		return d.Serializer.Decode(data, defaults, into)
 	}
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	if left, ok := rule.trimObject((*buffer)[:0], data); ok {
-		*buffer, data = left, left
+	b := buffers.Get().(*messageBuffers)
+	defer buffers.Put(b)
+	var split *parts
+	if kind == "v1/Pod" || kind == "v1/Node" {
+		split = &b.split
+		for i := range split {
+			split[i] = split[i][:0]
+		}
 	}
-	return d.Serializer.Decode(data, defaults, into)
+	left, ok := rule.trimObject(b.left[:0], data, split)
+	if !ok {
+		return d.Serializer.Decode(data, defaults, into)
+	}
+	b.left = left
+	object, gvk, err := d.Serializer.Decode(left, defaults, into)
+	if err != nil || split == nil {
+		return object, gvk, err
+	}
+	switch o := object.(type) {
+	case *v1.Pod:
+		err = d.shared.addToPod(o, split)
+	case *v1.Node:
+		err = d.shared.addToNode(o, split)
+	}
+	return object, gvk, err
 }
 
 // protobufPrefix is that of an object which Kubernetes encodes as protobuf; a runtime.Unknown

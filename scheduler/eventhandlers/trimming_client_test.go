@@ -30,7 +30,7 @@ func TestWhatIsCutOutIsWhatTrimDrops(t *testing.T) {
 	random := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
 	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	for _, outOfTree := range []bool{false, true} {
-		trimming := trimmingDecoder{whole, wireRules(outOfTree)}
+		trimming := trimmingDecoder{whole, wireRules(outOfTree), new(sharedParts)}
 		for kind := range trimming.rules {
 			t.Run(fmt.Sprintf("%s, out-of-tree plugins %t", kind, outOfTree), func(t *testing.T) {
 				for range 200 {
@@ -93,7 +93,7 @@ func encode(t testing.TB, encoder runtime.Encoder, object runtime.Object) []byte
 // the same object where it does not.
 func FuzzDecodeOfTrimmed(f *testing.F) {
 	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
-	trimming := trimmingDecoder{whole, wireRules(false)}
+	trimming := trimmingDecoder{whole, wireRules(false), new(sharedParts)}
 	f.Add(encode(f, encoder, userPod()))
 	f.Add(encode(f, encoder, &v1.PodList{Items: []v1.Pod{*userPod()}}))
 	f.Add([]byte("k8s\x00"))
@@ -163,5 +163,73 @@ func TestTheClientOfTheInformersTrims(t *testing.T) {
 	event := <-watched.ResultChan()
 	if diff := cmp.Diff(runtime.Object(want), event.Object); diff != "" {
 		t.Errorf("watched: -want, +got:\n%s", diff)
+	}
+}
+
+// Pods of one template share what they have in common, and nothing else.
+func TestPodsOfOneTemplateShareItsParts(t *testing.T) {
+	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	decoder := trimmingDecoder{whole, wireRules(false), new(sharedParts)}
+	decode := func(pod *v1.Pod) *v1.Pod {
+		object, _, err := decoder.Decode(encode(t, encoder, pod), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Trim(false)(object); err != nil { // as informers do
+			t.Fatal(err)
+		}
+		return object.(*v1.Pod)
+	}
+	pod := func(name, node, image string) *v1.Pod {
+		p := fixture.Pod("shop/"+name).Label("app", "web").Owner("ReplicaSet", "web").Claim("data").Image(image).Valid()
+		p.Spec.NodeName = node
+		return p
+	}
+	a, b, other := decode(pod("a", "n1", "web:1")), decode(pod("b", "n2", "web:1")), decode(pod("c", "", "web:2"))
+	if &a.Spec.Containers[0] != &b.Spec.Containers[0] || &a.OwnerReferences[0] != &b.OwnerReferences[0] {
+		t.Error("pods of one template have containers or owners of their own")
+	}
+	if &a.Spec.Containers[0] == &other.Spec.Containers[0] || other.Spec.Containers[0].Image != "web:2" {
+		t.Errorf("a pod of another template has containers %v", other.Spec.Containers)
+	}
+	if a.Spec.NodeName != "n1" || b.Spec.NodeName != "n2" || &a.Spec.Volumes[0] == &b.Spec.Volumes[0] {
+		t.Errorf("the pods are on %q and %q, with volumes %v and %v", a.Spec.NodeName, b.Spec.NodeName, a.Spec.Volumes, b.Spec.Volumes)
+	}
+}
+
+func TestNodesWithTheSameStatusShareIt(t *testing.T) {
+	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	decoder := trimmingDecoder{whole, wireRules(false), new(sharedParts)}
+	decode := func(name, beat string) *v1.Node {
+		node := fixture.Node(name).Obj()
+		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: beat}}
+		object, _, err := decoder.Decode(encode(t, encoder, node), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object.(*v1.Node)
+	}
+	a, b := decode("a", "at one"), decode("b", "at two")
+	if &a.Status.Conditions[0] != &b.Status.Conditions[0] || a.Name != "a" || b.Name != "b" {
+		t.Errorf("the nodes are %v and %v", a, b)
+	}
+}
+
+func TestSharedPartsAreBounded(t *testing.T) {
+	var r recent[int]
+	decoded := 0
+	get := func(i int) {
+		t.Helper()
+		got, err := r.get(fmt.Append(nil, i), func() (int, error) { decoded++; return i, nil })
+		if err != nil || got != i {
+			t.Fatalf("got %d, %v; want %d", got, err, i)
+		}
+	}
+	for i := range 10 * maxSharedParts {
+		get(i)
+		get(0) // which stays, since it is asked for again and again
+	}
+	if decoded != 10*maxSharedParts || len(r.young)+len(r.old) > 2*maxSharedParts {
+		t.Errorf("%d values were decoded, %d are kept", decoded, len(r.young)+len(r.old))
 	}
 }

@@ -14,7 +14,28 @@ type wireRule struct {
 	cut, only []protowire.Number
 	// within are the rules of fields that are messages.
 	within []fieldRule
+	// part is where fields go that are split off, if there are parts: those in shared, or all but
+	// those in sharedBut.
+	part              part
+	shared, sharedBut []protowire.Number
+	// unless cuts out a message that has nothing left but this field.
+	unless protowire.Number
 }
+
+// part is a part of a pod or of a node that is split off, since many have the same.
+type part int
+
+// The parts.
+const (
+	noPart part = iota
+	sharedMeta
+	sharedSpec
+	sharedNodeStatus
+	partCount
+)
+
+// parts are the encoded fields that were split off.
+type parts [partCount][]byte
 
 // fieldRule is the rule of a field.
 type fieldRule struct {
@@ -25,14 +46,16 @@ type fieldRule struct {
 // wireRules returns the rules by version and kind: those of the core group that the scheduler
 // watches. They cut out what Trim drops.
 func wireRules(outOfTreePlugins bool) map[string]*wireRule {
-	const metadata, items, managedFields = 1, 2, 17
+	const metadata, items, managedFields, labels, ownerReferences = 1, 2, 17, 11, 13
 	object := &wireRule{within: []fieldRule{{metadata, &wireRule{cut: []protowire.Number{managedFields}}}}}
-	pod := object
+	pod, node := object, object
 	if !outOfTreePlugins {
-		pod = &wireRule{within: append(podRules(), object.within...)}
+		node = &wireRule{within: append(nodeRules(), object.within...)}
+		meta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedMeta, shared: []protowire.Number{labels, ownerReferences}}
+		pod = &wireRule{within: append(podRules(), fieldRule{metadata, meta})}
 	}
-	rules := map[string]*wireRule{"v1/Pod": pod}
-	for _, kind := range []string{"Node", "Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"} {
+	rules := map[string]*wireRule{"v1/Pod": pod, "v1/Node": node}
+	for _, kind := range []string{"Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"} {
 		rules["v1/"+kind] = object
 	}
 	for kind, rule := range maps.Clone(rules) {
@@ -41,23 +64,55 @@ func wireRules(outOfTreePlugins bool) map[string]*wireRule {
 	return rules
 }
 
+// nodeRules are the rules of what trimNode changes.
+func nodeRules() []fieldRule {
+	const (
+		status = 3
+
+		allocatable, conditions, images, declaredFeatures = 2, 4, 8, 14
+
+		conditionType, conditionStatus = 1, 2
+	)
+	kept := []protowire.Number{allocatable, conditions, images, declaredFeatures}
+	condition := &wireRule{only: []protowire.Number{conditionType, conditionStatus}}
+	return []fieldRule{{status, &wireRule{
+		only: kept, part: sharedNodeStatus, shared: kept, within: []fieldRule{{conditions, condition}},
+	}}}
+}
+
 // podRules are the rules of what trimPod changes.
 func podRules() []fieldRule {
 	const (
 		spec, status = 2, 3
 
-		specContainers, specInitContainers = 2, 20
+		volumes, specContainers, nodeName, specInitContainers = 1, 2, 10, 20
 
-		command, args, env, livenessProbe, readinessProbe, lifecycle, envFrom, startupProbe = 3, 4, 7, 10, 11, 12, 19, 22
+		volumeName, volumeSource = 1, 2
+
+		gitRepo, secret, nfs, downwardAPI, configMap, projected = 5, 6, 7, 16, 19, 26
+
+		command, args, workingDir, env, volumeMounts, livenessProbe, readinessProbe, lifecycle = 3, 4, 5, 7, 9, 10, 11, 12
+
+		terminationMessagePath, envFrom, terminationMessagePolicy, startupProbe = 13, 19, 20, 22
+
+		bindMountOptions = 8
 
 		statusContainers, statusInitContainers, statusEphemeralContainers = 8, 10, 13
 
 		name, allocatedResources, resources = 1, 10, 11
 	)
-	container := &wireRule{cut: []protowire.Number{command, args, env, livenessProbe, readinessProbe, lifecycle, envFrom, startupProbe}}
+	source := &wireRule{cut: []protowire.Number{gitRepo, secret, nfs, downwardAPI, configMap, projected}}
+	volume := &wireRule{within: []fieldRule{{volumeSource, source}}, unless: volumeName}
+	container := &wireRule{
+		cut: []protowire.Number{
+			command, args, workingDir, env, livenessProbe, readinessProbe, lifecycle,
+			terminationMessagePath, envFrom, terminationMessagePolicy, startupProbe,
+		},
+		within: []fieldRule{{volumeMounts, &wireRule{only: []protowire.Number{bindMountOptions}}}},
+	}
 	containerStatus := &wireRule{only: []protowire.Number{name, allocatedResources, resources}}
 	return []fieldRule{
-		{spec, &wireRule{within: []fieldRule{{specContainers, container}, {specInitContainers, container}}}},
+		{spec, &wireRule{part: sharedSpec, sharedBut: []protowire.Number{volumes, nodeName}, within: []fieldRule{{volumes, volume}, {specContainers, container}, {specInitContainers, container}}}},
 		{status, &wireRule{
 			cut:    []protowire.Number{statusEphemeralContainers},
 			within: []fieldRule{{statusContainers, containerStatus}, {statusInitContainers, containerStatus}},
@@ -65,17 +120,16 @@ func podRules() []fieldRule {
 	}
 }
 
-// trimObject appends an encoded object to dst, without what the rule cuts out. It returns
-// false where the object cannot be read.
-func (r *wireRule) trimObject(dst, object []byte) ([]byte, bool) {
+// trimObject appends an encoded object to dst, without what the rule cuts out or splits off;
+// with nil, nothing is split off. It returns false where the object cannot be read.
+func (r *wireRule) trimObject(dst, object []byte, split *parts) ([]byte, bool) {
 	const rawOfUnknown = 2
 	envelope := wireRule{within: []fieldRule{{rawOfUnknown, r}}}
-	return envelope.trim(append(dst, protobufPrefix...), object[len(protobufPrefix):])
+	return envelope.trim(append(dst, protobufPrefix...), object[len(protobufPrefix):], split)
 }
 
-// trim appends a message to dst, without what the rule cuts out. It returns false where the
-// message cannot be read.
-func (r *wireRule) trim(dst, message []byte) (left []byte, ok bool) {
+// trim is trimObject for a message.
+func (r *wireRule) trim(dst, message []byte, split *parts) (left []byte, ok bool) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -90,26 +144,35 @@ func (r *wireRule) trim(dst, message []byte) (left []byte, ok bool) {
 		if r.cutsOut(number) {
 			continue
 		}
+		to := &dst
+		if split != nil && r.splitsOff(number) {
+			to = &split[r.part]
+		}
 		within := r.ruleOf(number)
 		if within == nil || kind != protowire.BytesType {
-			dst = append(dst, whole...)
+			*to = append(*to, whole...)
 			continue
 		}
 		value, _ := protowire.ConsumeBytes(whole[n:])
-		if dst, ok = within.trimEmbedded(append(dst, whole[:n]...), value); !ok {
+		if *to, ok = within.trimEmbedded(*to, whole[:n], value, split); !ok {
 			return dst, false
 		}
 	}
 	return dst, true
 }
 
-// trimEmbedded is trim for a message within another: its length comes first.
-func (r *wireRule) trimEmbedded(dst, message []byte) ([]byte, bool) {
+// trimEmbedded is trim for a message within another: its tag and its length come first.
+func (r *wireRule) trimEmbedded(dst, tag, message []byte, split *parts) ([]byte, bool) {
 	var unknown [10]byte
+	before := len(dst)
+	dst = append(dst, tag...)
 	start, reserved := len(dst), protowire.SizeVarint(uint64(len(message)))
-	dst, ok := r.trim(append(dst, unknown[:reserved]...), message)
+	dst, ok := r.trim(append(dst, unknown[:reserved]...), message, split)
 	if !ok {
 		return dst, false
+	}
+	if r.unless != 0 && r.isEmptyBut(dst[start+reserved:]) {
+		return dst[:before], true
 	}
 	length := len(dst) - start - reserved
 	needed := protowire.SizeVarint(uint64(length))
@@ -123,6 +186,29 @@ func (r *wireRule) cutsOut(number protowire.Number) bool {
 		return !slices.Contains(r.only, number)
 	}
 	return slices.Contains(r.cut, number)
+}
+
+// isEmptyBut reports whether a message has no field but the one that unless names; a message
+// within it that is empty does not count.
+func (r *wireRule) isEmptyBut(message []byte) bool {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		m := protowire.ConsumeFieldValue(number, kind, message[n:])
+		if number != r.unless {
+			if value, _ := protowire.ConsumeBytes(message[n:]); kind != protowire.BytesType || len(value) > 0 {
+				return false
+			}
+		}
+		message = message[n+m:]
+	}
+	return true
+}
+
+func (r *wireRule) splitsOff(number protowire.Number) bool {
+	if r.sharedBut != nil {
+		return !slices.Contains(r.sharedBut, number)
+	}
+	return slices.Contains(r.shared, number)
 }
 
 // ruleOf returns the rule of a field; nil if it has none.

@@ -19,7 +19,7 @@ const (
 	maxWriters = 16
 	// minWriters is the limit while binds are in flight. It is not 0, so that Events are
 	// written even when binds never stop.
-	minWriters = 2
+	minWriters = 1
 	// maxTries is how often an Event is sent while the API server returns errors.
 	maxTries = 12
 	// retryDelay is how long a writer waits after an error.

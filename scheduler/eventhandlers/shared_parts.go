@@ -1,0 +1,96 @@
+package eventhandlers
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxSharedParts is how many parts of each kind are kept in each of two generations.
+const maxSharedParts = 2048
+
+// sharedParts are parts of pods and nodes that many have, such as the containers of the pods of a
+// Deployment: these are decoded once, and shared. It is safe for concurrent use.
+// Nobody may change an object of an informer, and Trim does not change what is trimmed.
+type sharedParts struct {
+	mu    sync.Mutex
+	metas recent[*metav1.ObjectMeta]
+	specs recent[*v1.PodSpec]
+	nodes recent[*v1.NodeStatus]
+}
+
+// addToPod adds to a pod the parts that were split off from its message.
+func (s *sharedParts) addToPod(pod *v1.Pod, split *parts) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes := split[sharedMeta]; len(bytes) > 0 {
+		meta, err := s.metas.get(bytes, func() (*metav1.ObjectMeta, error) {
+			meta := &metav1.ObjectMeta{}
+			return meta, meta.Unmarshal(bytes)
+		})
+		if err != nil {
+			return fmt.Errorf("decoding the metadata of a pod: %w", err)
+		}
+		pod.Labels, pod.OwnerReferences = meta.Labels, meta.OwnerReferences
+	}
+	if bytes := split[sharedSpec]; len(bytes) > 0 {
+		spec, err := s.specs.get(bytes, func() (*v1.PodSpec, error) {
+			spec := &v1.PodSpec{}
+			return spec, spec.Unmarshal(bytes)
+		})
+		if err != nil {
+			return fmt.Errorf("decoding the spec of a pod: %w", err)
+		}
+		volumes, node := pod.Spec.Volumes, pod.Spec.NodeName
+		pod.Spec = *spec
+		pod.Spec.Volumes, pod.Spec.NodeName = volumes, node
+	}
+	return nil
+}
+
+// addToNode adds to a node the part that was split off from its message.
+func (s *sharedParts) addToNode(node *v1.Node, split *parts) error {
+	bytes := split[sharedNodeStatus]
+	if len(bytes) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status, err := s.nodes.get(bytes, func() (*v1.NodeStatus, error) {
+		status := &v1.NodeStatus{}
+		return status, status.Unmarshal(bytes)
+	})
+	if err != nil {
+		return fmt.Errorf("decoding the status of a node: %w", err)
+	}
+	node.Status = *status
+	return nil
+}
+
+// recent keeps values by the bytes that they were decoded from: those that were asked for
+// last, between maxSharedParts and twice as many.
+type recent[T any] struct{ young, old map[string]T }
+
+// get returns the value of these bytes, which decode makes if it is not kept.
+func (r *recent[T]) get(bytes []byte, decode func() (T, error)) (T, error) {
+	if value, is := r.young[string(bytes)]; is {
+		return value, nil
+	}
+	value, is := r.old[string(bytes)]
+	if !is {
+		var err error
+		if value, err = decode(); err != nil {
+			return value, err
+		}
+	}
+	if len(r.young) >= maxSharedParts {
+		r.old, r.young = r.young, nil
+	}
+	if r.young == nil {
+		r.young = map[string]T{}
+	}
+	r.young[string(bytes)] = value
+	return value, nil
+}

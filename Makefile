@@ -246,6 +246,17 @@ site: site/node_modules/.package-lock.json ## The pages of docs/ as a site, in b
 site-serve: site ## The same, served on 127.0.0.1.
 	cd site && npm run serve
 
+.PHONY: ui ui-test screenshots
+ui: ## The page of `kubectl berth ui`, built anew into cmd/kubectl-berth/ui/web/dist, checked and tested. Needs Node 20 and npm.
+	cd cmd/kubectl-berth/ui/web && npm ci && npm run check && npm test && npm run build
+
+ui-test: ui ## The same page in Debian's Chromium, which must be there, on made-up data.
+	cd test/ui && npm ci && npm test
+
+SCREENSHOTS ?= bin/screenshots
+screenshots: ## Screenshots of each view of that page at 1440 and 390 px, in SCREENSHOTS=bin/screenshots.
+	cd test/ui && npm ci && npm run screenshots -- $(abspath $(SCREENSHOTS))
+
 ##@ Deployment, to the cluster that kubectl points at
 
 .PHONY: install

@@ -163,18 +163,24 @@ func TestWhichPodsANewLeaderMarks(t *testing.T) {
 		env.setHandover(nil, listedNodes("1")) // no profile runs yet, as after a crash
 		env.cluster.TakeCalls()
 		defer env.startLeading()()
-		var patched []string
-		for _, call := range env.cluster.TakeCalls() {
-			if pod, is := strings.CutPrefix(call, "patch "); is {
-				patched = append(patched, pod)
-			}
-		}
-		slices.Sort(patched) // they are many at a time
-		env.wantLines("patched", patched, "a", "refused")
+		env.wantPatched("a", "refused")
 		synctest.Wait()
 		env.want("condition of a", env.podScheduled("a"), "Unknown LeaderHandover: the scheduler with leader epoch 3 took over before the pod was tried")
 		env.want("condition of refused", env.podScheduled("refused"), "False Unschedulable: why")
 	}, node("n"), webPod("a"), gated, fixture.Pod("others").SchedulerName("q").Obj(), fixture.Pod("bound").SchedulerName("p").On("n").Obj(), podWithRefusal())
+}
+
+// wantPatched compares the pods that were patched since the calls were taken last, sorted.
+func (env *testEnv) wantPatched(want ...string) {
+	env.t.Helper()
+	var patched []string
+	for _, call := range env.cluster.TakeCalls() {
+		if pod, is := strings.CutPrefix(call, "patch "); is {
+			patched = append(patched, pod)
+		}
+	}
+	slices.Sort(patched) // they are many at a time
+	env.wantLines("patched", patched, want...)
 }
 
 // newJournal returns the journal of one process.
@@ -233,14 +239,7 @@ func TestWhichPodsANewLeaderFences(t *testing.T) {
 				env.cluster.TakeCalls()
 				defer env.startLeading()()
 				time.Sleep(time.Second)
-				var patched []string
-				for _, call := range env.cluster.TakeCalls() {
-					if pod, is := strings.CutPrefix(call, "patch "); is {
-						patched = append(patched, pod)
-					}
-				}
-				slices.Sort(patched)
-				env.wantLines("patched", patched, c.fenced...)
+				env.wantPatched(c.fenced...)
 			}, pods...)
 		})
 	}

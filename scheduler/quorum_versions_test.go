@@ -3,8 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -157,14 +155,7 @@ func TestPodsThatAreNewerThanTheLastBindingAreNotFenced(t *testing.T) {
 				env.cluster.TakeCalls()
 				defer env.startLeading()()
 				time.Sleep(time.Second)
-				var patched []string
-				for _, call := range env.cluster.TakeCalls() {
-					if pod, is := strings.CutPrefix(call, "patch "); is {
-						patched = append(patched, pod)
-					}
-				}
-				slices.Sort(patched)
-				env.wantLines("patched", patched, c.fenced...)
+				env.wantPatched(c.fenced...)
 			}, node("n"), webPod("old"))
 		})
 	}

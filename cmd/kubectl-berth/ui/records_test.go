@@ -245,7 +245,7 @@ func TestWhatWouldFit(t *testing.T) {
 			[]v1alpha1.ClosestNode{node("n1", cpu, taint, v1alpha1.Missing{Resource: "memory", Requested: "2Gi", Free: "1Gi"})},
 			[]string{"500m more cpu, no untolerated taint and 1Gi more memory on n1"},
 		},
-		"equal sentences are told once, and three at most": {
+		"equal sentences are sent once, and three at most": {
 			[]v1alpha1.ClosestNode{node("", cpu), node("", cpu), node("n1", cpu), node("n2", cpu), node("n3", cpu)},
 			[]string{"500m more cpu on a node", "500m more cpu on n1", "500m more cpu on n2"},
 		},

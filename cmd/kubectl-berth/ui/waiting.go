@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
-// maxFits is how many ways to make a pod fit are told.
+// maxFits is the number of sentences that say what would make a pod fit, at most.
 const maxFits = 3
 
 // Waiting is what the page shows of a SchedulingDecision: why a pod is pending.

@@ -135,12 +135,13 @@ const (
 	noMetrics   = "nobody scrapes it"
 	noTraces    = "nobody collects its traces"
 	noLeaks     = "it looks at what becomes of pods, not at what stays in memory"
+	noGoodEnd   = "its leaders die, and do not end"
 	noWire      = "its objects are never encoded"
 	noWaits     = "nothing in it waits for a pod when it hears of a late plugin"
 )
 
 // table is every mutation, by what it breaks.
-var table = slices.Concat(generalMutants, queueMutants, bindingMutants, explanationMutants, controllerMutants, deviceMutants, groupMutants)
+var table = slices.Concat(generalMutants, queueMutants, bindingMutants, explanationMutants, controllerMutants, deviceMutants, groupMutants, handoverMutants)
 
 var generalMutants = []mutant{
 	{"ExplainChangeIgnored", "a change of what is explained does not reach the pods that wait",
@@ -365,42 +366,6 @@ var generalMutants = []mutant{
 		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
 	{"ReserveSkipped", "the sandbox does not run Reserve, so that the next pod finds the same volumes and devices free",
 		[]killer{{"cmd/kubectl-berth/try", "TestTry"}}, noVolumes},
-	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
-		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
-	{"QuorumVersionNotAwaited", "a new leader takes its informers for current",
-		[]killer{{loop, "TestANewLeaderWaitsForTheQuorumVersion"}}, noLeaders},
-	{"VersionsOfAStartReadAgain", "a process that leads from its start takes over after its informers have listed",
-		[]killer{{loop, "TestAProcessThatLeadsFromItsStartTakesOverOnce"}}, "its leaders are elected"},
-	{"VersionsOfAnyEtcdCompared", "a resource version of the journal is compared with those of pods in another etcd",
-		[]killer{{loop, "TestPodsThatAreNewerThanTheLastBindingAreNotFenced"}}, "its leaders die, and do not end"},
-	{"NoFreshPodFenced", "after a leader that closed its journal a pod is not fenced that it may have bound",
-		[]killer{{loop, "TestPodsThatAreNewerThanTheLastBindingAreNotFenced"}}, "its leaders die, and do not end"},
-	{"JournalNotClosed", "a leader that ends does not say that it has sent its last Binding",
-		[]killer{{loop, "TestShutdownClosesTheJournal"}}, "its leaders die, and do not end"},
-	{"ClosedWhileBindingsRun", "a leader that ends says that it has sent its last Binding while a binding cycle runs",
-		[]killer{{loop, "TestShutdownClosesTheJournal"}}, "its leaders die, and do not end"},
-	{"FieldsDroppedAfterDecoding", "the informers' client decodes the fields that informers drop",
-		[]killer{{eventhandlers, "TestTheClientOfTheInformersTrims"}}, noWire},
-	{"NodeOfASpecShared", "pods that share a spec share its node and its volumes",
-		[]killer{{eventhandlers, "TestPodsOfOneTemplateShareItsParts"}}, noWire},
-	{"SharedPartsUnbounded", "parts that pods share are kept for ever",
-		[]killer{{eventhandlers, "TestSharedPartsAreBounded"}}, noWire},
-	{"ContainersNotTrimmed", "Trim leaves commands, environments and probes",
-		[]killer{{eventhandlers, "TestWhatIsCutOutIsWhatTrimDrops"}}, noWire},
-	{"WrongFieldCutOut", "the informers' client cuts owner references out of pods",
-		[]killer{{eventhandlers, "TestWhatIsCutOutIsWhatTrimDrops"}}, noWire},
-	{"PodsNotFenced", "a Binding of an earlier leader binds a pod after the new leader has begun to schedule",
-		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, ""},
-	{"IncompleteHandoverCounts", "a leadership that ends before all pods were fenced tells the next leader that they are",
-		[]killer{{loop, "TestAHandoverThatIsCutShortIsNotComplete"}}, "its leaders die, and do not end, while they take over"},
-	{"EveryPodFenced", "a new leader fences every pending pod",
-		[]killer{{loop, "TestWhichPodsANewLeaderFences"}}, "it costs time, and is safe"},
-	{"WritesAfterExpiry", "a leader that could not renew its Lease in time keeps writing",
-		[]killer{{leadership, "TestWhenAWriteIsSent"}}, noLeaders},
-	{"OtherHolderUnnoticed", "a leader that reads another holder in its Lease keeps writing until its own time is over",
-		[]killer{{leadership, "TestWhenAWriteIsSent"}}, noLeaders},
-	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",
-		[]killer{{leadership, "TestTheLeaseOfASuccessorIsNotReleased"}}, noLeaders},
 
 	{"BindingMonitorLocked", "a lock is held while a late call in a binding cycle is reported",
 		[]killer{{loop, "TestAPodIsBoundWhileItsAbandonedCallIsReported"}}, noWaits},

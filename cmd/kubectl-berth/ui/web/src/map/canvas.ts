@@ -130,12 +130,12 @@ export class MapCanvas {
     for (const block of blocks) {
       c.font = '600 12px ui-sans-serif, system-ui, sans-serif';
       c.fillStyle = this.colour.ink;
-      const name = block.zone || 'no zone', room = block.columns * this.layout.pitch;
-      c.fillText(name, block.x, block.y + 14, room);
+      const name = block.zone || 'no zone', space = block.columns * this.layout.pitch;
+      c.fillText(name, block.x, block.y + 14, space);
       const width = c.measureText(name).width;
       c.font = '12px ui-sans-serif, system-ui, sans-serif';
       c.fillStyle = this.colour.muted;
-      if (width + 90 < room) c.fillText(`${number(block.names.length)} ${block.names.length === 1 ? 'node' : 'nodes'}`, block.x + width + 8, block.y + 14);
+      if (width + 90 < space) c.fillText(`${number(block.names.length)} ${block.names.length === 1 ? 'node' : 'nodes'}`, block.x + width + 8, block.y + 14);
     }
   }
 

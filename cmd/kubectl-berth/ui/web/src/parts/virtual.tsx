@@ -50,9 +50,9 @@ export function VirtualTable(props: VirtualProps) {
   useEffect(() => {
     const element = box.current;
     if (show === undefined || show < 0 || !element) return;
-    const top = show * rowHeight, room = element.clientHeight - headHeight - rowHeight;
+    const top = show * rowHeight, space = element.clientHeight - headHeight - rowHeight;
     if (top < element.scrollTop) element.scrollTop = top;
-    else if (top > element.scrollTop + room) element.scrollTop = top - room;
+    else if (top > element.scrollTop + space) element.scrollTop = top - space;
   }, [show, rowHeight, headHeight]);
   const first = Math.max(0, Math.floor(view.top / rowHeight) - overscan);
   const last = Math.min(count, Math.ceil((view.top + view.height) / rowHeight) + overscan);

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,6 +154,7 @@ func TestCloseTellsTheNextLeaderWhenTheLastBindingWasSent(t *testing.T) {
 				j := leader(t, s, "us", elected(7))
 				j.Fenced(nil)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				began := time.Now()
 				c.end(t, s, j)
 				if took := time.Since(began); took > closeTimeout {

@@ -24,19 +24,22 @@ const progressTimeout = 200 * time.Millisecond
 type quorumVersions map[schema.GroupVersionResource]string
 
 // readQuorumVersions reads the versions of pods and nodes. It returns false when ctx ends first.
-func (s *Scheduler) readQuorumVersions(ctx context.Context) (quorumVersions, bool) {
+func (s *Scheduler) readQuorumVersions(ctx context.Context) (versions quorumVersions, ok bool) {
 	if s.options.Handover.Version == nil {
 		return nil, true
 	}
-	versions := quorumVersions{}
+	versions = quorumVersions{}
 	for _, kind := range []schema.GroupVersionResource{podKind, nodeKind} {
-		version, ok := retry(ctx, s, func(ctx context.Context) (string, error) { return s.options.Handover.Version(ctx, kind) })
-		if !ok {
+		if versions[kind], ok = s.readQuorumVersion(ctx, kind); !ok {
 			return nil, false
 		}
-		versions[kind] = version
 	}
 	return versions, true
+}
+
+// readQuorumVersion reads the version of a kind. It returns false when ctx ends first.
+func (s *Scheduler) readQuorumVersion(ctx context.Context, kind schema.GroupVersionResource) (string, bool) {
+	return retry(ctx, s, func(ctx context.Context) (string, error) { return s.options.Handover.Version(ctx, kind) })
 }
 
 // takenOver is what a new leader takes over before its informers are compared.
@@ -64,9 +67,11 @@ func (s *Scheduler) takeOver(ctx context.Context) (t takenOver, ok bool) {
 // be compared if both are in one etcd: then the version of the write is between those of pods
 // that are read before and after it.
 func (s *Scheduler) takeOverNow(ctx context.Context, takeJournal func(context.Context) (journal.Handover, bool)) (t takenOver, ok bool) {
-	before, ok := s.readQuorumVersions(ctx)
-	if !ok {
-		return t, false
+	var before string
+	if s.options.Handover.Version != nil {
+		if before, ok = s.readQuorumVersion(ctx, podKind); !ok {
+			return t, false
+		}
 	}
 	if t.journal, ok = takeJournal(ctx); !ok || t.journal.Fence == journal.FenceNone {
 		return t, ok
@@ -74,7 +79,7 @@ func (s *Scheduler) takeOverNow(ctx context.Context, takeJournal func(context.Co
 	if t.versions, ok = s.readQuorumVersions(ctx); !ok {
 		return t, false
 	}
-	if atLeast(t.journal.Version, before[podKind]) && atLeast(t.versions[podKind], t.journal.Version) {
+	if atLeast(t.journal.Version, before) && atLeast(t.versions[podKind], t.journal.Version) {
 		t.closedAt = t.journal.ClosedAt
 	}
 	return t, true

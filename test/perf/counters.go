@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/berthdev/berth/test/support/load"
 	"github.com/berthdev/berth/test/support/procs"
 )
 
@@ -85,4 +87,13 @@ func (t *runner) countWrites(ctx context.Context) (float64, error) {
 		}
 	}
 	return sum, nil
+}
+
+// countEvents returns the number of Events about the load's pods.
+func (t *runner) countEvents(ctx context.Context) (int, error) {
+	n, err := load.CountEvents(ctx, t.client, namespace)
+	if n > t.counted {
+		t.counted, t.lastEventAt = n, time.Now()
+	}
+	return n, err
 }

@@ -252,15 +252,6 @@ func (t *runner) finish(ctx context.Context, r *run, used procs.Usage, between t
 	return err
 }
 
-// countEvents returns the number of Events about the load's pods.
-func (t *runner) countEvents(ctx context.Context) (int, error) {
-	n, err := load.CountEvents(ctx, t.client, namespace)
-	if n > t.counted {
-		t.counted, t.lastEventAt = n, time.Now()
-	}
-	return n, err
-}
-
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // recordSeconds is the length of a CPU profile of Berth: about a thousand samples of two

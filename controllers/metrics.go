@@ -15,7 +15,7 @@ var (
 		"[ALPHA] Whether any generation of the SchedulingProfile runs: 1 or 0. Profiles whose name another scheduler serves are left out. Only the leader reports it.",
 		[]string{"profile"}, nil)
 	startTimeDesc = prometheus.NewDesc("berth_profile_generation_start_time_seconds",
-		"[ALPHA] Unix time since which the running generation of the SchedulingProfile has run in the leader's process, with the hash of its Blueprint. A swap starts a generation with another hash; a new leader starts one with the same hash. Only the leader reports it.",
+		"[ALPHA] Unix time since which the running generation of the SchedulingProfile has run in the leader's process, with the hash of its Blueprint. A swap starts a generation with another hash; another leader has one with the same hash and a time of its own. Only the leader reports it.",
 		[]string{"profile", "hash"}, nil)
 	degradationsDesc = prometheus.NewDesc("berth_profile_degraded",
 		"[ALPHA] How many degradations the plugins of the running profile have: a replaced queueSort plugin, calls that do not return, events that cannot be watched. Only the leader reports it.",

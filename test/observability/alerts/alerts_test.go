@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -74,15 +72,31 @@ var _ = Describe("Alerts", Ordered, func() {
 			}
 			scrape(ctx)
 		}
-		panels := panels(filepath.Join(root, "config", "grafana", "berth.json"))
-		Expect(panels).NotTo(BeEmpty())
-		for _, panel := range panels {
+		board, err := readBoard(root)
+		Expect(err).NotTo(HaveOccurred())
+		for _, panel := range board.panels {
 			for _, query := range panel.queries {
-				vector, err := server.query(ctx, query)
-				Expect(err).NotTo(HaveOccurred(), panel.title)
-				Expect(slices.ContainsFunc(vector, func(s promql.Sample) bool { return !math.IsNaN(s.F) })).To(BeTrue(),
-					"%s has no data: %s is %v", panel.title, query, vector)
+				vector, err := server.query(ctx, interpolate(query.Expr))
+				Expect(err).NotTo(HaveOccurred(), *panel.Title)
+				Expect(panel.mayBeEmpty() || slices.ContainsFunc(vector, func(s promql.Sample) bool { return !math.IsNaN(s.F) })).To(BeTrue(),
+					"%s has no data: %s is %v", *panel.Title, query.Expr, vector)
 			}
+		}
+		for _, a := range board.Annotations.List {
+			_, err := server.query(ctx, interpolate(*a.Expr))
+			Expect(err).NotTo(HaveOccurred(), a.Name)
+		}
+	})
+
+	It("have a stat each, green without a problem", minutes, func(ctx SpecContext) {
+		board, err := readBoard(root)
+		Expect(err).NotTo(HaveOccurred())
+		for _, a := range alerts {
+			stat, err := board.statOf(a.Alert)
+			Expect(err).NotTo(HaveOccurred())
+			value, err := stat.stat(ctx, server)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stat.color(value)).To(Equal("green"), "%s is %v", *stat.Title, value)
 		}
 	})
 
@@ -102,6 +116,13 @@ var _ = Describe("Alerts", Ordered, func() {
 				scrape(ctx)
 				return a.firing(server.now)
 			}).ShouldNot(BeEmpty(), func() string { return unfired(ctx, a) })
+			board, err := readBoard(root)
+			Expect(err).NotTo(HaveOccurred())
+			stat, err := board.statOf(a.Alert)
+			Expect(err).NotTo(HaveOccurred())
+			value, err := stat.stat(ctx, server)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stat.color(value)).To(Equal(severityColors[a.Labels["severity"]]), "%s is %v on the dashboard", *stat.Title, value)
 		})
 	}
 })
@@ -110,37 +131,4 @@ var _ = Describe("Alerts", Ordered, func() {
 func unfired(ctx context.Context, a *alert) string {
 	vector, err := server.query(ctx, a.Expr)
 	return fmt.Sprintf("%s is true since %v for %v, at %v: %v", a.Expr, a.since, vector, server.now, err)
-}
-
-// panel is a panel of the dashboard, with its queries as Grafana sends them.
-type panel struct {
-	title   string
-	queries []string
-}
-
-// panels returns the panels of a dashboard that have queries.
-func panels(path string) (all []panel) {
-	GinkgoHelper()
-	text, err := os.ReadFile(path)
-	Expect(err).NotTo(HaveOccurred())
-	var dashboard struct {
-		Panels []struct {
-			Title, Type string
-			Targets     []struct{ Expr string }
-		}
-	}
-	Expect(json.Unmarshal(text, &dashboard)).To(Succeed())
-	for _, p := range dashboard.Panels {
-		if p.Type == "row" {
-			continue
-		}
-		Expect(p.Targets).NotTo(BeEmpty(), p.Title)
-		found := panel{title: p.Title}
-		for _, target := range p.Targets {
-			// Grafana's rate interval is at least four scrape intervals.
-			found.queries = append(found.queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"))
-		}
-		all = append(all, found)
-	}
-	return all
 }

@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	github.com/berthdev/berth v0.0.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/onsi/ginkgo/v2 v2.27.4
 	github.com/onsi/gomega v1.44.0
 	github.com/prometheus/common v0.72.0

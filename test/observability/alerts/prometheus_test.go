@@ -47,7 +47,7 @@ type series struct {
 
 func newPrometheus() *prometheus {
 	return &prometheus{
-		engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 10e6, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})}),
+		engine: promql.NewEngine(promql.EngineOpts{MaxSamples: 10e6, Timeout: time.Minute, EnableAtModifier: true, Parser: parser.NewParser(parser.Options{})}),
 		now:    time.Now(), series: map[string]*series{},
 	}
 }

@@ -107,6 +107,7 @@ snapshot)
 	catalog berth-bundle:snapshot@sha256:$(printf '%064d' 0)
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
+	go test -count=1 ./test/install/release -args -release "$root/bin/release"
 	;;
 version)
 	version=v$(cat VERSION)

@@ -39,6 +39,7 @@ packages() {
 	local image=$1 version name tag digest=
 	version=$(cat VERSION)
 	mkdir -p bin
+	rm -f bin/install*.yaml bin/berth-[0-9]*.tgz bin/berth-bundle-*.tar.gz bin/berth-catalog-*.yaml
 	pinned "$image" bin/install.yaml <dist/install.yaml
 	go tool -modfile=tools/dev/go.mod kustomize build config/production | pinned "$image" bin/install-production.yaml
 

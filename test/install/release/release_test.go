@@ -61,7 +61,7 @@ func checksums(t *testing.T) map[string]string {
 // The files that GoReleaser did not make are in the folder above.
 func TestTheChecksumsAreThoseOfTheFiles(t *testing.T) {
 	sums := checksums(t)
-	var archives, documents int
+	var archives, documents, installs int
 	for name, want := range sums {
 		text, err := os.ReadFile(filepath.Join(releaseFolder(t), name))
 		if errors.Is(err, os.ErrNotExist) {
@@ -79,10 +79,13 @@ func TestTheChecksumsAreThoseOfTheFiles(t *testing.T) {
 			documents++
 		case strings.HasPrefix(name, "kubectl-berth_") || strings.HasPrefix(name, "berth-manager_"):
 			archives++
+		default:
+			installs++
 		}
 	}
-	if archives != 7 || documents != 7 {
-		t.Errorf("checksums.txt has %d archives and %d SBOMs, want 7 each: %v", archives, documents, sums)
+	// Two manifests, the chart, the bundle and the catalog.
+	if archives != 7 || documents != 7 || installs != 5 {
+		t.Errorf("checksums.txt has %d archives, %d SBOMs and %d files that install, want 7, 7 and 5: %v", archives, documents, installs, sums)
 	}
 }
 

@@ -136,6 +136,15 @@ func TestTheKubectlPluginPrintsNoTemplates(t *testing.T) {
 	}
 }
 
+// .goreleaser.yaml says what the tag is for.
+func TestTheManagerIsBuiltWithoutTracesOfGRPC(t *testing.T) {
+	for file, want := range map[string]string{"Dockerfile": "go build -tags grpcnotrace ", ".goreleaser.yaml": "tags: [grpcnotrace]"} {
+		if !strings.Contains(fromRoot(t, file), want) {
+			t.Errorf("%s does not have %q", file, want)
+		}
+	}
+}
+
 // Dependabot does not update a module that it does not know. tools/older is left out: it pins
 // older versions of Kubernetes.
 func TestDependabotKnowsEveryModule(t *testing.T) {

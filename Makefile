@@ -246,7 +246,16 @@ site: site/node_modules/.package-lock.json ## The pages of docs/ as a site, in b
 site-serve: site ## The same, served on 127.0.0.1.
 	cd site && npm run serve
 
-.PHONY: ui ui-test screenshots
+# The pages of the releases in site/versions.json, each built from its tag.
+.PHONY: site-versions
+site-versions: site ## The site with the pages of each release in site/versions.json, built from its tag.
+	@tools/site-versions.sh
+
+.PHONY: tour-recording
+tour-recording: controlplane ## docs/tour/tour.cast: the commands of the tour and what they print, on a control plane.
+	go test ./test/integration -count=1 -ginkgo.focus=docs/tour/README.md -args -record-tour $(CURDIR)/docs/tour/tour.cast
+
+.PHONY: ui ui-test screenshots docs-screenshots
 ui: ## The page of `kubectl berth ui`, built anew into cmd/kubectl-berth/ui/web/dist, checked and tested. Needs Node 20 and npm.
 	cd cmd/kubectl-berth/ui/web && npm ci && npm run check && npm test && npm run build
 
@@ -256,6 +265,9 @@ ui-test: ui ## The same page in Debian's Chromium, which must be there, on made-
 SCREENSHOTS ?= bin/screenshots
 screenshots: ## Screenshots of each view of that page at 1440 and 390 px, in SCREENSHOTS=bin/screenshots.
 	cd test/ui && npm ci && npm run screenshots -- $(abspath $(SCREENSHOTS))
+
+docs-screenshots: screenshots ## Those of them that docs/ui.md shows, as docs/ui/NAME.webp.
+	cd test/ui && node docs.mjs $(abspath $(SCREENSHOTS)) $(CURDIR)/docs/ui
 
 ##@ Deployment, to the cluster that kubectl points at
 

@@ -39,6 +39,7 @@ packages() {
 	local image=$1 version name tag digest=
 	version=$(cat VERSION)
 	mkdir -p bin
+	rm -f bin/install*.yaml bin/berth-[0-9]*.tgz bin/berth-bundle-*.tar.gz bin/berth-catalog-*.yaml
 	pinned "$image" bin/install.yaml <dist/install.yaml
 	go tool -modfile=tools/dev/go.mod kustomize build config/production | pinned "$image" bin/install-production.yaml
 
@@ -107,6 +108,7 @@ snapshot)
 	catalog berth-bundle:snapshot@sha256:$(printf '%064d' 0)
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
+	go test -count=1 ./test/install/release -args -release "$root/bin/release"
 	;;
 version)
 	version=v$(cat VERSION)

@@ -2,9 +2,11 @@
 // nowhere fail the build.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
+import { blocks } from './blocks.mts'
 import { asOnTheSite } from './links.mts'
 import { sessions } from './sessions.mts'
 import { home, sidebar } from './sidebar.mts'
+import { base, released, root, version, writeVersions } from './versions.mts'
 
 export const repository = 'https://github.com/berthdev/berth'
 
@@ -13,6 +15,7 @@ const ownModule = (name: string) => fileURLToPath(import.meta.resolve(name))
 export default defineConfig({
   title: 'Berth',
   description: 'A Kubernetes scheduler whose profiles are custom resources.',
+  base,
   srcDir: '../docs',
   outDir: '../bin/site',
   cacheDir: './.cache',
@@ -28,7 +31,7 @@ export default defineConfig({
   markdown: {
     theme: { light: 'github-light', dark: 'github-dark' },
     codeTransformers: [sessions],
-    config: (md) => md.use(asOnTheSite, repository),
+    config: (md) => md.use(blocks).use(asOnTheSite, repository),
   },
   // The pages are outside of the folder in which Vue is installed.
   vite: {
@@ -39,15 +42,17 @@ export default defineConfig({
       ],
     },
   },
+  buildEnd: (site) => writeVersions(site.outDir),
   transformPageData(page) {
     if (page.relativePath === 'index.md') page.frontmatter = { ...home, ...page.frontmatter }
   },
   themeConfig: {
     nav: [
-      { text: 'Start', link: '/guide/install' },
+      { text: 'Start', link: '/tour/' },
       { text: 'Plugins', link: '/plugins/' },
       { text: 'Recipes', link: '/recipes/' },
       { text: 'Reference', link: '/reference/api' },
+      { component: 'BerthVersions', props: { root, version, released } },
     ],
     sidebar: sidebar('../docs'),
     outline: [2, 3],

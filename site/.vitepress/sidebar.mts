@@ -7,7 +7,7 @@ import path from 'node:path'
 interface Section { text: string; pages: string[]; collapsed?: boolean }
 
 const sections: Section[] = [
-  { text: 'Start', pages: ['guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'hot-swap.md'] },
+  { text: 'Start', pages: ['tour/README.md', 'questions.md', 'guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'ui.md', 'hot-swap.md'] },
   { text: 'Recipes', pages: ['recipes/'], collapsed: true },
   {
     text: 'Operate', pages: [
@@ -33,9 +33,10 @@ export const home = {
     text: 'A Kubernetes scheduler whose profiles are custom resources',
     tagline: 'It decides as kube-scheduler decides. A profile is applied with kubectl, tested on a copy of the cluster, and switched to between two decisions, without a restart.',
     actions: [
-      { theme: 'brand', text: 'Install it', link: '/guide/install' },
-      { theme: 'alt', text: 'Edit a profile under load', link: '/hot-swap' },
-      { theme: 'alt', text: 'Recipes', link: '/recipes/' },
+      { theme: 'brand', text: 'Take the tour', link: '/tour/' },
+      { theme: 'alt', text: 'Install', link: '/guide/install' },
+      { theme: 'alt', text: 'kubectl berth ui', link: '/ui' },
+      { theme: 'alt', text: 'Ten questions', link: '/questions' },
     ],
   },
 }

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +106,41 @@ func TestBaseImagesAreNamedByTheirDigest(t *testing.T) {
 			if image[1] != "scratch" && !pinned.MatchString(image[1]) {
 				t.Errorf("%s: %s can change: add its digest", file, image[1])
 			}
+		}
+	}
+}
+
+// These print through text/template, which calls methods by name. The linker then keeps every
+// method of every type, among them all of client-go's clients: kubectl-berth had 76 MB with them,
+// and has 52 MB without. test/install/release checks the size of what is released.
+var templatePrinters = regexp.MustCompile(`\b(genericclioptions\.New(Print|KubeTemplatePrint|GoTemplatePrint)Flags|printers\.NewGoTemplatePrinter)\b`)
+
+func TestTheKubectlPluginPrintsNoTemplates(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir(filepath.Join(root, "cmd"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		read++
+		if found := templatePrinters.Find(text); found != nil {
+			t.Errorf("%s uses %s: the linker would keep every method of every type", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read == 0 {
+		t.Error("no file was read")
+	}
+}
+
+// .goreleaser.yaml says what the tag is for.
+func TestTheManagerIsBuiltWithoutTracesOfGRPC(t *testing.T) {
+	for file, want := range map[string]string{"Dockerfile": "go build -tags grpcnotrace ", ".goreleaser.yaml": "tags: [grpcnotrace]"} {
+		if !strings.Contains(fromRoot(t, file), want) {
+			t.Errorf("%s does not have %q", file, want)
 		}
 	}
 }

@@ -65,7 +65,11 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 			Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
 		})
 		deleteRevisions(ctx, "tour")
-		Expect(strings.Count(checkSession(ctx, "docs/tour/README.md", normalizeTimes), "\n$ ")).To(Equal(10))
+		record := &recording{}
+		Expect(strings.Count(checkRecordedSession(ctx, "docs/tour/README.md", normalizeTimes, record), "\n$ ")).To(Equal(10))
+		if *recordTour != "" {
+			Expect(record.write(*recordTour, "The tour of Berth")).To(Succeed())
+		}
 	})
 
 	It("finds offline what the conditions say", minute, func(ctx SpecContext) {

@@ -224,10 +224,16 @@ func checkPage(ctx context.Context, name string) {
 // normalized output with the page, and returns the page with the new output.
 func checkSession(ctx context.Context, path string, plain func(string) string) string {
 	GinkgoHelper()
+	return checkRecordedSession(ctx, path, plain, nil)
+}
+
+// checkRecordedSession is checkSession with a recording, or nil.
+func checkRecordedSession(ctx context.Context, path string, plain func(string) string, record *recording) string {
+	GinkgoHelper()
 	page := filepath.Join(moduleRoot(), path)
 	text, err := os.ReadFile(page)
 	Expect(err).NotTo(HaveOccurred())
-	session := runSession(ctx, string(text))
+	session := runSession(ctx, string(text), record)
 	if *update {
 		Expect(os.WriteFile(page, []byte(session), 0o644)).To(Succeed())
 	} else {
@@ -248,16 +254,24 @@ func moduleRoot() string {
 var consoleBlocks = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
 // runSession runs the commands of a page in order and returns the page with the new output.
-func runSession(ctx context.Context, page string) string {
+// What it runs is added to the recording, which may be nil.
+func runSession(ctx context.Context, page string, record *recording) string {
 	GinkgoHelper()
+	end := 0
 	return consoleBlocks.ReplaceAllStringFunc(page, func(block string) string {
+		start := end + strings.Index(page[end:], block)
+		record.comment(introduction(page[end:start]))
+		end = start + len(block)
 		out := "```console\n"
 		var command []string
 		run := func() {
 			if command == nil {
 				return
 			}
-			out += "$ " + strings.Join(command, "\n> ") + "\n" + shell(ctx, strings.Join(command, "\n"))
+			text, began := strings.Join(command, "\n"), time.Now()
+			printed := shell(ctx, text)
+			record.command(text, printed, time.Since(began))
+			out += "$ " + strings.ReplaceAll(text, "\n", "\n> ") + "\n" + printed
 			command = nil
 		}
 		for line := range strings.Lines(consoleBlocks.FindStringSubmatch(block)[1]) {

@@ -50,6 +50,8 @@ func TestProfiles(t *testing.T) {
 		"one alone as YAML":                   {objects: testProfiles(), args: []string{"fresh", "-o", "yaml"}},
 		"one that is Degraded":                {objects: []client.Object{degradedProfile()}},
 		"two by name":                         {objects: testProfiles(), args: []string{"web", "batch", "-o", "name"}},
+		"a field by its JSONPath":             {objects: testProfiles(), args: []string{"web", "-o", "jsonpath={.metadata.name}"}},
+		"a JSONPath that is not closed":       {objects: testProfiles(), args: []string{"web", "-o", "jsonpath={.metadata"}},
 		"a misspelled name":                   {objects: testProfiles(), args: []string{"bacth"}},
 		"a name without a similar one":        {objects: testProfiles(), args: []string{"kubernetes"}},
 		"an unsupported format":               {objects: testProfiles(), args: []string{"-o", "xml"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 )
 
@@ -68,43 +69,58 @@ func (f *Format) Print(out io.Writer, value any) error {
 // formatWide is a format that the printers of cli-runtime do not have.
 const formatWide = "wide"
 
-// Output is the flag -o of a verb that prints objects of the API server.
+// Output is the flag -o of a verb that prints objects of the API server. It has kubectl's
+// formats, except for go-template: package text/template calls methods by name, and the linker
+// then keeps every method of every type, which makes the program half as large again.
 type Output struct {
-	flags *genericclioptions.PrintFlags
+	format   string
+	objects  *genericclioptions.JSONYamlPrintFlags
+	names    *genericclioptions.NamePrintFlags
+	jsonPath *genericclioptions.JSONPathPrintFlags
 }
 
 // NewOutput returns the flag without a value.
 func NewOutput() *Output {
-	return &Output{flags: genericclioptions.NewPrintFlags("")}
+	return &Output{
+		objects:  genericclioptions.NewJSONYamlPrintFlags(),
+		names:    genericclioptions.NewNamePrintFlags(""),
+		jsonPath: genericclioptions.NewJSONPathPrintFlags("", true),
+	}
 }
 
 // AddFlags registers -o and the flags of its formats.
 func (o *Output) AddFlags(cmd *cobra.Command) {
-	o.flags.AddFlags(cmd)
-	cmd.Flag("output").Usage = "Output format. One of: (" + strings.Join(o.Formats(), ", ") + ")."
+	o.objects.AddFlags(cmd)
+	o.jsonPath.AddFlags(cmd)
+	cmd.Flags().StringVarP(&o.format, "output", "o", "", "Output format. One of: ("+strings.Join(o.Formats(), ", ")+").")
 }
 
 // Formats returns the values that -o accepts.
-func (o *Output) Formats() []string { return slices.Insert(o.flags.AllowedFormats(), 0, formatWide) }
+func (o *Output) Formats() []string {
+	return slices.Concat([]string{formatWide}, o.objects.AllowedFormats(), o.names.AllowedFormats(), o.jsonPath.AllowedFormats())
+}
 
 // Wide reports whether tables show all their columns.
-func (o *Output) Wide() bool { return *o.flags.OutputFormat == formatWide }
+func (o *Output) Wide() bool { return o.format == formatWide }
 
 // Name reports whether only names are printed; objects are then printed one by one.
-func (o *Output) Name() bool { return *o.flags.OutputFormat == "name" }
+func (o *Output) Name() bool { return o.format == "name" }
 
 // Printer returns the function that prints objects in the chosen format, or nil for a table.
 // The error lists the supported formats.
 func (o *Output) Printer() (func(runtime.Object, io.Writer) error, error) {
-	if format := *o.flags.OutputFormat; o.Wide() || format == "" && *o.flags.TemplatePrinterFlags.TemplateArgument == "" {
+	if o.format == "" || o.Wide() {
 		return nil, nil
 	}
-	printer, err := o.flags.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return nil, fmt.Errorf("-o: unsupported output format %q: must be one of: %s", *o.flags.OutputFormat, strings.Join(o.Formats(), ", "))
+	for _, toPrinter := range []func(string) (printers.ResourcePrinter, error){o.objects.ToPrinter, o.names.ToPrinter, o.jsonPath.ToPrinter} {
+		printer, err := toPrinter(o.format)
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return printer.PrintObj, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return printer.PrintObj, nil
+	return nil, fmt.Errorf("-o: unsupported output format %q: must be one of: %s", o.format, strings.Join(o.Formats(), ", "))
 }

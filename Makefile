@@ -32,7 +32,7 @@ demo: controlplane build ## The main job, shown on a control plane of its own. D
 .PHONY: build
 build: ## Build bin/manager and the commands under cmd/.
 	@mkdir -p bin
-	go build -o bin/manager .
+	go build -tags grpcnotrace -o bin/manager . # as .goreleaser.yaml does
 	@for dir in cmd/*/; do \
 		if [ -d "$$dir" ]; then (set -x; go build -o bin/ "./$$dir"); fi; \
 	done

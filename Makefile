@@ -164,12 +164,12 @@ part-2 = $(ALGORITHM) --rounds=$(ROUNDS) --pods=5000 --node-steps=500,1000,2000,
 part-3 = $(ALGORITHM) --rounds=$(ROUNDS) --pods=2000 --shapes=spread,affinity,anti-affinity,preferred-affinity,default-spread,mixed
 part-4 = $(ALGORITHM) --rounds=2 --shapes=preempt,million
 part-5 = $(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods
-part-6 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch
+part-6 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch,null+watch+events
 part-7 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,null+watch+events \
 	--shapes=deployments,node-affinity,affinity,default-spread,anti-affinity,spread,thousand,mixed
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
-part-10 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
+part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(PROCESS) --rounds=1 --shapes=basic --loads=drain --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events

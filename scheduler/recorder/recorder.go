@@ -67,6 +67,8 @@ type Recorder struct {
 	queue   eventQueue
 	series  seriesCache
 	writers int
+	// limit is how many writers may run beside no bind: one more with each Event written.
+	limit int
 	// Close sets closed and closes closing. empty is closed when all Events are written
 	// after that.
 	closed  bool
@@ -87,7 +89,7 @@ func New(o Options) *Recorder {
 		o.Busy = func() bool { return false }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Recorder{options: o, ctx: ctx, cancel: cancel, series: newSeriesCache(), closing: make(chan struct{}), empty: make(chan struct{})}
+	return &Recorder{options: o, ctx: ctx, cancel: cancel, limit: minWriters, series: newSeriesCache(), closing: make(chan struct{}), empty: make(chan struct{})}
 }
 
 // For returns the recorder of a profile, whose name is the Events' reportingController.

@@ -3,7 +3,6 @@ package recorder
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,22 +92,35 @@ func TestALongSeriesIsRefreshedEveryHalfHour(t *testing.T) {
 	}
 }
 
-func TestEventsYieldToBindsButAreStillWritten(t *testing.T) {
+func TestEventsYieldToBindsAndStartSlowly(t *testing.T) {
 	for name, test := range map[string]struct {
-		busy bool
-		most int
+		busy func(answers int) bool
+		// answers are how many requests have been answered, most how many then wait for one.
+		answers, most int
 	}{
-		"minWriters write while binds are in flight": {true, minWriters},
-		"maxWriters write otherwise":                 {false, maxWriters},
+		"one is written at first":                {func(int) bool { return false }, 0, 1},
+		"one more with each that was written":    {func(int) bool { return false }, 3, 4},
+		"maxWriters at most":                     {func(int) bool { return false }, 40, maxWriters},
+		"one while binds are in flight":          {func(int) bool { return true }, 40, minWriters},
+		"one again when the next bind has begun": {func(n int) bool { return n == 40 }, 40, minWriters},
+		"one more with each after the last bind": {func(n int) bool { return n < 20 }, 22, 4},
+		"maxWriters a while after the last bind": {func(n int) bool { return n < 20 }, 40, maxWriters},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return test.busy } })
+				answered := 0
+				e := newTestEnv(t, func(o *Options) { o.Busy = func() bool { return test.busy(answered) } })
 				e.server.gate = make(chan struct{})
 				for i := range 100 {
 					e.recordRefusal(fmt.Sprint("p", i))
 				}
-				synctest.Wait()
+				for synctest.Wait(); answered < test.answers; synctest.Wait() {
+					answered++
+					e.server.gate <- struct{}{}
+				}
+				for synctest.Wait(); e.server.blocked > test.most && test.busy(answered); synctest.Wait() {
+					e.server.gate <- struct{}{} // those that were sent before the bind began
+				}
 				if e.server.blocked != test.most {
 					t.Errorf("%d are written at once, want %d", e.server.blocked, test.most)
 				}
@@ -202,26 +214,6 @@ func TestCloseWritesTheEventThatAWriterRetries(t *testing.T) {
 	if diff := cmp.Diff([]string{"create a", "create a"}, e.server.take(t, 0)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-}
-
-func TestAllWritersRunOnceBindsHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var busy atomic.Bool
-		busy.Store(true)
-		e := newTestEnv(t, func(o *Options) { o.Busy = busy.Load })
-		e.server.gate = make(chan struct{})
-		for i := range 100 {
-			e.recordRefusal(fmt.Sprint("p", i))
-		}
-		busy.Store(false)
-		e.server.gate <- struct{}{} // one is written, and no other Event is recorded
-		synctest.Wait()
-		if e.server.blocked != maxWriters {
-			t.Errorf("%d are written at once, want %d", e.server.blocked, maxWriters)
-		}
-		close(e.server.gate)
-		e.waitForWriters()
-	})
 }
 
 func TestInvalidEventsAreNotSent(t *testing.T) {

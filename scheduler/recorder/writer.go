@@ -31,12 +31,16 @@ const (
 )
 
 // writerLimit returns how many writers may run now. Events yield to binds until half of
-// Limit waits.
+// Limit waits. After that they start slowly: sixteen requests at once, in a moment without a
+// bind, would delay the next bind. The caller holds the lock.
 func (r *Recorder) writerLimit() int {
-	if !r.closed && r.queue.len() < r.options.Limit/2 && r.options.Busy() {
-		return minWriters
+	if r.closed || r.queue.len() >= r.options.Limit/2 {
+		return maxWriters
 	}
-	return maxWriters
+	if r.options.Busy() {
+		r.limit = minWriters
+	}
+	return r.limit
 }
 
 // startWriters starts writers up to the limit while there are Events to write, and closes
@@ -69,6 +73,7 @@ func (r *Recorder) write() {
 		e.queued = false
 		if err == nil {
 			e.writtenCount, e.writtenAt, e.tries = count, r.options.Clock.Now(), 0
+			r.limit = min(r.limit+1, maxWriters)
 			r.enqueue(e)
 		} else {
 			r.retry(e, err)

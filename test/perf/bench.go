@@ -204,8 +204,9 @@ func (b *bench) removeCluster() {
 	b.cluster, b.etcdData = "", ""
 }
 
-// ratesOf returns the pods a second that --loads=open creates. With --shares, a failed burst
-// leaves none.
+// ratesOf returns the pods a second that --loads=open creates. With --shares, these are parts
+// of what Berth took to the last Event of a burst: Events that are written after it are work
+// of the load as well. A failed burst leaves none.
 func (b *bench) ratesOf(s shape) (rates []float64) {
 	if len(b.options.shares) == 0 {
 		if s.devices != nil {
@@ -214,7 +215,7 @@ func (b *bench) ratesOf(s shape) (rates []float64) {
 		return b.options.rates
 	}
 	for _, g := range b.report.Groups {
-		if bursts := g.of(berth, podsPerSecond); g.Shape == s.name && g.Load == "burst" && bursts.Median > 0 {
+		if bursts := g.of(berth, toLastEvent); g.Shape == s.name && g.Load == "burst" && bursts.Median > 0 {
 			for _, share := range b.options.shares {
 				rates = append(rates, math.Max(1, math.Round(share*bursts.Median)))
 			}

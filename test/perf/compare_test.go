@@ -159,7 +159,7 @@ func TestSharesAreOfTheRateOfABurst(t *testing.T) {
 	burst := func(shape string, rates ...float64) *group {
 		g := &group{Shape: shape, Load: "burst"}
 		for _, rate := range rates {
-			g.Runs = append(g.Runs, run{Side: berth, PodsPerSecond: rate})
+			g.Runs = append(g.Runs, run{Side: berth, PodsPerSecond: 2 * rate, Took: 5, ToLastEvent: 10})
 		}
 		return g
 	}
@@ -172,7 +172,7 @@ func TestSharesAreOfTheRateOfABurst(t *testing.T) {
 		"the median of the bursts of the shape":       {[]float64{0.5, 0.95}, []*group{burst("mixed", 20), burst("basic", 100, 300, 200)}, []float64{100, 190}},
 		"at least one pod a second":                   {[]float64{0.1}, []*group{burst("basic", 2)}, []float64{1}},
 		"none where no burst of the shape was bound":  {[]float64{0.5}, []*group{burst("mixed", 20), burst("basic")}, nil},
-		"other loads of the shape give no rate to it": {[]float64{0.5}, []*group{{Shape: "basic", Load: "drain", Runs: []run{{Side: berth, PodsPerSecond: 9}}}}, nil},
+		"other loads of the shape give no rate to it": {[]float64{0.5}, []*group{{Shape: "basic", Load: "drain", Runs: []run{{Side: berth, PodsPerSecond: 9, Took: 1, ToLastEvent: 1}}}}, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			b := &bench{options: options{rates: []float64{150}, shares: c.shares}, out: io.Discard, report: report{Groups: c.groups}}

@@ -72,7 +72,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.existing, "existing", 5000, "pods that are bound before")
 	f.IntVar(&o.pods, "pods", 10000, "pods to schedule; with --loads=open, the rate times --seconds")
 	f.Float64SliceVar(&o.rates, "rates", []float64{150}, "pods a second that --loads=open creates, however fast they are bound; each is a load of its own")
-	f.Float64SliceVar(&o.shares, "shares", nil, "instead of --rates: parts of the pods a second that Berth bound with --loads=burst before, which must be selected as well")
+	f.Float64SliceVar(&o.shares, "shares", nil, "instead of --rates: parts of the pods a second to the last Event that Berth reached with --loads=burst before, which must be selected as well")
 	sizes := f.StringSlice("sizes", []string{"5000:25000", "15000:25000", "5000:75000", "15000:75000"}, "the nodes and bound pods of the clusters of --loads=start; those that differ from the first in one number show what a node or a pod more costs of memory")
 	f.IntVar(&o.unfit, "unfit", 10000, "pods that fit no node, with --loads=burst+unfit and alternating+unfit")
 	f.IntSliceVar(&o.steps, "node-steps", nil, "also replay basic on these numbers of nodes")

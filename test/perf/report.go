@@ -122,6 +122,7 @@ func (g *group) of(name string, measure func(run) float64) sample {
 // The measures that are compared.
 var (
 	podsPerSecond  = func(r run) float64 { return r.PodsPerSecond }
+	toLastEvent    = func(r run) float64 { return r.PodsPerSecond * r.Took / r.ToLastEvent }
 	bindsPerSecond = func(r run) float64 { return r.BindsPerSecond }
 	ownCPU         = func(r run) float64 { return r.CPU[scheduler] }
 	startUpCPU     = func(r run) float64 { return r.StartUpCPU }

@@ -123,7 +123,7 @@ scheduler-plugins: controlplane ## SIG Scheduling's plugins, kubernetes-sigs/sch
 	cd test/integration/schedulerplugins && go test -tags schedulerplugins -modfile=$(PORTED).mod -count=1 -timeout 20m -v .
 
 .PHONY: real-node
-real-node: ## Berth's image on a real kubelet and containerd, as root on Debian. FOCUS=… runs some specs, KEEP=1 leaves the cluster running.
+real-node: ## Berth's image on a real kubelet and containerd, as root on Debian. FOCUS=… runs some specs, KEEP=1 leaves the cluster running, RELEASE=bin/release installs what release-snapshot made.
 	@tools/real-node.sh
 
 ##@ Measure, on a quiet machine
@@ -221,7 +221,7 @@ release-check: ## The recipe of a release and the workflow files are sound.
 	@tools/release.sh check
 
 .PHONY: release-snapshot
-release-snapshot: ## Everything that a release is made of but the image and the signatures, into bin/release.
+release-snapshot: ## Everything that a release is made of but the signatures, into bin/release; the image as an archive for each platform.
 	@tools/release.sh snapshot
 
 .PHONY: olm-e2e

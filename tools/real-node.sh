@@ -6,6 +6,7 @@
 #   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static-pod
 #   KEEP=1        leaves the cluster running until Ctrl-C, with a line that says how to
 #                 run the specs again on it, which takes seconds
+#   RELEASE=bin/release  installs the manifests and the manager that make release-snapshot made
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
@@ -72,13 +73,21 @@ mkdir -p "$dir/images"
 
 say 'building the images'
 (cd tools/images && go build -o "$dir/write-images" .)
-"$dir/write-images" --root="$root" --out="$dir/images" --version="$version" | sed 's/^/         /' >&2
+manager=()
+if [ -n "${RELEASE:-}" ]; then
+	RELEASE=$(cd "$RELEASE" && pwd)
+	mkdir "$dir/release"
+	tar -C "$dir/release" -xzf "$RELEASE"/berth-manager_*_linux_"$(go env GOARCH)".tar.gz
+	manager=(--manager="$dir/release/manager")
+fi
+"$dir/write-images" --root="$root" --out="$dir/images" --version="$version" "${manager[@]}" | sed 's/^/         /' >&2
 say 'building the suite and the driver of its devices'
 (cd test/support/devicedriver && CGO_ENABLED=0 go build -ldflags='-s -w' -o "$dir/devicedriver" .)
 go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/install/realnode
 
 ip netns add "$name"
 suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -containerd="$containerd" -devicedriver="$dir/devicedriver" -images="$dir/images" -version="$version")
+[ -z "${RELEASE:-}" ] || suite+=(-release="${RELEASE%/*}") # GoReleaser's folder is in that of the manifests
 [ -z "${FOCUS:-}" ] || suite+=("-ginkgo.focus=$FOCUS")
 if [ -n "${KEEP:-}" ]; then
 	suite+=(-keep -ginkgo.fail-fast)

@@ -3,7 +3,7 @@
 # the user's cache folder:
 #
 #   tools/release.sh check            checks the release configuration and the workflow files
-#   tools/release.sh snapshot         everything but signatures and the image, into bin/release
+#   tools/release.sh snapshot         everything but signatures, into bin/release; the image as archives
 #   tools/release.sh version TAG      checks that TAG is the version in VERSION and CHANGELOG.md
 #   tools/release.sh bundle IMAGE     the bundle of that manager, into bin/bundle
 #   tools/release.sh catalog BUNDLE   a catalog of that bundle image and bin/bundle, into bin/catalog
@@ -58,6 +58,20 @@ packages() {
 	tar -C bin/bundle -czf "bin/berth-bundle-$version.tar.gz" bundle bundle.Dockerfile
 }
 
+# images writes an archive of the image that the manifests of a snapshot name, for each
+# platform, to be loaded into a container runtime: the manager that GoReleaser built, on files
+# like those of the base image. The workflow builds the image of a release by the Dockerfile.
+images() {
+	local arch version
+	version=v$(cat VERSION)-snapshot
+	for arch in amd64 arm64; do
+		(cd tools/images && go run . --root="$root" --out="$root/bin/release/images" --tests=false --name=berth:snapshot \
+			--arch="$arch" --manager="$(echo "$root"/bin/release/manager_linux_"$arch"*/manager)") >&2
+		mv bin/release/images/manager.tar "bin/release/berth-manager-image_${version}_linux_$arch.tar"
+	done
+	rmdir bin/release/images
+}
+
 # bundle IMAGE writes the bundle of the manager with that image into bin/bundle.
 bundle() {
 	rm -rf bin/bundle && mkdir -p bin/bundle
@@ -108,6 +122,7 @@ snapshot)
 	catalog berth-bundle:snapshot@sha256:$(printf '%064d' 0)
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
+	images
 	go test -count=1 ./test/install/release -args -release "$root/bin/release"
 	;;
 version)

@@ -41,6 +41,8 @@ export default defineConfig({
         { find: /^vue\/server-renderer$/, replacement: ownModule('vue/server-renderer') },
       ],
     },
+    // Parts of Mermaid, which only pages with a diagram load.
+    build: { chunkSizeWarningLimit: 800 },
   },
   buildEnd: (site) => writeVersions(site.outDir),
   transformPageData(page) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -74,8 +73,9 @@ func layer(entries []entry) (v1.Layer, error) {
 	})
 }
 
-// image returns the base layout with the binary at path binary on this machine.
-func (r recipe) image(binary string) (v1.Image, error) {
+// image returns the base layout with the binary, for an architecture, at path binary on this
+// machine.
+func (r recipe) image(binary, arch string) (v1.Image, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (r recipe) image(binary string) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.OS, file.Architecture = "linux", arch
 	file.Config = v1.Config{
 		User: r.user, Entrypoint: r.entrypoint, WorkingDir: "/home/nonroot",
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "SSL_CERT_FILE=" + certificates},

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 func TestTheImageFollowsTheDockerfile(t *testing.T) {
@@ -59,7 +61,7 @@ func TestAnImageRunsItsBinaryAsItsUserFromEqualLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := recipe{binary: "/manager", user: "65532:65532", entrypoint: []string{"/manager"}}
-	image, err := r.image(binary)
+	image, err := r.image(binary, "arm64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func TestAnImageRunsItsBinaryAsItsUserFromEqualLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Config.User != r.user || !cmp.Equal(config.Config.Entrypoint, r.entrypoint) || config.OS != "linux" {
+	if config.Config.User != r.user || !cmp.Equal(config.Config.Entrypoint, r.entrypoint) || config.OS != "linux" || config.Architecture != "arm64" {
 		t.Errorf("config %+v, want user %s and entrypoint %v", config.Config, r.user, r.entrypoint)
 	}
 	layers, err := image.Layers()
@@ -83,12 +85,37 @@ func TestAnImageRunsItsBinaryAsItsUserFromEqualLayers(t *testing.T) {
 	if err != nil || !strings.Contains(string(content), "not really one") {
 		t.Errorf("the top layer lacks the binary (%v)", err)
 	}
-	again, err := r.image(binary)
+	again, err := r.image(binary, "arm64")
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _ := image.Digest()
 	if second, err := again.Digest(); err != nil || first != second {
 		t.Errorf("digests %s and %s (%v), want equal ones", first, second, err)
+	}
+}
+
+func TestTheImageOfAManagerThatIsBuiltHasItsName(t *testing.T) {
+	out, manager := t.TempDir(), filepath.Join(t.TempDir(), "manager")
+	if err := os.WriteFile(manager, []byte("not really one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), options{root: filepath.Join("..", ".."), out: out, manager: manager, arch: "arm64", name: "berth:snapshot"}); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag("berth:snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(filepath.Join(out, "manager.tar"), &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil || config.Architecture != "arm64" {
+		t.Errorf("config %+v (%v), want the architecture arm64", config, err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "workload.tar")); !os.IsNotExist(err) {
+		t.Errorf("workload.tar: %v, want that it does not exist", err)
 	}
 }

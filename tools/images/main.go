@@ -3,6 +3,9 @@
 // a workload and a pause container.
 //
 //	go run . --root=../.. --out=DIR --version=v0.0.0-real-node
+//
+// With --manager=FILE the manager is not built, and with --tests=false its image is the only one,
+// as in a snapshot of a release.
 package main
 
 import (
@@ -26,55 +29,84 @@ import (
 // their pods keep the restricted pod security level.
 const workloadUser = "65532:65532"
 
+// options are the flags.
+type options struct {
+	root, out, version, registry string
+	manager, arch, name          string
+	tests                        bool
+}
+
 func main() {
-	root := flag.String("root", ".", "the repository's root, with the Dockerfile")
-	out := flag.String("out", "", "the folder that the archives are written to")
-	version := flag.String("version", "v0.0.0-snapshot", "the version that the manager reports")
-	registry := flag.String("registry", "berth.test", "the registry in the images' names; no such host need exist")
+	var o options
+	flag.StringVar(&o.root, "root", ".", "the repository's root, with the Dockerfile")
+	flag.StringVar(&o.out, "out", "", "the folder that the archives are written to")
+	flag.StringVar(&o.version, "version", "v0.0.0-snapshot", "the version that the manager reports")
+	flag.StringVar(&o.registry, "registry", "berth.test", "the registry in the images' names; no such host need exist")
+	flag.StringVar(&o.manager, "manager", "", "a `file` with the manager, for Linux; it is built if there is none")
+	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "the architecture of that file")
+	flag.StringVar(&o.name, "name", "", "the name of the manager's image; REGISTRY/manager:VERSION if it is empty")
+	flag.BoolVar(&o.tests, "tests", true, "also write the images that only tests use")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *root, *out, *version, *registry); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes OUT/manager.tar, OUT/workload.tar and OUT/pause.tar and prints the name
-// of each image.
-func run(ctx context.Context, root, out, version, registry string) error {
-	if out == "" {
+// run writes OUT/manager.tar, and OUT/workload.tar and OUT/pause.tar for tests, and prints the
+// name of each image.
+func run(ctx context.Context, o options) error {
+	if o.out == "" {
 		return errors.New("--out must name a folder")
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	manager, err := managerImage(ctx, root, out, version)
+	manager, err := managerImage(ctx, o)
 	if err != nil {
 		return fmt.Errorf("build the manager's image: %w", err)
 	}
-	workload := filepath.Join(out, "workload")
+	if o.name == "" {
+		o.name = o.imageName("manager")
+	}
+	if err := write(manager, o.name, filepath.Join(o.out, "manager.tar")); err != nil {
+		return fmt.Errorf("write the image manager: %w", err)
+	}
+	if !o.tests {
+		return nil
+	}
+	return writeTestImages(ctx, o)
+}
+
+// imageName returns the name of an image in the registry.
+func (o options) imageName(image string) string { return o.registry + "/" + image + ":" + o.version }
+
+// writeTestImages writes OUT/workload.tar and OUT/pause.tar.
+func writeTestImages(ctx context.Context, o options) error {
+	workload := filepath.Join(o.out, "workload")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", workload, "./test/install/realnode/workload")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	build.Dir, build.Env = o.root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the workload: %w", err)
 	}
 	test := recipe{user: workloadUser, binary: "/workload", entrypoint: []string{"/workload"}}
-	web, err := test.image(workload)
+	web, err := test.image(workload, runtime.GOARCH)
 	if err != nil {
 		return err
 	}
 	test.entrypoint = []string{"/workload", "pause"}
-	pause, err := test.image(workload)
+	pause, err := test.image(workload, runtime.GOARCH)
 	if err != nil {
 		return err
 	}
 	for _, image := range []struct {
 		name  string
 		image v1.Image
-	}{{"manager", manager}, {"workload", web}, {"pause", pause}} {
-		if err := write(image.image, registry+"/"+image.name+":"+version, filepath.Join(out, image.name+".tar")); err != nil {
+	}{{"workload", web}, {"pause", pause}} {
+		if err := write(image.image, o.imageName(image.name), filepath.Join(o.out, image.name+".tar")); err != nil {
 			return fmt.Errorf("write the image %s: %w", image.name, err)
 		}
 	}
@@ -94,10 +126,10 @@ func write(image v1.Image, reference, path string) error {
 	return err
 }
 
-// managerImage builds the manager with the command of the Dockerfile and puts it into
-// an image with the settings of the Dockerfile's last stage.
-func managerImage(ctx context.Context, root, out, version string) (v1.Image, error) {
-	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+// managerImage builds the manager with the command of the Dockerfile, unless a file has it, and
+// puts it into an image with the settings of the Dockerfile's last stage.
+func managerImage(ctx context.Context, o options) (v1.Image, error) {
+	text, err := os.ReadFile(filepath.Join(o.root, "Dockerfile"))
 	if err != nil {
 		return nil, err
 	}
@@ -105,20 +137,23 @@ func managerImage(ctx context.Context, root, out, version string) (v1.Image, err
 	if err != nil {
 		return nil, fmt.Errorf("Dockerfile: %w", err)
 	}
-	binary, err := filepath.Abs(filepath.Join(out, "manager"))
+	if o.manager != "" {
+		return recipe.image(o.manager, o.arch)
+	}
+	binary, err := filepath.Abs(filepath.Join(o.out, "manager"))
 	if err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(binary, " \t'\"$") {
-		return nil, fmt.Errorf("--out %q: its path must have no spaces or quotes", out)
+		return nil, fmt.Errorf("--out %q: its path must have no spaces or quotes", o.out)
 	}
 	command := strings.Replace(recipe.build, "-o "+recipe.built, "-o "+binary, 1)
 	build := exec.CommandContext(ctx, "sh", "-c", command)
-	build.Dir = root
-	build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH="+runtime.GOARCH, "VERSION="+version, "GOWORK=off")
+	build.Dir = o.root
+	build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH="+runtime.GOARCH, "VERSION="+o.version, "GOWORK=off")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("%s: %w", command, err)
 	}
-	return recipe.image(binary)
+	return recipe.image(binary, runtime.GOARCH)
 }

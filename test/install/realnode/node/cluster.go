@@ -39,7 +39,16 @@ var FakeTaint = corev1.Taint{Key: "kwok.x-k8s.io/node", Value: "fake", Effect: c
 type Images struct {
 	Dir                      string
 	Manager, Workload, Pause string
+	// Release is the folder with the manifests of a release, of
+	// `make release-snapshot`. They are installed in place of those of the repository; empty for these.
+	Release string
 }
+
+// snapshotImage is the image in the manifests of `make release-snapshot`.
+const snapshotImage = "image: berth:snapshot"
+
+// releaseManifests are the files of a release, by the folder under config that they are made of.
+var releaseManifests = map[string]string{"config/default": "install.yaml", "config/production": "install-production.yaml"}
 
 func (i Images) archives() []string {
 	var all []string
@@ -121,8 +130,12 @@ func (c *Cluster) startNodes(ctx context.Context, fake int) error {
 	}})
 }
 
-// Install runs `make deploy` for a folder under config, with the image of the manager.
+// Install runs `make deploy` for a folder under config, with the image of the manager, or applies
+// the file that a release has in its place.
 func (c *Cluster) Install(ctx context.Context, config string) error {
+	if file, is := releaseManifests[config]; is && c.images.Release != "" {
+		return c.installRelease(ctx, filepath.Join(c.images.Release, file))
+	}
 	root, err := controlplane.ModuleRoot()
 	if err != nil {
 		return err
@@ -138,6 +151,20 @@ func (c *Cluster) Install(ctx context.Context, config string) error {
 		return fmt.Errorf("make deploy CONFIG=%s: %w: %s", config, err, text)
 	}
 	return nil
+}
+
+// installRelease applies a manifest of a release, with the image of the manager.
+func (c *Cluster) installRelease(ctx context.Context, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(text), snapshotImage) {
+		return fmt.Errorf("%s has no %q: is it of make release-snapshot?", file, snapshotImage)
+	}
+	manifest := strings.ReplaceAll(string(text), snapshotImage, "image: "+c.images.Manager)
+	_, err = c.Kubectl(ctx, strings.NewReader(manifest), "apply", "--server-side", "-f", "-")
+	return err
 }
 
 // Stop ends the pods, then the kubelet, the containers, containerd and the control

@@ -7,7 +7,7 @@ import path from 'node:path'
 interface Section { text: string; pages: string[]; collapsed?: boolean }
 
 const sections: Section[] = [
-  { text: 'Start', pages: ['tour/README.md', 'questions.md', 'guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'ui.md', 'hot-swap.md'] },
+  { text: 'Start', pages: ['tour/README.md', 'questions.md', 'guide/install.md', 'guide/second-scheduler.md', 'guide/migration.md', 'kubectl.md', 'ui.md', 'ui-compared.md', 'hot-swap.md'] },
   { text: 'Recipes', pages: ['recipes/'], collapsed: true },
   {
     text: 'Operate', pages: [

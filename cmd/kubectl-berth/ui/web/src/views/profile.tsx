@@ -203,7 +203,7 @@ export function resultTone(result: string): Tone {
 function Recent({ recent }: { recent: RecentDecision[] }) {
   if (recent.length === 0) return <p class="muted">No decision is recorded. spec.decisions.history sets how many are kept.</p>;
   return (
-    <DataTable label="Recent decisions" class="tall recent" columns={[{ name: 'Time', class: 'nowrap' }, { name: 'Pod' }, { name: 'Result' }, { name: 'Node or message' }]}
+    <DataTable label="Recent decisions" class="tall recent" columns={[{ name: 'Time', class: 'nowrap' }, { name: 'Pod' }, { name: 'Result' }, { name: 'Details' }]}
       rows={recent.map((d, i) => ({
         key: String(i), cells: [
           <Ago time={d.time} />, <a class="name" href={podLink(d.pod)}>{d.pod}</a>, <Chip tone={resultTone(d.result)}>{d.result}</Chip>,

@@ -150,6 +150,7 @@ func (s *demo) printKeepInfo() {
 	}
 	fmt.Fprintf(s.out, "\ndemo: everything is left running\n")
 	s.printf("export KUBECONFIG=%s", s.cp.Kubeconfig())
+	s.printf("see it in a browser: bin/kubectl-berth ui")
 	s.printf("the manager's log: %s, its metrics: http://%s/metrics", s.managerLog(), s.metricsAddress)
 	s.printf("stop it with: kill -9%s; rm -r %s", pids.String(), s.cp.Dir())
 }

@@ -58,7 +58,7 @@ func (o *options) effectOfRevision(ctx context.Context, name string, runs *v1alp
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: revision.Profile, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
-		return nil, fmt.Errorf("revision %s is rejected by this version of the plugin: %s", runs.Revision, rejection.Message())
+		return nil, fmt.Errorf("revision %s is rejected by this version of kubectl-berth: %s", runs.Revision, rejection.Message())
 	}
 	return effectOf(blueprint)
 }

@@ -114,7 +114,7 @@ func (r Reader) Compile(ctx context.Context, title string, p *v1alpha1.Schedulin
 	}
 	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: all, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	if rejection != nil {
-		return nil, fmt.Errorf("SchedulingProfile %s is rejected by this version of the plugin: %s", p.Name, rejection.Message())
+		return nil, fmt.Errorf("SchedulingProfile %s is rejected by this version of kubectl-berth: %s", p.Name, rejection.Message())
 	}
 	return &Profile{
 		Name: p.Name, Title: title, Blueprint: blueprint, Source: p, Configs: all, Serves: func(string) bool { return true },

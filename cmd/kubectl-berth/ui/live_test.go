@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -242,6 +243,19 @@ func TestAWatchThatBreaksIsRestarted(t *testing.T) {
 // watchError is the event for an error.
 func watchError(status metav1.Status) watch.Event {
 	return watch.Event{Type: watch.Error, Object: &status}
+}
+
+func TestTheMemoryOfAnExpensiveRequestIsReturned(t *testing.T) {
+	e := newTestEnv(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := e.server.limited(func(*http.Request) (any, error) { return map[string]string{}, nil })(e.request(http.MethodGet, "/api/session", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC {
+		t.Error("the memory of the copy of the cluster is kept")
+	}
 }
 
 func TestAnExpensiveRequestWaitsForOthers(t *testing.T) {

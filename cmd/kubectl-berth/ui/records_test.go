@@ -236,7 +236,11 @@ func TestWhatWouldFit(t *testing.T) {
 		"enough is free by now":         {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Resource: "cpu", Requested: "1", Free: "2"})}, []string{"more cpu on n1"}},
 		"a place for a pod":             {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Resource: "pods", Requested: "1", Free: "0"})}, []string{"1 more pod on n1"}},
 		"devices":                       {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{DeviceRequest: "gpus/r", Requested: "4", Free: "1"})}, []string{"3 more devices for gpus/r on n1"}},
-		"the only taint of a node":      {[]v1alpha1.ClosestNode{node("tainted", taint)}, []string{"no taint dedicated=gpu on tainted"}},
+		"the only taint of a node":      {[]v1alpha1.ClosestNode{node("tainted", taint)}, []string{"a toleration of taint dedicated=gpu on tainted"}},
+		"a taint that Kubernetes set":   {[]v1alpha1.ClosestNode{node("lost", taint)}, []string{"no taint node.kubernetes.io/unreachable on lost"}},
+		"many CPUs":                     {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Resource: "cpu", Requested: "40", Free: "1500m"})}, []string{"38.5 more cpu on n1"}},
+		"much memory":                   {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Resource: "memory", Requested: "100Ti", Free: "22Gi"})}, []string{"100Ti more memory on n1"}},
+		"an odd number of bytes":        {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Resource: "memory", Requested: "1100000000", Free: "100"})}, []string{"1.1Gi more memory on n1"}},
 		"one of several taints":         {[]v1alpha1.ClosestNode{node("several", taint)}, []string{"no untolerated taint on several"}},
 		"a taint of no known node":      {[]v1alpha1.ClosestNode{node("", taint)}, []string{"no untolerated taint on a node"}},
 		"another reason":                {[]v1alpha1.ClosestNode{node("n1", v1alpha1.Missing{Plugin: "NodeUnschedulable", Reason: "node(s) were unschedulable"})}, []string{"no cordon on n1"}},
@@ -251,7 +255,7 @@ func TestWhatWouldFit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			taints := map[string][]string{"tainted": {"dedicated=gpu:NoSchedule", "spot:PreferNoSchedule"}, "several": {"a:NoSchedule", "b:NoExecute"}}
+			taints := map[string][]string{"tainted": {"dedicated=gpu:NoSchedule", "spot:PreferNoSchedule"}, "several": {"a:NoSchedule", "b:NoExecute"}, "lost": {"node.kubernetes.io/unreachable:NoSchedule"}}
 			got := fitsOf(c.closest, func(node string) []string { return taints[node] })
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want,+got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
@@ -102,7 +103,12 @@ func (s *server) limited(q query) query {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-		defer func() { <-s.expensive }()
+		defer func() {
+			// The copy of the cluster is garbage now. Go would keep its memory for long: the
+			// server allocates little between two of these queries.
+			debug.FreeOSMemory()
+			<-s.expensive
+		}()
 		return q(r)
 	}
 }

@@ -2,7 +2,9 @@ package ui
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -133,22 +135,29 @@ func fitOf(m v1alpha1.Missing, taints []string) string {
 	case m.Resource != "":
 		return moreOf(m, m.Resource)
 	case m.Reason == reasonTaint:
-		return "no " + untolerated(taints)
+		return toleration(taints)
 	case fitsByReason[m.Reason] != "":
 		return fitsByReason[m.Reason]
 	}
 	return fmt.Sprintf("no rejection by %s (%s)", m.Plugin, strings.TrimPrefix(m.Reason, "node(s) "))
 }
 
-// untolerated names the taint of a node that a pod does not tolerate. Which of several it is,
+// ownTaints begins the keys of taints that Kubernetes sets on nodes that are not well, such as
+// node.kubernetes.io/not-ready. A pod that tolerates them is worse off.
+const ownTaints = "node.kubernetes.io/"
+
+// toleration names the taint of a node that a pod does not tolerate. Which of several it is,
 // the decision does not say.
-func untolerated(taints []string) string {
+func toleration(taints []string) string {
 	taints = slices.DeleteFunc(slices.Clone(taints), func(taint string) bool { return strings.HasSuffix(taint, ":PreferNoSchedule") })
 	if len(taints) != 1 {
-		return "untolerated taint"
+		return "no untolerated taint"
 	}
 	taint, _, _ := strings.Cut(taints[0], ":")
-	return "taint " + taint
+	if strings.HasPrefix(taint, ownTaints) {
+		return "no taint " + taint
+	}
+	return "a toleration of taint " + taint
 }
 
 // moreOf returns the amount by which what is free falls short of what is requested.
@@ -165,5 +174,28 @@ func moreOf(m v1alpha1.Missing, what string) string {
 	if m.Resource == "pods" && requested.Value() == 1 {
 		what = "pod"
 	}
-	return fmt.Sprintf("%s more %s", requested.String(), what)
+	return fmt.Sprintf("%s more %s", amount(m.Resource, requested), what)
+}
+
+// The units of amounts of bytes, the largest first.
+var byteUnits = []struct {
+	name  string
+	bytes int64
+}{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}}
+
+// amount returns an amount of a resource with few digits, rounded up: Quantity.String returns
+// 38500m for 38.5 CPUs, and 102378Gi for almost 100Ti.
+func amount(name string, q resource.Quantity) string {
+	switch {
+	case name == "cpu" && q.MilliValue() >= 1000:
+		return strconv.FormatFloat(float64(q.MilliValue())/1000, 'f', -1, 64)
+	case name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, "hugepages-"):
+		for _, unit := range byteUnits {
+			if n := q.Value(); n >= unit.bytes {
+				tenths := math.Ceil(float64(n) * 10 / float64(unit.bytes))
+				return strconv.FormatFloat(tenths/10, 'f', -1, 64) + unit.name
+			}
+		}
+	}
+	return q.String()
 }

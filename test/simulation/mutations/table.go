@@ -88,6 +88,7 @@ const (
 	volumebinding     = "scheduler/plugins/volumebinding"
 	convert           = "cmd/kubectl-berth/convert"
 	record            = "cmd/kubectl-berth/record"
+	page              = "cmd/kubectl-berth/ui"
 	export            = "controllers/export"
 	leadership        = "scheduler/leadership"
 	journal           = "scheduler/journal"
@@ -141,7 +142,7 @@ const (
 )
 
 // table is every mutation, by what it breaks.
-var table = slices.Concat(generalMutants, queueMutants, bindingMutants, explanationMutants, controllerMutants, deviceMutants, groupMutants, handoverMutants)
+var table = slices.Concat(generalMutants, queueMutants, bindingMutants, explanationMutants, controllerMutants, deviceMutants, groupMutants, handoverMutants, pageMutants)
 
 var generalMutants = []mutant{
 	{"ExplainChangeIgnored", "a change of what is explained does not reach the pods that wait",

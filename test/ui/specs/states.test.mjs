@@ -35,12 +35,39 @@ test('without rights, the notes say so', async () => {
   await close();
 });
 
+test('a tenant sees the pods of one namespace, and no wrong statement about profiles', async () => {
+  const { pods } = small();
+  fixture.load({ ...forbidden(), pods: pods.filter((p) => p.key.startsWith('train/') && !p.node) });
+  const { page, problems, close } = await open(browser, fixture, '#/waiting');
+  assert.match(await text(page), /pods in \d+ groups?[\s\S]*Unschedulable[\s\S]*18 Insufficient cpu/);
+  await go(page, '#/profiles/batch');
+  assert.match(await page.locator('.state').innerText(), /SchedulingProfile batch cannot be shown[\s\S]*You may not list schedulingprofiles/);
+  assert.doesNotMatch(await text(page), /There is no SchedulingProfile|create a profile/);
+  await go(page, '#/profiles');
+  assert.match(await page.locator('.state').innerText(), /No profiles to show/);
+  assert.deepEqual(problems, []);
+  await close();
+});
+
+test('what cannot be evaluated, tried or compared says so', async () => {
+  const { page, close } = await open(browser, fixture, '#/pods/train/sweep-0');
+  fixture.fail(/matrix$/, 422, 'spec.schedulerName: no SchedulingProfile is named "bacth".');
+  await page.getByRole('button', { name: 'Evaluate now' }).click();
+  await page.getByText('Could not evaluate the pod').waitFor();
+  const gap = await page.evaluate(() => document.querySelector('.actions + .state').getBoundingClientRect().top - document.querySelector('.actions button').getBoundingClientRect().bottom);
+  assert.ok(gap >= 8, `${gap} px between the button and the error`);
+  fixture.fail(/diff$/, 422, 'SchedulingProfile batch is rejected by this version of kubectl-berth: no plugin "X".');
+  await go(page, '#/compare/batch/spec/9f3c1a2b4d');
+  await page.getByText('Could not compare spec with 9f3c1a2b4d').waitFor();
+  await close();
+});
+
 test('errors of requests name what to do', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles');
-  fixture.fail(/^\/api\/pods\/shop\/web-7c9d8-0$/, 403, 'You may not get pods in namespace shop: the right get pods is missing.');
+  fixture.fail(/^\/api\/pods\/shop\/web-7c9d8-0$/, 403, 'You may not get pods in namespace shop: the permission get pods is missing.');
   await go(page, '#/pods/shop/web-7c9d8-0');
   await page.locator('.state.failed').waitFor();
-  assert.match(await text(page), /You may not read[\s\S]*the right get pods is missing[\s\S]*Try again/);
+  assert.match(await text(page), /You may not read pod shop\/web-7c9d8-0[\s\S]*the permission get pods is missing[\s\S]*permissions of the user[\s\S]*Try again/);
   fixture.clear();
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { name: 'Why there' }).waitFor();

@@ -48,6 +48,12 @@ for (const scheme of ['light', 'dark']) {
         await prepare(page, name);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (wide > 0) found.push(`${name}: the page scrolls sideways by ${wide} px`);
+        const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll:has(> table.blocks)')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.getAttribute('aria-label')));
+        if (width === 390 && cut.length > 0) found.push(`${name}: cut off: ${cut.join(', ')}`);
+        const broken = await page.evaluate(() => [...document.querySelectorAll('.blocks tbody th.name, .nodes .link')].filter((e) => e.getClientRects().length > 1 || e.offsetHeight > 34 || e.scrollWidth > e.parentElement.clientWidth).map((e) => e.textContent));
+        const long = await page.evaluate(() => [...new Set([...document.querySelectorAll('.blocks td')].map((e) => e.dataset.label).filter((label) => label.length > 10))]);
+        if (long.length > 0) found.push(`${name}: labels that cover their values on a phone: ${long.join(', ')}`);
+        if (broken.length > 0) found.push(`${name}: names that are broken or cut: ${broken.join(', ')}`);
         for (const violation of await axe(page)) found.push(`${name}: axe: ${violation}`);
       }
       await close();

@@ -2,6 +2,7 @@
 
 const thousands = new Intl.NumberFormat('en-US');
 const oneDecimal = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
+const twoDecimals = new Intl.NumberFormat('en-US', { maximumFractionDigits: 2 });
 
 export const number = (n: number): string => thousands.format(n);
 
@@ -47,11 +48,11 @@ export function absolute(time: string | null | undefined): string {
     + `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone}`;
 }
 
-/** cpu returns millicores as cores: "1 core", "0.5 cores". */
+/** cpu returns millicores as cores: "1 core", "0.25 cores". */
 export function cpu(millicores: number): string {
   const cores = millicores / 1000;
   if (cores > 0 && cores < 0.1) return `${number(millicores)}m cores`;
-  return `${oneDecimal.format(cores)} ${cores === 1 ? 'core' : 'cores'}`;
+  return `${twoDecimals.format(cores)} ${cores === 1 ? 'core' : 'cores'}`;
 }
 
 const binary = ['B', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];

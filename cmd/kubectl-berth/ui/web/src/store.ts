@@ -56,6 +56,11 @@ export class Store {
   /** schedule calls its argument soon: once a frame in the browser. */
   constructor(private readonly schedule: (flush: () => void) => void) {}
 
+  /** profilesHidden: the SchedulingProfiles may not be listed, so that nothing is known of any. */
+  profilesHidden(): boolean {
+    return this.profiles.size === 0 && this.notes.some((note) => note.includes('schedulingprofiles'));
+  }
+
   version(topic: Topic): number {
     return this.versions.get(topic) ?? 0;
   }

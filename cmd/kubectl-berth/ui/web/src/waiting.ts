@@ -55,12 +55,14 @@ function fromDecision(d: Waiting, pod: Pod | undefined): WaitingPod {
   };
 }
 
-/** kindOf returns the kind of a pod without a SchedulingDecision; null if it is not Berth's. */
+/** kindOf returns the kind of a pod without a SchedulingDecision; null if it is not Berth's. Where profiles may not be listed, those of other schedulers cannot be told apart. */
 function kindOf(pod: Pod, store: Store): Kind | null {
   const reason = pod.reason ?? '';
   if (Object.hasOwn(heldReasons, reason)) return 'Held';
   if (reason === 'Quarantined') return 'Quarantined';
-  if (!store.profiles.has(pod.profile)) {
+  const known = store.profiles.has(pod.profile);
+  if (!known && store.profilesHidden() && pod.profile === 'default-scheduler') return null; // more likely kube-scheduler's
+  if (!known && !store.profilesHidden()) {
     return reason === '' && pod.profile !== 'default-scheduler' && store.profiles.size > 0 ? 'Unserved' : null;
   }
   switch (reason) {

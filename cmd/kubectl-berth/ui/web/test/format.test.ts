@@ -21,6 +21,8 @@ test('ages and absolute times', () => {
 test('quantities have units', () => {
   assert.equal(cpu(1000), '1 core');
   assert.equal(cpu(500), '0.5 cores');
+  assert.equal(cpu(250), '0.25 cores');
+  assert.equal(cpu(2750), '2.75 cores');
   assert.equal(cpu(50), '50m cores');
   assert.equal(cpu(0), '0 cores');
   assert.equal(cpu(6_200_000), '6,200 cores');

@@ -62,6 +62,18 @@ test('held pods are grouped by their condition', () => {
   assert.deepEqual(groupWaiting(waitingPods(s)).map((g) => g.reason).sort(), ['ProfilePaused', 'Unsupported']);
 });
 
+test('where profiles and decisions may not be listed, pending pods are shown by their condition', () => {
+  const s = new Store(() => {});
+  s.receive({ type: 'snapshot', pods: [
+    pod('d/a', { reason: 'Unschedulable', message: '0/3 nodes are available: 3 Insufficient cpu.' }), pod('d/b'),
+    pod('d/c', { profile: 'default-scheduler', reason: 'Unschedulable' }), pod('d/d', { node: 'n1' }),
+  ] });
+  s.receive({ type: 'synced', notes: ['You may not list schedulingprofiles.berth.dev: no profile is shown.'] });
+  assert.deepEqual(waitingPods(s).map((p) => [p.key, p.kind]), [['d/a', 'Unschedulable'], ['d/b', 'Undecided']]);
+  s.receive({ type: 'notes', notes: [] });
+  assert.deepEqual(waitingPods(s), []);
+});
+
 test('the filter takes all words, anywhere', () => {
   const [waiting] = waitingPods(store([pod('shop/web-1', { owner: 'ReplicaSet/web' })], [decision('shop/web-1')]));
   const none = { profile: '', namespace: '', text: '', kind: '' };

@@ -68,6 +68,33 @@ export function Scroll({ label, children, class: name = '' }: { label: string; c
   return <div class={`scroll ${name}`} role="group" aria-label={label} tabIndex={0}>{children}</div>;
 }
 
+export interface Column { name: string; class?: string; /** hidden: the name is for screen readers only. */ hidden?: boolean }
+
+/** DataTable is a table of which each row becomes a block of named values on narrow screens. The first cell is the head of its row if heads is set. */
+export function DataTable({ label, columns, rows, heads, class: name = '' }: {
+  label: string; columns: Column[]; rows: { key: string; class?: string; cells: ComponentChildren[] }[]; heads?: boolean; class?: string;
+}) {
+  return (
+    <Scroll label={label} class={name}>
+      <table class="blocks" role="table">
+        <thead role="rowgroup"><tr role="row">
+          {columns.map((c) => <th key={c.name} role="columnheader" scope="col" class={c.class}>{c.hidden ? <span class="sr">{c.name}</span> : c.name}</th>)}
+        </tr></thead>
+        <tbody role="rowgroup">
+          {rows.map((row) => (
+            <tr key={row.key} role="row" class={row.class}>
+              {row.cells.map((cell, i) => {
+                const c = columns[i], shared = { class: c.class, 'data-label': c.hidden ? '' : c.name };
+                return i === 0 && heads ? <th key={c.name} role="rowheader" scope="row" {...shared}>{cell}</th> : <td key={c.name} role="cell" {...shared}>{cell}</td>;
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
 /** PageHead is the heading of a view. */
 export function PageHead({ title, children, lead }: { title: ComponentChildren; children?: ComponentChildren; lead?: ComponentChildren }) {
   return (

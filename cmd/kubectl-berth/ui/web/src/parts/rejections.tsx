@@ -1,7 +1,7 @@
 // Why nodes are not feasible: tables that a pod's page and the result of a try share.
 import { count, missing, number } from '../format';
 import type { DeviceRequest, NodeScore, Rejection, RequeueEvents, SchedulingDecision } from '../types';
-import { Scroll } from './basics';
+import { DataTable, Scroll } from './basics';
 import { Share } from './bars';
 
 /** unresolvable: preemption does not help. */
@@ -10,21 +10,13 @@ export const unresolvable = (code: string): boolean => code === 'UnschedulableAn
 export function Rejections({ rejections, total }: { rejections: Rejection[]; total: number }) {
   const most = Math.max(total, ...rejections.map((r) => r.nodes), 1);
   return (
-    <Scroll label="Reasons by plugin">
-      <table>
-        <thead><tr><th scope="col">Plugin</th><th scope="col" class="num">Nodes</th><th scope="col" class="w-bar"><span class="sr">Share of nodes</span></th><th scope="col">Reason</th></tr></thead>
-        <tbody>
-          {rejections.map((r, i) => (
-            <tr key={i}>
-              <th scope="row" class="name">{r.plugin || 'no plugin'}</th>
-              <td class="num">{r.nodes > 0 ? number(r.nodes) : <span class="muted">none evaluated</span>}</td>
-              <td class="w-bar"><Share share={r.nodes / most} tone="bad" /></td>
-              <td><bdi>{r.reason}</bdi>{unresolvable(r.code) && <span class="muted"> (not resolvable by preemption)</span>}{r.exampleNode && <span class="muted">, for example on {r.exampleNode}</span>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <DataTable label="Reasons by plugin" heads columns={[{ name: 'Plugin', class: 'name' }, { name: 'Nodes', class: 'num' }, { name: 'Share of nodes', class: 'w-bar', hidden: true }, { name: 'Reason' }]}
+      rows={rejections.map((r, i) => ({
+        key: String(i), cells: [
+          r.plugin || 'no plugin', r.nodes > 0 ? number(r.nodes) : <span class="muted">none evaluated</span>, <Share share={r.nodes / most} tone="bad" />,
+          <><bdi>{r.reason}</bdi>{unresolvable(r.code) && <span class="muted"> (not resolvable by preemption)</span>}{r.exampleNode && <span class="muted">, for example on {r.exampleNode}</span>}</>,
+        ],
+      }))} />
   );
 }
 

@@ -15,10 +15,11 @@ export function Empty({ title, children }: { title: string; children?: Component
   return <div class="state"><p class="state-title">{title}</p>{children && <div class="state-text">{children}</div>}</div>;
 }
 
-export function Failed({ error, retry, what }: { error: ApiError; retry?: () => void; what: string }) {
+/** Failed says that a task, such as "read pod a/b", failed, why, and what to do. */
+export function Failed({ error, retry, task }: { error: ApiError; retry?: () => void; task: string }) {
   return (
     <div class="state failed" role="alert">
-      <p class="state-title"><Sign tone="bad" />{titleOf(error, what)}</p>
+      <p class="state-title"><Sign tone="bad" />{titleOf(error, task)}</p>
       <p class="state-text"><bdi>{error.message}</bdi></p>
       {adviceOf(error) && <p class="state-text">{adviceOf(error)}</p>}
       {retry && error.status !== 401 && <button type="button" onClick={retry}>Try again</button>}
@@ -26,20 +27,19 @@ export function Failed({ error, retry, what }: { error: ApiError; retry?: () => 
   );
 }
 
-function titleOf(error: ApiError, what: string): string {
+function titleOf(error: ApiError, task: string): string {
   switch (error.status) {
     case 0: return 'No answer';
     case 401: return 'Not connected';
-    case 403: return `You may not read ${what}`;
-    case 404: return `Not found: ${what}`;
+    case 403: return `You may not ${task}`;
     case 503: return 'The server is busy';
   }
-  return `Reading ${what} failed`;
+  return `Could not ${task}`;
 }
 
 function adviceOf(error: ApiError): string {
   switch (error.status) {
-    case 403: return 'The page has the rights of the user who runs kubectl berth ui. Ask for the right that is named, and load again.';
+    case 403: return 'The page has the permissions of the user who runs kubectl berth ui. Ask for the one that is named, and try again.';
     case 503: return `At most two computations run at a time.${error.retryAfter ? ` Try again in ${error.retryAfter}s.` : ''}`;
   }
   return '';
@@ -60,7 +60,7 @@ export function NoRight({ notes }: { notes: readonly string[] }) {
   return (
     <>
       <Notes notes={notes} />
-      <p>The page has the rights of the user who runs kubectl berth ui. Ask for the right that is named, and run it again.</p>
+      <p>The page has the permissions of the user who runs kubectl berth ui. Ask for the one that is named, and run it again.</p>
     </>
   );
 }

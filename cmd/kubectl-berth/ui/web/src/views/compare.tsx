@@ -16,7 +16,7 @@ export function CompareView({ name, from, to }: { name: string; from: string; to
     <>
       <PageHead title={<><span class="kind">Compare revisions of</span> <a class="name" href={profileLink(name)}>{name}</a></>} />
       <Choice name={name} from={from} to={to} revisions={revisions.data?.revisions ?? []} />
-      {error && <Failed error={error} retry={reload} what={`the revisions ${from} and ${to}`} />}
+      {error && <Failed error={error} retry={reload} task={`compare ${from} with ${to}`} />}
       {!data && !error && <Loading what="the two revisions" />}
       {data && <Result diff={data} />}
     </>

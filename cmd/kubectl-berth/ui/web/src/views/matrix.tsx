@@ -20,7 +20,7 @@ export function MatrixSection({ namespace, name }: { namespace: string; name: st
         </span>
       </p>
       {loading && !data && <Loading what="the result of each plugin for each node" />}
-      {error && <Failed error={error} retry={reload} what="the result of each plugin for each node" />}
+      {error && <Failed error={error} retry={reload} task="evaluate the pod" />}
       {data && <MatrixResult matrix={data} />}
     </>
   );
@@ -95,7 +95,7 @@ function MatrixResult({ matrix }: { matrix: Matrix }) {
       {nodes.length === 0 ? <p class="muted">No node matches.</p> : <Grid nodes={nodes} cols={cols} chosen={best(matrix)} />}
       {cols.silent.length > 0 && <p class="fine">{matrix.rejected ? 'Plugins that did not run' : 'Plugins that reject no node'}: {cols.silent.join(', ')}.</p>}
       {cols.same.length > 0 && <p class="fine">Same score for every node: {cols.same.join(', ')}.</p>}
-      <p class="fine">A stronger shade is a greater share of the highest score in its column. A striped cell is a rejection, with its reason.</p>
+      <p class="fine">{cols.scores.length > 0 && 'A stronger shade is a greater share of the highest score in its column. '}{cols.rejecting.length > 0 && 'A striped cell is a rejection, with its reason.'}</p>
     </div>
   );
 }

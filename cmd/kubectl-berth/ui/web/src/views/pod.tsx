@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { getPod } from '../api';
 import { store, useLoad, useTopics } from '../app-context';
 import { amount, count, number, preemption } from '../format';
-import { Ago, Chip, Copy, Facts, Message, PageHead, Scroll, Section } from '../parts/basics';
+import { Ago, Chip, Copy, DataTable, Facts, Message, PageHead, Scroll, Section } from '../parts/basics';
 import { ClosestNodes, DeviceRequests, Rejections, Requeue, Scores } from '../parts/rejections';
 import { Empty, Failed, Loading, Notes } from '../parts/states';
 import { podLink, profileLink } from '../router';
@@ -28,7 +28,7 @@ export function PodView({ namespace, name }: { namespace: string; name: string }
         <PodState pod={live} explanation={data?.explanation} />
         <button type="button" class="small" onClick={reload} disabled={loading}>{loading && data ? 'Reading …' : 'Read again'}</button>
       </PageHead>
-      {error && (error.status === 404 ? <Gone name={key} retry={reload} /> : <Failed error={error} retry={reload} what={`pod ${key}`} />)}
+      {error && (error.status === 404 ? <Gone name={key} retry={reload} /> : <Failed error={error} retry={reload} task={`read pod ${key}`} />)}
       {!data && !error && <Loading what={`the explanation of ${key}`} />}
       {data && error?.status !== 404 && <Details details={data} pod={live} namespace={namespace} name={name} />}
     </>
@@ -117,10 +117,12 @@ function Why({ explanation: e, pod }: { explanation: Explanation; pod?: Pod }) {
 }
 
 function requests(pod: Pod): string {
-  const parts = [`cpu ${amount('cpu', pod.cpu)}`, `memory ${amount('memory', pod.memory)}`];
+  const parts = [];
+  if (pod.cpu > 0) parts.push(`cpu ${amount('cpu', pod.cpu)}`);
+  if (pod.memory > 0) parts.push(`memory ${amount('memory', pod.memory)}`);
   for (const [name, n] of Object.entries(pod.extended ?? {})) parts.push(`${name} ${number(n)}`);
   if (pod.devices) parts.push(count(pod.devices, 'device'));
-  return parts.join(', ');
+  return parts.join(', ') || 'none';
 }
 
 function GroupText({ group: g }: { group: NonNullable<SchedulingDecision['group']> }) {
@@ -151,18 +153,9 @@ function BestNodes({ decision: d }: { decision: Decision }) {
 function Events({ events }: { events: PodEvent[] }) {
   if (events.length === 0) return <p class="muted">No event about the pod. The API server keeps events for an hour by default.</p>;
   return (
-    <Scroll label="Events">
-      <table>
-        <thead><tr><th scope="col">Last</th><th scope="col">Type</th><th scope="col">Reason</th><th scope="col">From</th><th scope="col" class="num">Count</th><th scope="col" class="w-long">Message</th></tr></thead>
-        <tbody>
-          {events.map((e, i) => (
-            <tr key={i}>
-              <td class="nowrap"><Ago time={e.last} /></td><td><Chip tone={e.type === 'Warning' ? 'warn' : 'quiet'}>{e.type}</Chip></td>
-              <td>{e.reason}</td><td>{e.from}</td><td class="num">{number(e.count)}</td><td class="w-long"><bdi class="long">{e.message}</bdi></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <DataTable label="Events" columns={[{ name: 'Last', class: 'nowrap' }, { name: 'Type' }, { name: 'Reason' }, { name: 'From' }, { name: 'Count', class: 'num' }, { name: 'Message', class: 'w-long' }]}
+      rows={events.map((e, i) => ({
+        key: String(i), cells: [<Ago time={e.last} />, <Chip tone={e.type === 'Warning' ? 'warn' : 'quiet'}>{e.type}</Chip>, e.reason, e.from, number(e.count), <bdi class="long">{e.message}</bdi>],
+      }))} />
   );
 }

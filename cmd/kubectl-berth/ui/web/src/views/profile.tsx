@@ -4,7 +4,7 @@ import { getRevisions } from '../api';
 import { store, useLoad, useTopics } from '../app-context';
 import { count, number } from '../format';
 import { QueueBar } from '../parts/bars';
-import { Ago, Chip, Facts, Message, PageHead, Scroll, Section, type Tone } from '../parts/basics';
+import { Ago, Chip, DataTable, Facts, Message, PageHead, Scroll, Section, type Tone } from '../parts/basics';
 import { Empty, Failed, Loading, NoRight, NotSynced, notesAbout } from '../parts/states';
 import { TrialResult } from '../parts/trial';
 import { format, podLink, waitingLink } from '../router';
@@ -36,7 +36,7 @@ export function ProfileView({ name }: { name: string }) {
           </Section>
         </div>
         <Section title="Conditions" wide><Conditions conditions={p.conditions ?? []} /></Section>
-        <Section title="Plugins" wide><Plugins plugins={p.plugins ?? []} /></Section>
+        <Section title="Plugins" wide aside={(p.plugins ?? []).some(configured) && <span class="muted">Dashed: with arguments of the profile</span>}><Plugins plugins={p.plugins ?? []} /></Section>
         <Section title="Revisions" wide><Revisions profile={p} /></Section>
         <Section title="Recent decisions" wide><Recent recent={p.recent ?? []} /></Section>
       </div>
@@ -45,14 +45,15 @@ export function ProfileView({ name }: { name: string }) {
 }
 
 function NoProfile({ name }: { name: string }) {
-  const notes = notesAbout('profile', 'schedulingprofiles');
+  const notes = store.profilesHidden() ? notesAbout('schedulingprofiles') : [];
   const pods = [...store.pods.values()].filter((pod) => pod.profile === name).length;
   return (
     <>
       <PageHead title={<><span class="kind">Profile</span> <span class="name">{name}</span></>} />
-      <Empty title={`There is no SchedulingProfile ${name}`}>
+      <Empty title={notes.length > 0 ? `SchedulingProfile ${name} cannot be shown` : `There is no SchedulingProfile ${name}`}>
         {notes.length > 0 && <NoRight notes={notes} />}
-        {pods > 0 && <p>{count(pods, 'pod')} {pods === 1 ? 'names' : 'name'} it in spec.schedulerName. Another scheduler may serve the name. If none does, create a profile of this name: it schedules these pods.</p>}
+        {notes.length > 0 && <p>Whether it exists, and what runs, is not known to this page. <a href={waitingLink(name)}>Its waiting pods</a></p>}
+        {notes.length === 0 && pods > 0 && <p>{count(pods, 'pod')} {pods === 1 ? 'names' : 'name'} it in spec.schedulerName. Another scheduler may serve the name. If none does, create a profile of this name: it schedules these pods.</p>}
         <p><a href="#/profiles">All profiles</a></p>
       </Empty>
     </>
@@ -89,19 +90,10 @@ function conditionTone(c: Condition): Tone {
 function Conditions({ conditions }: { conditions: Condition[] }) {
   if (conditions.length === 0) return <p class="muted">No condition yet: Berth has not read the profile. If that lasts, <code>kubectl berth check</code> says why.</p>;
   return (
-    <Scroll label="Conditions">
-      <table>
-        <thead><tr><th scope="col">Type</th><th scope="col">Status</th><th scope="col">Reason</th><th scope="col">Since</th><th scope="col" class="w-long">Message</th></tr></thead>
-        <tbody>
-          {conditions.map((c) => (
-            <tr key={c.type}>
-              <th scope="row">{c.type}</th><td><Chip tone={conditionTone(c)}>{c.status}</Chip></td><td>{c.reason}</td>
-              <td class="nowrap"><Ago time={c.since} suffix="" /></td><td class="w-long"><bdi class="long">{c.message}</bdi></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <DataTable label="Conditions" heads columns={[{ name: 'Type' }, { name: 'Status' }, { name: 'Reason' }, { name: 'Since', class: 'nowrap' }, { name: 'Message', class: 'w-long' }]}
+      rows={conditions.map((c) => ({
+        key: c.type, cells: [c.type, <Chip tone={conditionTone(c)}>{c.status}</Chip>, c.reason, <Ago time={c.since} suffix="" />, <bdi class="long">{c.message}</bdi>],
+      }))} />
   );
 }
 
@@ -122,11 +114,10 @@ function Plugins({ plugins }: { plugins: ProfilePlugin[] }) {
           <dt>{point}</dt>
           <dd>
             {(point === 'Score' ? [...at].sort((a, b) => (b.weight ?? 0) - (a.weight ?? 0)) : at).map((p) => (
-              <span key={p.name} class={'plugin' + (p.args ? ' has-args' : '')} title={p.args ? `arguments of ${p.args}` : undefined}>
+              <span key={p.name} class={'plugin' + (configured(p) ? ' has-args' : '')} title={configured(p) ? `arguments of ${p.args}` : undefined}>
                 {p.name}
                 {point === 'Score' && p.weight !== undefined && p.weight > 0 && <Weight weight={p.weight} heaviest={heaviest} />}
-                {p.args && point !== 'Score' && <span class="sr"> with arguments of {p.args}</span>}
-                {p.args && point === 'Score' && <span class="muted"> {p.args}</span>}
+                {configured(p) && <span class="muted"><span class="sr"> with arguments of </span>{p.args}</span>}
               </span>
             ))}
           </dd>
@@ -135,6 +126,9 @@ function Plugins({ plugins }: { plugins: ProfilePlugin[] }) {
     </dl>
   );
 }
+
+/** configured: the profile sets arguments of the plugin, here or in a PluginConfig. */
+const configured = (p: ProfilePlugin): boolean => !!p.args && p.args !== 'Default';
 
 function Weight({ weight, heaviest }: { weight: number; heaviest: number }) {
   return (
@@ -147,7 +141,7 @@ function Weight({ weight, heaviest }: { weight: number; heaviest: number }) {
 
 function Revisions({ profile }: { profile: Profile }) {
   const { data, error, reload } = useLoad(`${profile.name} ${profile.revision} ${profile.generation}`, (signal) => getRevisions(profile.name, signal));
-  if (error) return <Failed error={error} retry={reload} what={`the revisions of ${profile.name}`} />;
+  if (error) return <Failed error={error} retry={reload} task={`read the revisions of ${profile.name}`} />;
   if (!data) return <Loading what="the revisions" />;
   const revisions = [...data.revisions ?? []].sort((a, b) => b.number - a.number);
   if (revisions.length === 0) return <p class="muted">No revision is stored: nothing has run yet.</p>;
@@ -209,18 +203,12 @@ export function resultTone(result: string): Tone {
 function Recent({ recent }: { recent: RecentDecision[] }) {
   if (recent.length === 0) return <p class="muted">No decision is recorded. spec.decisions.history sets how many are kept.</p>;
   return (
-    <Scroll label="Recent decisions" class="tall">
-      <table class="recent">
-        <thead><tr><th scope="col">Time</th><th scope="col">Pod</th><th scope="col">Result</th><th scope="col">Node or message</th></tr></thead>
-        <tbody>
-          {recent.map((d, i) => (
-            <tr key={i}>
-              <td class="nowrap"><Ago time={d.time} /></td><td><a class="name" href={podLink(d.pod)}>{d.pod}</a></td>
-              <td><Chip tone={resultTone(d.result)}>{d.result}</Chip></td><td>{d.node ? <span class="name">{d.node}</span> : <bdi class="long">{d.message}</bdi>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <DataTable label="Recent decisions" class="tall recent" columns={[{ name: 'Time', class: 'nowrap' }, { name: 'Pod' }, { name: 'Result' }, { name: 'Details' }]}
+      rows={recent.map((d, i) => ({
+        key: String(i), cells: [
+          <Ago time={d.time} />, <a class="name" href={podLink(d.pod)}>{d.pod}</a>, <Chip tone={resultTone(d.result)}>{d.result}</Chip>,
+          d.node ? <span class="name">{d.node}</span> : <bdi class="long">{d.message}</bdi>,
+        ],
+      }))} />
   );
 }

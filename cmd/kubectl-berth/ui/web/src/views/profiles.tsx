@@ -66,9 +66,9 @@ export function ProfilesView() {
 }
 
 function NoProfiles() {
-  const notes = notesAbout('profile', 'schedulingprofiles');
+  const notes = notesAbout('schedulingprofiles');
   return (
-    <Empty title="No profiles">
+    <Empty title={notes.length > 0 ? 'No profiles to show' : 'No profiles'}>
       {notes.length > 0 ? <NoRight notes={notes} /> : (
         <>
           <p>The cluster has no SchedulingProfile, or Berth is not installed. This one schedules as kube-scheduler does by default:</p>

@@ -108,7 +108,7 @@ export function TryView() {
         </form>
         <div class="try-result" aria-live="polite">
           {loading && <Loading what="the result: the scheduler runs on a copy of the cluster" />}
-          {error && !loading && <Failed error={error} retry={reload} what="the result" />}
+          {error && !loading && <Failed error={error} retry={reload} task="try the manifest" />}
           {data && !loading && <Result result={data} />}
           {!sent && <Empty title="No result yet"><p>Paste a manifest and choose “Try it”. Leave nodes out to see what their loss would mean.</p></Empty>}
         </div>

@@ -70,7 +70,7 @@ function Nothing({ filtered, clear, total }: { filtered: boolean; clear: () => v
     return <Empty title="No waiting pod matches the filter"><button type="button" onClick={clear}>Show all {count(total, 'waiting pod')}</button></Empty>;
   }
   const notes = notesAbout('pod', 'decision');
-  return <Empty title="No pod waits">{notes.length > 0 ? <NoRight notes={notes} /> : <p>Every pod of every profile has a node. Pods appear here as soon as they are pending.</p>}</Empty>;
+  return <Empty title={notes.length > 0 ? 'No waiting pod to show' : 'No pod waits'}>{notes.length > 0 ? <NoRight notes={notes} /> : <p>Every pod of every profile has a node. Pods appear here as soon as they are pending.</p>}</Empty>;
 }
 
 function Filters({ route, change, pods }: { route: WaitingRoute; change: (part: Partial<WaitingRoute>) => void; pods: ReturnType<typeof waitingPods> }) {

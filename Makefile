@@ -71,14 +71,14 @@ lint: vet ## Vet every module; staticcheck and govulncheck over the operator's. 
 	@tools/vulnerabilities.sh
 
 .PHONY: verify
-verify: ## Generated files are fresh, code is formatted, modules are tidy, the import policy holds.
+verify: ## Generated files and the built page are fresh, code is formatted, modules are tidy, the import policy holds.
 	@tools/verify.sh
 
 ##@ Test
 
 .PHONY: test
-test: controlplane ## Unit and integration tests of every module.
-	@tools/test.sh unit integration
+test: controlplane ## Unit and integration tests of every module; those of the page that take seconds, if Node and a Chromium are there.
+	@tools/test.sh page unit integration
 
 .PHONY: test-long
 test-long: controlplane ## The suites that take minutes each: every alert fired, leaders replaced, many pending pods explained, the commands that measure.
@@ -259,8 +259,8 @@ tour-recording: controlplane ## docs/tour/tour.cast: the commands of the tour an
 ui: ## The page of `kubectl berth ui`, built anew into cmd/kubectl-berth/ui/web/dist, checked and tested. Needs Node 20 and npm.
 	cd cmd/kubectl-berth/ui/web && npm ci && npm run check && npm test && npm run build
 
-ui-test: ui ## The same page in Debian's Chromium, which must be there, on made-up data.
-	cd test/ui && npm ci && npm test
+ui-test: ## All tests of that page, in a Chromium, which must be there, on made-up data.
+	@tools/test-page.sh all
 
 SCREENSHOTS ?= bin/screenshots
 screenshots: ## Screenshots of each view of that page at 1440 and 390 px, in SCREENSHOTS=bin/screenshots.

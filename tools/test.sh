@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of every module: tools/test.sh unit integration long
+# Runs the tests of every module: tools/test.sh unit integration page long
 #
 # A package whose code or tests depend on test/support/controlplane is an integration test; the
 # others are unit tests. Those named below are long ones.
@@ -81,10 +81,11 @@ for kind in "$@"; do
 	unit) run unit -timeout 10m ;;
 	# Two control planes at a time, since their tests wait most of the time.
 	integration) run integration -timeout 20m -p 2 ;;
+	page) "$here/test-page.sh" ;;
 	# One at a time: some of them measure.
 	long) run long -timeout 20m -p 1 ;;
 	*)
-		echo "usage: tools/test.sh [unit] [integration] [long]" >&2
+		echo "usage: tools/test.sh [unit] [integration] [page] [long]" >&2
 		exit 2
 		;;
 	esac

@@ -15,7 +15,7 @@ try {
     format: 'esm', target: 'node20', jsx: 'automatic', jsxImportSource: 'preact', logLevel: 'warning',
   });
   const files = tests.map((name) => join(out, name.replace(/\.ts$/, '.mjs')));
-  process.exitCode = spawnSync(process.execPath, ['--test', ...files], { stdio: 'inherit' }).status ?? 1;
+  process.exitCode = spawnSync(process.execPath, ['--test', '--test-reporter=spec', ...files], { stdio: 'inherit' }).status ?? 1;
 } finally {
   await rm(out, { recursive: true, force: true });
 }

@@ -107,7 +107,7 @@ export function waiting(key, more = {}) {
       { plugin: 'NodeResourcesFit', code: 'Unschedulable', reason: 'Insufficient cpu', nodes: 18 },
       { plugin: 'TaintToleration', code: 'UnschedulableAndUnresolvable', reason: 'node(s) had untolerated taint(s)', nodes: 6 },
     ],
-    fits: ['500m more cpu on n17', 'no taint dedicated=gpu on a node'], requeue, where: 'Unschedulable', since: ago(300), group: '', lastChange: ago(120), ...more,
+    fits: ['500m more cpu on n17', 'a toleration of taint dedicated=gpu on a node'], requeue, where: 'Unschedulable', since: ago(300), group: '', lastChange: ago(120), ...more,
   };
 }
 

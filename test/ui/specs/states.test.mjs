@@ -95,6 +95,15 @@ test('a try that is wrong', async () => {
   await close();
 });
 
+test('the example names a profile that runs', async () => {
+  const data = small();
+  fixture.load({ ...data, profiles: data.profiles.filter((p) => p.name !== 'batch') });
+  const { page, close } = await open(browser, fixture, '#/try');
+  await page.getByRole('button', { name: 'Example' }).click();
+  assert.match(await page.locator('#manifest').inputValue(), /schedulerName: gpu\n/); // canary runs nothing
+  await close();
+});
+
 test('the stream breaks, says so, and comes back', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles');
   await page.locator('.top').getByText('Live').waitFor();

@@ -1,4 +1,5 @@
 // One profile: conditions, plugins, revisions, the last trial, recent decisions.
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { getRevisions } from '../api';
 import { store, useLoad, useTopics } from '../app-context';
@@ -148,6 +149,13 @@ function Revisions({ profile }: { profile: Profile }) {
   return <RevisionTable profile={profile} revisions={revisions} />;
 }
 
+const revisionColumns: [name: string, style: string][] = [['Revision', 'num'], ['Hash', ''], ['Generation', 'num'], ['Status', ''], ['Created', 'nowrap'], ['From', 'pick'], ['To', 'pick']];
+
+function Cell({ at, children }: { at: number; children?: ComponentChildren }) {
+  const [name, c] = revisionColumns[at];
+  return <td role="cell" class={c} data-label={children === undefined ? '' : name}>{children}</td>;
+}
+
 function RevisionTable({ profile, revisions }: { profile: Profile; revisions: Revision[] }) {
   const running = revisions.find((r) => r.running)?.hash ?? revisions[0].hash;
   const previous = revisions.find((r) => r.hash !== running)?.hash ?? running;
@@ -160,22 +168,21 @@ function RevisionTable({ profile, revisions }: { profile: Profile; revisions: Re
   return (
     <>
       <Scroll label="Revisions">
-        <table class="revisions">
-          <thead><tr>
-            <th scope="col" class="num">Revision</th><th scope="col">Hash</th><th scope="col" class="num">Generation</th><th scope="col">Status</th><th scope="col">Created</th>
-            <th scope="col" class="pick">From</th><th scope="col" class="pick">To</th>
+        <table class="revisions blocks" role="table">
+          <thead role="rowgroup"><tr role="row">
+            {revisionColumns.map(([name, c]) => <th key={name} role="columnheader" scope="col" class={c}>{name}</th>)}
           </tr></thead>
-          <tbody>
-            <tr>
-              <th scope="row" colSpan={2}>Spec, as it is applied now</th><td class="num">{profile.generation}</td>
-              <td>{profile.runs === profile.generation ? <span class="muted">running</span> : <Chip tone="warn">not running</Chip>}</td><td />
-              <td class="pick">{radio('from', 'spec', 'the spec')}</td><td class="pick">{radio('to', 'spec', 'the spec')}</td>
+          <tbody role="rowgroup">
+            <tr role="row">
+              <th role="rowheader" scope="row" colSpan={2}>Spec, as it is applied now</th><Cell at={2}>{profile.generation}</Cell>
+              <Cell at={3}>{profile.runs === profile.generation ? <span class="muted">running</span> : <Chip tone="warn">not running</Chip>}</Cell><Cell at={4} />
+              <Cell at={5}>{radio('from', 'spec', 'the spec')}</Cell><Cell at={6}>{radio('to', 'spec', 'the spec')}</Cell>
             </tr>
             {revisions.map((r) => (
-              <tr key={r.hash + r.number} class={r.running ? 'current' : ''}>
-                <th scope="row" class="num">{r.number}</th><td><code class="hash">{r.hash}</code>{r.running && <Chip tone="ok">running</Chip>}</td>
-                <td class="num">{r.generation}</td><td>{r.status}</td><td class="nowrap"><Ago time={r.created} /></td>
-                <td class="pick">{radio('from', r.hash, `revision ${r.number}`)}</td><td class="pick">{radio('to', r.hash, `revision ${r.number}`)}</td>
+              <tr key={r.hash + r.number} role="row" class={r.running ? 'current' : ''}>
+                <th role="rowheader" scope="row" class="num">{r.number}</th><Cell at={1}><code class="hash">{r.hash}</code>{r.running && <Chip tone="ok">running</Chip>}</Cell>
+                <Cell at={2}>{r.generation}</Cell><Cell at={3}>{r.status}</Cell><Cell at={4}><Ago time={r.created} /></Cell>
+                <Cell at={5}>{radio('from', r.hash, `revision ${r.number}`)}</Cell><Cell at={6}>{radio('to', r.hash, `revision ${r.number}`)}</Cell>
               </tr>
             ))}
           </tbody>

@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { maxManifest, postTry, type TryInput } from '../api';
 import { store, useLoad, useTopics } from '../app-context';
 import { count, number, percent } from '../format';
-import { Chip, PageHead, Scroll, Section } from '../parts/basics';
+import { Chip, DataTable, PageHead, Section } from '../parts/basics';
 import { Share } from '../parts/bars';
 import { DeviceRequests, Rejections, Scores } from '../parts/rejections';
 import { Empty, Failed, Loading, Notes } from '../parts/states';
@@ -17,7 +17,13 @@ let sent: { input: TryInput; n: number } | null = null;
 // The last result is kept, so that coming back to the view computes nothing.
 let kept: { n: number; result: TryResult } | null = null;
 
-const example = `apiVersion: apps/v1
+/** exampleProfile is the profile of the example: one that runs, so that the example can be tried. */
+function exampleProfile(): string {
+  const running = [...store.profiles.values()].filter((p) => p.runs !== null && p.state === 'Active').map((p) => p.name).sort();
+  return form.profile || (running.includes('batch') ? 'batch' : running[0] ?? 'batch');
+}
+
+const example = (profile: string): string => `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: shop}
 spec:
@@ -26,7 +32,7 @@ spec:
   template:
     metadata: {labels: {app: shop}}
     spec:
-      schedulerName: batch
+      schedulerName: ${profile}
       containers:
       - {name: shop, image: web, resources: {requests: {cpu: "2", memory: 1Gi}}}
 `;
@@ -79,7 +85,7 @@ export function TryView() {
               <label for="manifest">Manifest, YAML or JSON</label>
               <span>
                 <button type="button" class="small" onClick={() => file.current?.click()}>Open a file</button>
-                <button type="button" class="small" onClick={() => set('manifest', example)}>Example</button>
+                <button type="button" class="small" onClick={() => set('manifest', example(exampleProfile()))}>Example</button>
               </span>
             </div>
             <input ref={file} type="file" class="sr" tabIndex={-1} aria-label="File with a manifest" accept=".yaml,.yml,.json,application/yaml,application/json"
@@ -155,19 +161,13 @@ function Placed({ pods, ties }: { pods: TryPod[]; ties: number }) {
   return (
     <>
       <Section title="Where each pod goes">
-        <Scroll label="Pods by node" class="tall">
-          <table>
-            <thead><tr><th scope="col">Node</th><th scope="col" class="num">Pods</th><th scope="col" class="w-bar"><span class="sr">Share</span></th><th scope="col">Names</th></tr></thead>
-            <tbody>
-              {byNode.map(([node, at]) => (
-                <tr key={node}>
-                  <th scope="row" class="name">{node}</th><td class="num">{number(at.length)}</td><td class="w-bar"><Share share={at.length / most} /></td>
-                  <td class="w-long">{at.slice(0, 20).map((pod) => <PodName key={pod.pod} pod={pod} />)}{at.length > 20 && <span class="muted">and {number(at.length - 20)} more</span>}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <DataTable label="Pods by node" class="tall" heads columns={[{ name: 'Node', class: 'name' }, { name: 'Pods', class: 'num' }, { name: 'Share', class: 'w-bar', hidden: true }, { name: 'Names', class: 'w-long' }]}
+          rows={byNode.map(([node, at]) => ({
+            key: node, cells: [
+              node, number(at.length), <Share share={at.length / most} />,
+              <>{at.slice(0, 20).map((pod) => <PodName key={pod.pod} pod={pod} />)}{at.length > 20 && <span class="muted">and {number(at.length - 20)} more</span>}</>,
+            ],
+          }))} />
         {ties > 0 && <p class="fine">For {count(ties, 'pod')}, several nodes had the best score: the choice depends on where the scheduler starts to iterate over the nodes.</p>}
       </Section>
       {(first.top ?? []).length > 0 && (

@@ -121,6 +121,25 @@ func TestEveryPanelSaysWhatIsNormal(t *testing.T) {
 	}
 }
 
+func TestDescriptionsNamePanelsThatExist(t *testing.T) {
+	b, _ := mustReadBoard(t)
+	titles := map[string]bool{}
+	for _, p := range b.Panels {
+		if p.RowPanel != nil {
+			titles[*p.RowPanel.Title] = true
+		} else {
+			titles[*p.Panel.Title] = true
+		}
+	}
+	for _, p := range b.panels {
+		for _, quoted := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(*p.Description, -1) {
+			if !titles[quoted[1]] {
+				t.Errorf("%s names the panel %q, which does not exist", *p.Title, quoted[1])
+			}
+		}
+	}
+}
+
 func TestNoPanelCoversAnother(t *testing.T) {
 	b, _ := mustReadBoard(t)
 	type cell struct{ x, y uint32 }

@@ -44,7 +44,7 @@ find_chromium() {
 install_chromium() {
 	[ "${INSTALL_CHROMIUM:-}" = 1 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return
 	echo 'tools/test-page.sh: installing chromium' >&2
-	{ timeout 300 apt-get update && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1
+	{ timeout 60 apt-get update && DEBIAN_FRONTEND=noninteractive timeout 240 apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1
 }
 
 start=$SECONDS

@@ -155,6 +155,16 @@ func selectByName(profiles []v1alpha1.SchedulingProfile, names []string) []v1alp
 	})
 }
 
+// FindProfile returns the profile with a name, nil for none.
+func FindProfile(profiles []v1alpha1.SchedulingProfile, name string) *v1alpha1.SchedulingProfile {
+	for i := range profiles {
+		if profiles[i].Name == name {
+			return &profiles[i]
+		}
+	}
+	return nil
+}
+
 // ProfileNames returns the names of profiles.
 func ProfileNames(profiles []v1alpha1.SchedulingProfile) []string {
 	var names []string

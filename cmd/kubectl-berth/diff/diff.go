@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 	}
 	differs := false
 	for _, p := range wanted {
-		other, err := o.compare(ctx, p, findProfile(runs, p.Name))
+		other, err := o.compare(ctx, p, cluster.FindProfile(runs, p.Name))
 		if err != nil {
 			return fmt.Errorf("SchedulingProfile %s: %w", p.Name, err)
 		}
@@ -166,13 +166,4 @@ func (o *options) resolve(ctx context.Context, p *v1alpha1.SchedulingProfile) (*
 		return nil, fmt.Errorf("would be rejected: %s", rejection.Message())
 	}
 	return blueprint, nil
-}
-
-func findProfile(profiles []v1alpha1.SchedulingProfile, name string) *v1alpha1.SchedulingProfile {
-	for i := range profiles {
-		if profiles[i].Name == name {
-			return &profiles[i]
-		}
-	}
-	return nil
 }

@@ -83,12 +83,7 @@ func (o *options) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	var there *v1alpha1.SchedulingProfile
-	for i := range profiles {
-		if profiles[i].Name == name {
-			there = &profiles[i]
-		}
-	}
+	there := cluster.FindProfile(profiles, name)
 	revisions, err := c.Revisions(ctx, name)
 	switch {
 	case err != nil:

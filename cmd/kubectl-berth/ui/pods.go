@@ -3,6 +3,7 @@ package ui
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,9 +109,4 @@ func devicesOf(pod *corev1.Pod) int {
 }
 
 // keyOf returns namespace/name, or the name of an object without a namespace.
-func keyOf(object metav1.Object) string {
-	if object.GetNamespace() == "" {
-		return object.GetName()
-	}
-	return object.GetNamespace() + "/" + object.GetName()
-}
+func keyOf(object metav1.Object) string { return toolscache.MetaObjectToName(object).String() }

@@ -65,12 +65,7 @@ func (s *server) profileAndRevisions(ctx context.Context, name string) (*v1alpha
 	if err != nil {
 		return nil, nil, err
 	}
-	var found *v1alpha1.SchedulingProfile
-	for i := range profiles {
-		if profiles[i].Name == name {
-			found = &profiles[i]
-		}
-	}
+	found := cluster.FindProfile(profiles, name)
 	missing := &apiError{http.StatusNotFound, cluster.ProfileNotFound(name, cluster.ProfileNames(profiles))}
 	if found == nil && len(validation.IsValidLabelValue(name)) > 0 {
 		return nil, nil, missing

@@ -58,21 +58,7 @@ type stream struct {
 func (s *stream) run(ctx context.Context) error {
 	ping := time.NewTicker(pingInterval)
 	defer ping.Stop()
-	for synced := false; !synced; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ping.C:
-			if err := s.write(pingMessage{"ping"}); err != nil {
-				return err
-			}
-		case <-s.live.synced:
-			synced = true
-		}
-	}
-	if err := s.writeSnapshot(ctx); err != nil {
-		return err
-	}
+	synced, changed := s.live.synced, chan struct{}(nil) // no changes before the snapshot
 	for {
 		ping.Reset(pingInterval)
 		select {
@@ -82,7 +68,12 @@ func (s *stream) run(ctx context.Context) error {
 			if err := s.write(pingMessage{"ping"}); err != nil {
 				return err
 			}
-		case <-s.viewer.changed:
+		case <-synced:
+			if err := s.writeSnapshot(ctx); err != nil {
+				return err
+			}
+			synced, changed = nil, s.viewer.changed
+		case <-changed:
 			if err := s.writeChanges(); err != nil {
 				return err
 			}

@@ -71,7 +71,7 @@ export function smallProfiles() {
 
 export function makeNodes(n, zones) {
   return Array.from({ length: n }, (_, i) => ({
-    name: `n${i + 1}`, zone: zones[i % zones.length], ready: i % 97 !== 13, cordoned: i % 61 === 7,
+    name: `n${i + 1}`, zone: zones[i % zones.length], instanceType: i % 3 === 0 ? 'm6.4xlarge' : 'm6.2xlarge', ready: i % 97 !== 13, cordoned: i % 61 === 7,
     taints: i % 8 === 5 ? ['dedicated=gpu:NoSchedule'] : [], cpu: i % 3 === 0 ? 16000 : 8000, memory: (i % 3 === 0 ? 64 : 32) * Gi, pods: 110,
     extended: i % 8 === 5 ? { 'nvidia.com/gpu': 4 } : {}, devices: i % 8 === 5 ? 4 : 0,
   }));
@@ -121,12 +121,12 @@ export function smallPending() {
   for (let i = 0; i < 34; i++) add(`train/sweep-${i}`, { created: ago(9000 - i * 120), priority: i % 3 === 0 ? 1000 : 0 }, i % 4 === 3 ? { fits: ['500m more cpu on n17'] } : {});
   for (let i = 0; i < 4; i++) add(`shop/report-${i}`, { created: ago(700 + i) }, { blockedBy: 'NodeAffinity 24', rejections: [{ plugin: 'NodeAffinity', code: 'UnschedulableAndUnresolvable', reason: "node(s) didn't match Pod's node affinity/selector", nodes: 24 }], fits: ['label disk=ssd on a node'], requeue: [{ plugin: 'NodeAffinity', events: ['Node/Add', 'Node/UpdateLabel'] }], message: "0/24 nodes are available: 24 node(s) didn't match Pod's node affinity/selector." });
   for (let i = 0; i < 9; i++) add(`train/bert-${i}`, { profile: 'gpu', created: ago(5000) }, { profile: 'gpu', group: 'train/bert', blockedBy: i === 0 ? 'DynamicResources 24' : '', rejections: i === 0 ? [{ plugin: 'DynamicResources', code: 'Unschedulable', reason: 'cannot allocate all claims', nodes: 24 }] : [], fits: i === 0 ? ['1 more device of class gpu.example.com on n6'] : [], message: i === 0 ? '0/24 nodes are available: 24 cannot allocate all claims.' : 'pod bert-0 of the group explains why it waits', requeue: [] });
-  for (let i = 0; i < 5; i++) add(`shop/quota-${i}`, { reason: 'SchedulingGated', message: 'Scheduling is blocked due to non-empty scheduling gates', created: ago(4000) }, { result: 'Gated', blockedBy: 'SchedulingGates', rejections: [], fits: [], requeue: [], message: 'waiting for scheduling gates: [example.com/quota]', where: 'Gated' });
+  for (let i = 0; i < 5; i++) add(`shop/quota-${i}`, { reason: 'SchedulingGated', message: 'Scheduling is blocked due to non-empty scheduling gates', created: ago(4000), queue: 'team-a' }, { result: 'Gated', blockedBy: 'SchedulingGates', rejections: [], fits: [], requeue: [], message: 'waiting for scheduling gates: [example.com/quota]', where: 'Gated' });
   for (let i = 0; i < 12; i++) add(`ops/night-${i}`, { profile: 'night', reason: 'ProfilePaused', message: 'SchedulingProfile night is paused', created: ago(40000) }, { profile: 'night', result: 'Held', blockedBy: '', rejections: [], fits: [], requeue: [], message: 'SchedulingProfile night is paused', where: 'Held' });
   for (let i = 0; i < 4; i++) add(`ops/claims-${i}`, { reason: 'Unsupported', message: 'spec.schedulingGroup is not supported', created: ago(500) });
   add('shop/crashing-0', { reason: 'Quarantined', message: 'plugin Trimaran panicked 3 times in 10 minutes; tried again in 4m', created: ago(900) }, { result: 'Quarantined', blockedBy: 'Trimaran', rejections: [], fits: [], requeue: [], message: 'plugin Trimaran panicked 3 times in 10 minutes; tried again in 4m', where: 'Held' });
   for (let i = 0; i < 3; i++) add(`train/permit-${i}`, { reason: '', message: '' }, { result: 'WaitingOnPermit', blockedBy: 'GangScheduling', rejections: [], fits: [], requeue: [], message: 'waiting on Permit for 2 more pods', where: 'InFlight' });
-  add('shop/preempts-0', { priority: 100000 }, { result: 'Preempting', message: '0/24 nodes are available: 24 Insufficient cpu. preemption: victims are being evicted', fits: [] });
+  add('shop/preempts-0', { priority: 100000, nominated: 'n9' }, { result: 'Preempting', message: '0/24 nodes are available: 24 Insufficient cpu. preemption: victims are being evicted', fits: [] });
   add('shop/error-0', { reason: 'SchedulerError', message: 'running PreBind plugin "VolumeBinding": timed out waiting for the condition' }, { result: 'Error', blockedBy: '', rejections: [], fits: [], requeue: [], message: 'running PreBind plugin "VolumeBinding": timed out waiting for the condition', where: 'Backoff' });
   for (let i = 0; i < 2; i++) add(`shop/new-${i}`, { profile: 'web', reason: '', message: '', created: ago(1) });
   add('shop/lost-0', { profile: 'bacth', reason: '', message: '', created: ago(7000) });

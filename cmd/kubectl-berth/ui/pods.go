@@ -30,6 +30,11 @@ type Pod struct {
 	// ResourceClaims it has.
 	Devices int         `json:"devices,omitempty"`
 	Created metav1.Time `json:"created"`
+	// Nominated is the node in the pod's status that preemption makes free for a pending pod,
+	// or that another component proposes.
+	Nominated string `json:"nominated,omitempty"`
+	// Queue is the LocalQueue of Kueue that the pod's label names.
+	Queue string `json:"queue,omitempty"`
 	// Bound is the time of PodScheduled=True, nil for a pending pod.
 	Bound *metav1.Time `json:"bound"`
 	// Reason and Message are of PodScheduled=False.
@@ -42,6 +47,10 @@ type Pod struct {
 	Priority    int32 `json:"priority"`
 	Terminating bool  `json:"terminating,omitempty"`
 }
+
+// kueueLabel is the label by which a pod names its LocalQueue.
+// Source: Kueue, https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/.
+const kueueLabel = "kueue.x-k8s.io/queue-name"
 
 // requestOptions make the requests those that the scheduler counts on nodes.
 var requestOptions = resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
@@ -58,6 +67,10 @@ func podRecord(object client.Object) any {
 		Key: keyOf(pod), UID: string(pod.UID), Profile: pod.Spec.SchedulerName, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase),
 		CPU: requests.Cpu().MilliValue(), Memory: requests.Memory().Value(), Devices: devicesOf(pod),
 		Created: pod.CreationTimestamp, Annotated: annotated, Terminating: pod.DeletionTimestamp != nil,
+		Queue: pod.Labels[kueueLabel],
+	}
+	if record.Node == "" {
+		record.Nominated = pod.Status.NominatedNodeName
 	}
 	if pod.Spec.Priority != nil {
 		record.Priority = *pod.Spec.Priority

@@ -128,10 +128,12 @@ func trialOf(t *v1alpha1.TrialStatus) *Trial {
 
 // Node is what the page shows of a node. Resources are the allocatable ones.
 type Node struct {
-	Name     string `json:"name"`
-	Zone     string `json:"zone"`
-	Ready    bool   `json:"ready"`
-	Cordoned bool   `json:"cordoned"`
+	Name string `json:"name"`
+	Zone string `json:"zone"`
+	// InstanceType is of the node's well-known label, empty without it.
+	InstanceType string `json:"instanceType,omitempty"`
+	Ready        bool   `json:"ready"`
+	Cordoned     bool   `json:"cordoned"`
 	// Taints are as key=value:effect.
 	Taints []string `json:"taints"`
 	// CPU is in millicores, Memory in bytes.
@@ -149,7 +151,7 @@ func nodeRecord(object client.Object) any {
 	node := object.(*corev1.Node)
 	has := node.Status.Allocatable
 	record := Node{
-		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Cordoned: node.Spec.Unschedulable,
+		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], InstanceType: node.Labels[corev1.LabelInstanceTypeStable], Cordoned: node.Spec.Unschedulable,
 		CPU: has.Cpu().MilliValue(), Memory: has.Memory().Value(), Pods: has.Pods().Value(),
 		Taints: []string{}, Extended: map[string]int64{},
 	}
@@ -169,11 +171,10 @@ func nodeRecord(object client.Object) any {
 	return record
 }
 
-// isExtended reports whether a resource is an extended one: it has a domain other than
-// those of Kubernetes.
+// isExtended reports whether a resource is an extended one, by the scheduler's rule: it has a
+// domain that does not end in kubernetes.io, and is not the name of a quota.
 func isExtended(name corev1.ResourceName) bool {
-	domain, _, qualified := strings.Cut(string(name), "/")
-	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), "kubernetes.io/") && !strings.HasPrefix(string(name), "requests.")
 }
 
 // nodeDevices is how many devices a ResourceSlice has on a node.

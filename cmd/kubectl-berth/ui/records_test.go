@@ -103,12 +103,13 @@ func TestANodeIsConverted(t *testing.T) {
 			`{"name":"n1","zone":"","ready":false,"cordoned":false,"taints":[],"cpu":0,"memory":0,"pods":110,"extended":{},"devices":0}`,
 		},
 		"a node with all": {
-			fixture.Node("n1").Zone("a").Capacity("cpu", "7500m", "memory", "16Gi", "nvidia.com/gpu", "4", "hugepages-2Mi", "4Mi", "kubernetes.io/batch-cpu", "1").
+			fixture.Node("n1").Zone("a").Capacity("cpu", "7500m", "memory", "16Gi", "nvidia.com/gpu", "4", "hugepages-2Mi", "4Mi", "kubernetes.io/batch-cpu", "1", "mykubernetes.io/x", "1", "requests.nvidia.com/gpu", "1").
+				Label(corev1.LabelInstanceTypeStable, "m6.large").
 				Taint("dedicated", "gpu", corev1.TaintEffectNoSchedule).Taint("spot", "", corev1.TaintEffectPreferNoSchedule).Unschedulable().
 				Mutate(func(n *corev1.Node) {
 					n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 				}).Obj(),
-			`{"name":"n1","zone":"a","ready":true,"cordoned":true,"taints":["dedicated=gpu:NoSchedule","spot:PreferNoSchedule"],"cpu":7500,"memory":17179869184,"pods":110,
+			`{"name":"n1","zone":"a","instanceType":"m6.large","ready":true,"cordoned":true,"taints":["dedicated=gpu:NoSchedule","spot:PreferNoSchedule"],"cpu":7500,"memory":17179869184,"pods":110,
 			"extended":{"nvidia.com/gpu":4},"devices":0}`,
 		},
 		"a node that is not ready": {
@@ -145,6 +146,13 @@ func TestAPodIsConverted(t *testing.T) {
 		"a pending pod": {
 			kubectltest.WithPodScheduled(pod().Priority(9).Owner("ReplicaSet", "web-5d4f").Obj(), corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available"),
 			`{"reason":"Unschedulable","message":"0/3 nodes are available","owner":"ReplicaSet/web-5d4f","priority":9,"bound":null}`,
+		},
+		"a pending pod with a nominated node, in a queue of Kueue": {
+			pod().Label("kueue.x-k8s.io/queue-name", "team-a").Mutate(func(p *corev1.Pod) { p.Status.NominatedNodeName = "n3" }).Obj(),
+			`{"nominated":"n3","queue":"team-a","node":""}`,
+		},
+		"a bound pod was nominated before": {
+			pod().On("n1").Mutate(func(p *corev1.Pod) { p.Status.NominatedNodeName = "n3" }).Obj(), `{"node":"n1"}`,
 		},
 		"a bound pod": {
 			kubectltest.WithPodScheduled(pod().On("n1").Terminating().Annotation(v1alpha1.AnnotationDecision, "{}").Mutate(func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }).Obj(), corev1.ConditionTrue, "", ""),

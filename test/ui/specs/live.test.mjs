@@ -79,6 +79,32 @@ test('hovering a tile shows its node', async () => {
   await close();
 });
 
+test('a print has all rows of a table', async () => {
+  const { page, close } = await open(browser, fixture, '#/map');
+  await page.getByRole('table', { name: 'Nodes' }).waitFor();
+  await page.setViewportSize({ width: 1440, height: 500 });
+  await page.evaluate(() => {
+    addEventListener('beforeprint', () => { window.printedRows = document.querySelectorAll('.nodes .v-row').length; });
+  });
+  await page.waitForFunction(() => document.querySelectorAll('.nodes .v-row').length < 24);
+  await page.pdf({ format: 'A4' });
+  assert.equal(await page.evaluate(() => window.printedRows), 24);
+  await page.waitForFunction(() => document.querySelectorAll('.nodes .v-row').length < 24);
+  await close();
+});
+
+test('a pod has its nominated node and its queue of Kueue, a node its instance type', async () => {
+  const { page, close } = await open(browser, fixture, '#/map');
+  await page.locator('.tiles canvas').hover({ position: { x: 20, y: 40 } });
+  await page.locator('.card-facts').getByText('m6.4xlarge').waitFor();
+  for (const [pod, fact, value] of [['preempts-0', 'Nominated node', 'n9'], ['quota-0', 'Kueue queue', 'team-a']]) {
+    await go(page, `#/pods/shop/${pod}`);
+    await page.locator('.facts').getByText(fact, { exact: true }).waitFor();
+    assert.equal(await page.locator('.facts dd', { has: page.getByText(value, { exact: true }) }).count(), 1);
+  }
+  await close();
+});
+
 test('two revisions are chosen and compared', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles/batch');
   await page.getByRole('radio', { name: 'Compare from revision 3' }).check();

@@ -30,7 +30,7 @@ export interface Profile {
 }
 
 export interface Node {
-  name: string; zone: string; ready: boolean; cordoned: boolean; taints?: string[] | null;
+  name: string; zone: string; instanceType?: string; ready: boolean; cordoned: boolean; taints?: string[] | null;
   cpu: number; memory: number; pods: number; extended?: Record<string, number> | null; devices: number;
 }
 
@@ -38,6 +38,7 @@ export interface Pod {
   key: string; uid: string; profile: string; node: string; phase: string; cpu: number; memory: number;
   extended?: Record<string, number> | null; devices?: number; created: string; bound: string | null;
   reason?: string; message?: string; owner?: string; annotated?: boolean; priority?: number; terminating?: boolean;
+  nominated?: string; queue?: string;
 }
 
 export interface Rejection { plugin?: string; code: string; reason: string; nodes: number; exampleNode?: string }

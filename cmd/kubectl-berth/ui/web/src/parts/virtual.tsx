@@ -1,8 +1,12 @@
 // A table of which only the visible rows exist. Rows have one height.
-import type { ComponentChildren } from 'preact';
+import { options, type ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { number } from '../format';
 
 const overscan = 8;
+
+/** printed is how many rows a print has at most: about 25 pages. */
+const printed = 1000;
 
 export interface VirtualProps {
   label: string;
@@ -21,6 +25,28 @@ export interface VirtualProps {
   minWidth?: number;
   /** show scrolls to a row when it changes. */
   show?: number;
+}
+
+/** usePrinting returns whether the page is being printed. */
+function usePrinting(): boolean {
+  const [printing, setPrinting] = useState(false);
+  useEffect(() => {
+    // The browser lays out the page as soon as the handler returns.
+    const now = (value: boolean): void => {
+      const before = options.debounceRendering;
+      options.debounceRendering = (render) => render();
+      setPrinting(value);
+      options.debounceRendering = before;
+    };
+    const begin = (): void => now(true), end = (): void => now(false);
+    addEventListener('beforeprint', begin);
+    addEventListener('afterprint', end);
+    return () => {
+      removeEventListener('beforeprint', begin);
+      removeEventListener('afterprint', end);
+    };
+  }, []);
+  return printing;
 }
 
 /** VirtualTable is a table in a box that scrolls both ways. Its class sets the box's height and the columns. */
@@ -54,8 +80,9 @@ export function VirtualTable(props: VirtualProps) {
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top > element.scrollTop + space) element.scrollTop = top - space;
   }, [show, rowHeight, headHeight]);
-  const first = Math.max(0, Math.floor(view.top / rowHeight) - overscan);
-  const last = Math.min(count, Math.ceil((view.top + view.height) / rowHeight) + overscan);
+  const printing = usePrinting();
+  const first = printing ? 0 : Math.max(0, Math.floor(view.top / rowHeight) - overscan);
+  const last = Math.min(count, printing ? printed : Math.ceil((view.top + view.height) / rowHeight) + overscan);
   const rows = [];
   for (let i = first; i < last; i++) {
     rows.push(
@@ -71,6 +98,7 @@ export function VirtualTable(props: VirtualProps) {
         <div role="rowgroup" class="v-head"><div role="row" aria-rowindex={1} class="v-row-head" style={{ height: `${headHeight}px` }}>{props.head}</div></div>
         <div role="rowgroup" class="v-body" style={{ height: `${count * rowHeight}px` }}>{rows}</div>
       </div>
+      {printing && last < count && <p class="muted">and {number(count - last)} more rows</p>}
     </div>
   );
 }

@@ -29,7 +29,7 @@ export function NodeCard({ name, resource, pinned, close, cardRef }: {
       <p class="card-facts">
         {node.ready ? <Chip tone="ok">ready</Chip> : <Chip tone="bad">not ready</Chip>}
         {node.cordoned && <Chip tone="warn">cordoned</Chip>}
-        <span>{node.zone || 'no zone'}</span><span class="sr">{stateOf(node)}</span>
+        <span>{node.zone || 'no zone'}</span>{node.instanceType && <span title="instance type">{node.instanceType}</span>}<span class="sr">{stateOf(node)}</span>
       </p>
       {order.map((r) => {
         const all = capacity(node, r), sum = used(usage, r);

@@ -96,6 +96,7 @@ function Why({ explanation: e, pod }: { explanation: Explanation; pod?: Pod }) {
       <Facts facts={[
         ['Profile', <><a class="name" href={profileLink(e.schedulerName)}>{e.schedulerName}</a>{ran?.generation !== undefined && `, generation ${number(ran.generation)}`}{ran?.hash && <> <code class="hash">{ran.hash}</code></>}{ran && running && <span class="muted">{running.hash === ran.hash ? ' (running)' : ` (now running: generation ${running.generation}, hash ${running.hash})`}</span>}</>],
         ['Node', e.node && <span class="name">{e.node}</span>],
+        ['Nominated node', !e.node && pod?.nominated && <span class="name">{pod.nominated}</span>],
         ['Condition', c && <>PodScheduled={c.status}{c.reason && ` (${c.reason})`}, <Ago time={c.lastTransitionTime} none="at an unknown time" /></>],
         ['Result', d && <><Chip tone={resultTone(d.result)}>{d.result}</Chip> <Ago time={d.lastChange} />{d.nodes && `; ${number(d.nodes.evaluated)} of ${count(d.nodes.total, 'node')} evaluated, ${number(d.nodes.feasible)} feasible`}</>],
         ['Blocked by', d?.blockedBy],
@@ -107,6 +108,7 @@ function Why({ explanation: e, pod }: { explanation: Explanation; pod?: Pod }) {
         ['Leader epoch', decided && String(decided.epoch)],
         ['Devices', decided?.devices && decided.devices.length > 0 && decided.devices.join(', ')],
         ['Requests', pod && requests(pod)],
+        ['Kueue queue', pod?.queue && <span class="name">{pod.queue}</span>],
         ['Owner', pod?.owner],
         ['Priority', pod && pod.priority !== undefined && String(pod.priority)],
         ['Created', pod && <Ago time={pod.created} />],

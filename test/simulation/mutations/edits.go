@@ -28,6 +28,12 @@ import (
 //go:embed edits
 var editFiles embed.FS
 
+// plantedFiles are the edits of planted faults, in the same form. They are an overlay of their
+// own, since they may change what mutations change.
+//
+//go:embed planted
+var plantedFiles embed.FS
+
 // edit is a place of one file that mutations change.
 type edit struct {
 	// file is the path of the file below the module's root, from where the edit is written.
@@ -41,6 +47,9 @@ type editLine struct {
 	text string
 }
 
+// rareSwitch is the function of the switches that is true in one of n calls: see switchSource.
+const rareSwitch = "Rare"
+
 var selector = regexp.MustCompile(`\bmutation\.([A-Z]\w*)`)
 
 // mutations are the names of the mutations of an edit.
@@ -49,18 +58,20 @@ func (e edit) mutations() []string {
 	for _, l := range e.lines {
 		if l.op == '+' {
 			for _, match := range selector.FindAllStringSubmatch(l.text, -1) {
-				names = append(names, match[1])
+				if match[1] != rareSwitch {
+					names = append(names, match[1])
+				}
 			}
 		}
 	}
 	return names
 }
 
-// readEdits reads the edits of all packages, in the order of files. The folder edits is at
-// the root of files.
-func readEdits(files fs.FS) ([]edit, error) {
+// readEdits reads the edits of all packages, in the order of files. The folder is at the root
+// of files.
+func readEdits(files fs.FS, folder string) ([]edit, error) {
 	var all []edit
-	err := fs.WalkDir(files, "edits", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || path.Ext(name) != ".txt" {
 			return err
 		}
@@ -68,15 +79,15 @@ func readEdits(files fs.FS) ([]edit, error) {
 		if err != nil {
 			return err
 		}
-		edits, err := parseEdits(name, string(text))
+		edits, err := parseEdits(strings.TrimSuffix(strings.TrimPrefix(name, folder+"/"), ".txt"), name, string(text))
 		all = append(all, edits...)
 		return err
 	})
 	return all, err
 }
 
-func parseEdits(name, text string) ([]edit, error) {
-	pkg := strings.TrimSuffix(strings.TrimPrefix(name, "edits/"), ".txt")
+// parseEdits returns the edits of a package that a file has.
+func parseEdits(pkg, name, text string) ([]edit, error) {
 	var all []edit
 	for i, line := range strings.Split(text, "\n") {
 		from := fmt.Sprintf("%s:%d", name, i+1)

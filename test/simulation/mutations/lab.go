@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -52,12 +53,14 @@ func (l *lab) goTool(ctx context.Context, args ...string) error {
 }
 
 // prepare writes the overlay with all mutations.
-func (l *lab) prepare() error {
-	edits, err := readEdits(editFiles)
+func (l *lab) prepare() error { return l.writeOverlay(editFiles, "edits", names()) }
+
+func (l *lab) writeOverlay(files fs.FS, folder string, mutations []string) error {
+	edits, err := readEdits(files, folder)
 	if err != nil {
 		return err
 	}
-	l.overlay, err = writeOverlay(l.root, filepath.Join(l.dir, "overlay"), edits, names())
+	l.overlay, err = writeOverlay(l.root, filepath.Join(l.dir, "overlay"), edits, mutations)
 	return err
 }
 

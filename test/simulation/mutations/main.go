@@ -14,6 +14,13 @@
 //
 // With a command after -- it runs that command with the overlay and the one mutation of
 // --only, or none.
+//
+//	go run ./test/simulation/mutations --planted --json=FILE [--layers=units,histories] [--root=DIR]
+//
+// With --planted it asks each layer of tests whether it finds faults that are rarer and
+// smaller: see planted_table.go. It prints the share of each layer; none has to find all. A run
+// goes on with what FILE has of the same commit. With --root it tests another tree, such as an
+// earlier commit.
 package main
 
 import (
@@ -31,7 +38,7 @@ import (
 
 func main() {
 	command.Main("mutants", func(ctx context.Context, args []string, out io.Writer) error {
-		chosen, program, err := choose(args)
+		o, err := parseOptions(args)
 		if err != nil {
 			return err
 		}
@@ -40,48 +47,105 @@ func main() {
 			return fmt.Errorf("making a folder for test binaries: %w", err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		l := &lab{dir: dir, out: out}
-		if l.root, err = moduleRoot(ctx); err != nil {
-			return err
+		l := &lab{dir: dir, out: out, root: o.root}
+		if l.root == "" {
+			if l.root, err = moduleRoot(ctx); err != nil {
+				return err
+			}
+		}
+		if o.planted {
+			return (&plantedRun{lab: l, faults: o.faults, layers: o.layers, file: o.file}).run(ctx)
 		}
 		if err := l.prepare(); err != nil {
 			return err
 		}
-		if len(program) > 0 {
-			return l.runProgram(ctx, chosen, program)
+		if len(o.program) > 0 {
+			return l.runProgram(ctx, o.chosen, o.program)
 		}
-		return l.hunt(ctx, chosen)
+		return l.hunt(ctx, o.chosen)
 	})
 }
 
-// choose returns the rows of the table that the command line asks for, and the program to
-// run with the mutation instead of the tests.
-func choose(args []string) (chosen []mutant, program []string, err error) {
+// options are the command line.
+type options struct {
+	// chosen are the mutations, and program what is run with one of them instead of the tests.
+	chosen  []mutant
+	program []string
+	// planted says that faults and layers are asked for instead, and the findings are
+	// written to file.
+	planted bool
+	faults  []plantedFault
+	layers  []layer
+	file    string
+	// root is the folder of the tested module; empty: this one.
+	root string
+}
+
+func parseOptions(args []string) (o options, err error) {
 	flags := command.Flags("mutants")
 	only := flags.StringSlice("only", nil, "use these mutations only, by name")
+	flags.BoolVar(&o.planted, "planted", false, "use the planted faults instead of the mutations, and print what each layer finds")
+	names := flags.StringSlice("layers", nil, "with --planted: use these layers only")
+	flags.StringVar(&o.file, "json", "", "with --planted: read earlier findings from this file, and write them to it")
+	flags.StringVar(&o.root, "root", "", "with --planted: the folder of the module to test; default: this one")
 	if err := flags.Parse(args); err != nil {
-		return nil, nil, err
+		return o, err
 	}
 	if at := flags.ArgsLenAtDash(); at >= 0 {
-		program = flags.Args()[at:]
+		o.program = flags.Args()[at:]
 	}
-	if flags.NArg() > len(program) {
-		return nil, nil, fmt.Errorf("unexpected argument %q: mutations are named with --only", flags.Arg(0))
+	if flags.NArg() > len(o.program) {
+		return o, fmt.Errorf("unexpected argument %q: mutations are named with --only", flags.Arg(0))
 	}
-	for _, name := range *only {
-		i := slices.IndexFunc(table, func(m mutant) bool { return m.name == name })
-		if i < 0 {
-			return nil, nil, fmt.Errorf("--only: there is no mutation %q; there are %s", name, strings.Join(names(), ", "))
+	if !o.planted {
+		for _, name := range []string{"layers", "json", "root"} {
+			if flags.Changed(name) {
+				return o, fmt.Errorf("--%s: requires --planted", name)
+			}
 		}
-		chosen = append(chosen, table[i])
+		o.chosen, err = choose(*only, o.program)
+		return o, err
 	}
-	switch {
-	case len(program) > 0 && len(chosen) > 1:
-		return nil, nil, fmt.Errorf("--only: %d mutations, want at most one for a command", len(chosen))
-	case len(program) == 0 && len(chosen) == 0:
-		chosen = table
+	if len(o.program) > 0 {
+		return o, errors.New("--planted: takes no command")
 	}
-	return chosen, program, nil
+	if o.faults, err = named("only", *only, planted, func(f plantedFault) string { return f.name }); err != nil {
+		return o, err
+	}
+	o.layers, err = named("layers", *names, layers, func(l layer) string { return l.name })
+	return o, err
+}
+
+// named returns those of all that a flag names; all where it names none.
+func named[T any](flag string, chosen []string, all []T, name func(T) string) (found []T, err error) {
+	if len(chosen) == 0 {
+		return all, nil
+	}
+	for _, one := range chosen {
+		i := slices.IndexFunc(all, func(t T) bool { return name(t) == one })
+		if i < 0 {
+			var names []string
+			for _, t := range all {
+				names = append(names, name(t))
+			}
+			return nil, fmt.Errorf("--%s: there is no %q; there are %s", flag, one, strings.Join(names, ", "))
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
+}
+
+// choose returns the rows of the table that the command line asks for. With a program it is at
+// most one.
+func choose(only, program []string) ([]mutant, error) {
+	if len(only) == 0 && len(program) > 0 {
+		return nil, nil
+	}
+	chosen, err := named("only", only, table, func(m mutant) string { return m.name })
+	if err == nil && len(program) > 0 && len(chosen) > 1 {
+		return nil, fmt.Errorf("--only: %d mutations, want at most one for a command", len(chosen))
+	}
+	return chosen, err
 }
 
 func names() []string {

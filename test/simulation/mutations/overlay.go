@@ -85,11 +85,13 @@ func mutate(root string, edits []edit) ([]byte, error) {
 	return fmt.Appendf(nil, "%s; import %q%s", text[:end], module+"/"+switches, text[end:]), nil
 }
 
-// switchSource returns the source of the package of the switches. A process that is asked
-// for a mutation that it does not have panics.
+// switchSource returns the source of the package of the switches. Its function Rare is true in
+// each n-th call of a process with that mutation. A process that is asked for a mutation that
+// it does not have panics.
 func switchSource(mutations []string) []byte {
 	var b bytes.Buffer
-	b.WriteString("package mutation\n\nimport \"os\"\n\n")
+	b.WriteString("package mutation\n\nimport (\n\"os\"\n\"sync/atomic\"\n)\n\n")
+	fmt.Fprintf(&b, "var calls atomic.Uint64\n\nfunc %s(on bool, n uint64) bool { return on && calls.Add(1)%%n == 0 }\n\n", rareSwitch)
 	fmt.Fprintf(&b, "var planted = os.Getenv(%q)\n\nvar (\n", variable)
 	for _, name := range mutations {
 		fmt.Fprintf(&b, "%s = planted == %q\n", name, name)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryMutationHasAnEditAndARow(t *testing.T) {
-	edits, err := readEdits(editFiles)
+	edits, err := readEdits(editFiles, "edits")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestEveryMutationHasAnEditAndARow(t *testing.T) {
 
 // Every anchor must match once: apply says which does not.
 func TestTheMutatedPackagesBuild(t *testing.T) {
-	edits, err := readEdits(editFiles)
+	edits, err := readEdits(editFiles, "edits")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +44,18 @@ func TestTheMutatedPackagesBuild(t *testing.T) {
 	if err := l.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	build := []string{"build"}
-	for _, e := range edits {
-		if pkg := "./" + path.Dir(e.file); !slices.Contains(build, pkg) {
-			build = append(build, pkg)
-		}
-	}
-	if err := l.goTool(t.Context(), build...); err != nil {
+	if err := l.goTool(t.Context(), append([]string{"build"}, packagesOfEdits(edits)...)...); err != nil {
 		t.Error(err)
 	}
+}
+
+func packagesOfEdits(edits []edit) (all []string) {
+	for _, e := range edits {
+		if pkg := "./" + path.Dir(e.file); !slices.Contains(all, pkg) {
+			all = append(all, pkg)
+		}
+	}
+	return all
 }
 
 func TestEdits(t *testing.T) {
@@ -73,7 +76,7 @@ func TestEdits(t *testing.T) {
 		"a blank line in the middle of a file": {"@@ f.go\n package p\n\n-func f() {\n+func g() {\n", strings.Replace(source, "func f", "func g", 1), ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			edits, err := readEdits(fstest.MapFS{"edits/p.txt": {Data: []byte(c.edits)}})
+			edits, err := readEdits(fstest.MapFS{"edits/p.txt": {Data: []byte(c.edits)}}, "edits")
 			got := ""
 			if err == nil {
 				got, err = apply(source, edits)

@@ -50,15 +50,15 @@ func TestMutationsAreChosenByName(t *testing.T) {
 	}{
 		"none named is all":           {nil, len(table), ""},
 		"two":                         {[]string{"--only", "NaiveSwap,ForgetSkipped"}, 2, ""},
-		"a name that no mutation has": {[]string{"--only", "Nothing"}, 0, `--only: there is no mutation "Nothing"`},
+		"a name that no mutation has": {[]string{"--only", "Nothing"}, 0, `--only: there is no "Nothing"`},
 		"a stray word":                {[]string{"NaiveSwap"}, 0, `unexpected argument "NaiveSwap": mutations are named with --only`},
 		"a command without":           {[]string{"--", "go", "test"}, 0, ""},
 		"a command with two":          {[]string{"--only", "NaiveSwap,ForgetSkipped", "--", "go"}, 0, "--only: 2 mutations, want at most one"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			chosen, _, err := choose(c.args)
-			if len(chosen) != c.want || (err == nil) != (c.err == "") {
-				t.Errorf("%d mutations, error %v, want %d, %q", len(chosen), err, c.want, c.err)
+			o, err := parseOptions(c.args)
+			if len(o.chosen) != c.want || (err == nil) != (c.err == "") {
+				t.Errorf("%d mutations, error %v, want %d, %q", len(o.chosen), err, c.want, c.err)
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), c.err) {
 				t.Errorf("error %q, want %q", err, c.err)

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// plantedFault is a fault in the files below planted, and what it does.
+type plantedFault struct{ name, breaks string }
+
+// layer is a kind of tests that may find planted faults. A budget, its arguments, bounds what
+// it may do for each.
+type layer struct {
+	name, test string
+	// pkg is the package of its tests; empty: that of the fault, and scheduler.
+	pkg  string
+	args []string
+}
+
+// layers are the layers, those that take seconds first.
+var layers = []layer{
+	{name: "units", test: ".*", args: []string{"-test.short"}},
+	{name: "histories", test: everyHistory, pkg: simulation, args: []string{"-seeds", "4000", "-stop"}},
+	{name: "gangs", test: everyGangHistory, pkg: simulation, args: []string{"-gangseeds", "200", "-stop"}},
+}
+
+// finding is what a layer found of a fault.
+type finding struct {
+	Fault string `json:"fault"`
+	Layer string `json:"layer"`
+	Found bool   `json:"found"`
+	// By is the test that failed, or the seed with what broke.
+	By      string  `json:"by,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// plantedReport has the findings of each fault and each layer that the tree has.
+type plantedReport struct {
+	Commit   string    `json:"commit"`
+	Findings []finding `json:"findings"`
+}
+
+// plantedRun is one run over planted faults.
+type plantedRun struct {
+	*lab
+	faults []plantedFault
+	layers []layer
+	// pkgs are the packages that each fault changes.
+	pkgs   map[string][]string
+	file   string
+	report plantedReport
+}
+
+// run builds the layers' tests, and runs each of them with each fault. A layer whose tests fail
+// without a fault is an error; one that the tree does not have is left out. Findings of an
+// earlier run in the file are kept.
+func (r *plantedRun) run(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	for _, l := range r.layers {
+		for _, f := range r.faults {
+			if r.has(f.name, l.name) {
+				continue
+			}
+			found, missing, err := r.try(ctx, l, f)
+			switch {
+			case err != nil:
+				return err
+			case missing:
+				r.say("%s: the tree has no such tests", l.name)
+			default:
+				r.report.Findings = append(r.report.Findings, found)
+				if err := r.save(); err != nil {
+					return err
+				}
+			}
+			if missing {
+				break
+			}
+		}
+	}
+	r.print()
+	return nil
+}
+
+// begin writes the overlay, and reads what an earlier run found on the same commit.
+func (r *plantedRun) begin(ctx context.Context) error {
+	edits, err := readEdits(plantedFiles, "planted")
+	if err != nil {
+		return err
+	}
+	r.pkgs = map[string][]string{}
+	for _, e := range edits {
+		for _, name := range e.mutations() {
+			r.pkgs[name] = append(r.pkgs[name], path.Dir(e.file))
+		}
+	}
+	if err := r.writeOverlay(plantedFiles, "planted", plantedNames()); err != nil {
+		return err
+	}
+	describe := exec.CommandContext(ctx, "git", "-C", r.root, "rev-parse", "--short", "HEAD")
+	commit, err := describe.Output()
+	if err != nil {
+		return fmt.Errorf("reading the commit of %s: %w", r.root, err)
+	}
+	r.report.Commit = strings.TrimSpace(string(commit))
+	if r.file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(r.file)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	var earlier plantedReport
+	if err == nil {
+		err = json.Unmarshal(text, &earlier)
+	}
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	if earlier.Commit != r.report.Commit {
+		return fmt.Errorf("--json: %s has findings of commit %s, and this is %s: choose another file", r.file, earlier.Commit, r.report.Commit)
+	}
+	r.report = earlier
+	return nil
+}
+
+func (r *plantedRun) has(fault, layer string) bool {
+	return slices.ContainsFunc(r.report.Findings, func(f finding) bool { return f.Fault == fault && f.Layer == layer })
+}
+
+// try runs a layer with a fault. missing says that the tree has none of its tests.
+func (r *plantedRun) try(ctx context.Context, l layer, f plantedFault) (found finding, missing bool, err error) {
+	begin := time.Now()
+	found = finding{Fault: f.name, Layer: l.name}
+	for _, pkg := range l.packages(r.pkgs[f.name]) {
+		if err := r.ready(ctx, l, pkg); err != nil {
+			return found, false, err
+		}
+		result := r.runLayer(ctx, l, pkg, f.name)
+		switch {
+		case ctx.Err() != nil:
+			return found, false, ctx.Err()
+		case strings.Contains(result.output, unknownMutation):
+			return found, false, fmt.Errorf("%s: %s\n%s", pkg, result.why, result.output)
+		case result.ran == 0:
+			return found, true, nil
+		case result.red:
+			found.Found, found.By = true, pkg+" "+result.why
+		}
+		if found.Found {
+			break
+		}
+	}
+	found.Seconds = time.Since(begin).Round(100 * time.Millisecond).Seconds()
+	verdict := "not found"
+	if found.Found {
+		verdict = "found by " + found.By
+	}
+	r.say("%s, %s: %s (%.1f s)", l.name, f.name, verdict, found.Seconds)
+	return found, false, nil
+}
+
+// packages are the packages of the tests that a layer has for a fault of some packages.
+func (l layer) packages(changed []string) []string {
+	if l.pkg != "" {
+		return []string{l.pkg}
+	}
+	all := slices.Clone(changed)
+	if !slices.Contains(all, loop) {
+		all = append(all, loop)
+	}
+	return slices.Compact(all)
+}
+
+// ready builds the tests of a package, and requires that the layer's pass without a fault.
+func (r *plantedRun) ready(ctx context.Context, l layer, pkg string) error {
+	if _, err := os.Stat(r.binary(pkg)); err != nil {
+		if err := r.goTool(ctx, "test", "-c", "-ldflags", "-w", "-o", r.binary(pkg), "./"+pkg); err != nil {
+			return err
+		}
+	}
+	done := filepath.Join(r.dir, l.name+"-"+strings.ReplaceAll(pkg, "/", "-")+".passed")
+	if _, err := os.Stat(done); err == nil {
+		return nil
+	}
+	if result := r.runLayer(ctx, l, pkg, ""); result.red {
+		return fmt.Errorf("%s: %s fails without a fault: %s\n%s", l.name, pkg, result.why, result.output)
+	}
+	return os.WriteFile(done, nil, 0o644)
+}
+
+func (r *plantedRun) runLayer(ctx context.Context, l layer, pkg, fault string) result {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	args := append([]string{"-test.v", "-test.run", "^(" + l.test + ")$", "-test.timeout", (deadline - deadline/10).String()}, l.args...)
+	if l.test == ".*" {
+		args = append(args, "-test.failfast")
+	}
+	command := exec.CommandContext(ctx, r.binary(pkg), args...)
+	command.Dir, command.Env = filepath.Join(r.root, pkg), environment(r.overlay, fault)
+	output, err := command.CombinedOutput()
+	return read(string(output), err)
+}
+
+func (r *plantedRun) save() error {
+	if r.file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r.report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.file, append(text, '\n'), 0o644)
+}
+
+// print prints a line for each fault, with the seconds of each layer that found it, and the
+// share of each layer.
+func (r *plantedRun) print() {
+	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprint(table, "FAULT")
+	for _, l := range r.layers {
+		_, _ = fmt.Fprint(table, "\t", l.name)
+	}
+	_, _ = fmt.Fprintln(table, "\tWHAT IT DOES")
+	shares, any := map[string]int{}, 0
+	for _, f := range r.faults {
+		_, _ = fmt.Fprint(table, f.name)
+		found := false
+		for _, l := range r.layers {
+			cell := "-"
+			for _, one := range r.report.Findings {
+				if one.Fault == f.name && one.Layer == l.name && one.Found {
+					cell, found = fmt.Sprintf("%.0f s", one.Seconds), true
+					shares[l.name]++
+				}
+			}
+			_, _ = fmt.Fprint(table, "\t", cell)
+		}
+		if found {
+			any++
+		}
+		_, _ = fmt.Fprintln(table, "\t"+f.breaks)
+	}
+	_, _ = fmt.Fprintf(table, "%d of %d are found", any, len(r.faults))
+	for _, l := range r.layers {
+		_, _ = fmt.Fprintf(table, "\t%d", shares[l.name])
+	}
+	_, _ = fmt.Fprintf(table, "\tcommit %s\n", r.report.Commit)
+	_ = table.Flush() // the terminal
+}
+
+func plantedNames() []string {
+	var all []string
+	for _, f := range planted {
+		all = append(all, f.name)
+	}
+	return all
+}

@@ -15,17 +15,17 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// schema is a part of the schema of a kind: a field, or the items of a list.
-type schema struct {
-	MaxLength  *int              `json:"maxLength"`
-	MaxItems   *int              `json:"maxItems"`
-	Required   []string          `json:"required"`
-	Properties map[string]schema `json:"properties"`
-	Items      *schema           `json:"items"`
+// fieldSchema is a part of the schema of a kind: a field, or the items of a list.
+type fieldSchema struct {
+	MaxLength  *int                   `json:"maxLength"`
+	MaxItems   *int                   `json:"maxItems"`
+	Required   []string               `json:"required"`
+	Properties map[string]fieldSchema `json:"properties"`
+	Items      *fieldSchema           `json:"items"`
 }
 
 // statusSchema returns the schema of the status of a SchedulingDecision.
-func statusSchema(f *testing.F) schema {
+func statusSchema(f *testing.F) fieldSchema {
 	f.Helper()
 	text, err := os.ReadFile("../../config/crd/bases/berth.dev_schedulingdecisions.yaml")
 	if err != nil {
@@ -35,7 +35,7 @@ func statusSchema(f *testing.F) schema {
 		Spec struct {
 			Versions []struct {
 				Schema struct {
-					OpenAPIV3Schema schema `json:"openAPIV3Schema"`
+					OpenAPIV3Schema fieldSchema `json:"openAPIV3Schema"`
 				} `json:"schema"`
 			} `json:"versions"`
 		} `json:"spec"`
@@ -52,7 +52,7 @@ func statusSchema(f *testing.F) schema {
 
 // check returns the first field of a value that exceeds the schema; lists do not count that
 // are as long as in the explanation, which bounds them.
-func (s schema) check(path string, value any) string {
+func (s fieldSchema) check(path string, value any) string {
 	switch value := value.(type) {
 	case string:
 		if s.MaxLength != nil && utf8.RuneCountInString(value) > *s.MaxLength {

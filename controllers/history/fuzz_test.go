@@ -42,6 +42,7 @@ func FuzzRevision(f *testing.F) {
 	f.Add([]byte(profile), dead+"build-deaths=9223372036854775807\nrebuilds=9223372036854775807 2026-03-01T12:00:00Z\ngeneration=-1")
 	f.Add([]byte(profile), dead+"build-deaths=-5\nrebuilds=-1 yesterday\ndeaths=a,b,c,9999-12-31T23:59:59Z\nserved=x\non-trial=")
 	f.Add([]byte(`{"apiVersion":"berth.dev/v1beta1","kind":"SchedulingProfile","metadata":{"name":"other"},"spec":{"pluginConfig":[{}]}}`), "on-probation=")
+	f.Add([]byte(profile), dead+"rebuilds=1 9999-12-31T23:59:59Z\ndeaths=9999-12-31T23:59:58Z,9999-12-31T23:59:59Z")
 	f.Add([]byte(`[]`), "crash-stack=\u001b[31m")
 	f.Fuzz(func(t *testing.T, data []byte, marks string) {
 		if len(data)+len(marks) > 16<<10 {
@@ -74,6 +75,11 @@ func FuzzRevision(f *testing.F) {
 		by := entry.Annotations[v1alpha1.AnnotationProcess]
 		if died := onProbation(entry) && by != "" && by != "one"; died != (len(l.modified) > 0) || died && after.Deaths == 0 {
 			t.Fatalf("process %q died: %t; %d entries were changed, %+v", by, died, len(l.modified), after)
+		}
+		for _, at := range deathTimes(l.entries[r.Name]) {
+			if died := len(l.modified) > 0; died && clock.Since(at).Abs() > h.options.Probation {
+				t.Fatalf("a death at %v counts at %v", at, clock.Now())
+			}
 		}
 		checkRebuilt(t, h, l, r)
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,11 +49,17 @@ func (p *pair) do(kind log.Kind, object log.Object) *run.Outcome {
 		}
 		checkRefusal(p.t, o.Err, object)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(withoutParsing(want), withoutParsing(got)); diff != "" {
 		p.t.Fatalf("%s (-reference, +cache):\n%s\nof %s", kind, diff, asJSON(object))
 	}
 	return outcome
 }
+
+// parsingPattern matches why a selector does not parse. Of several invalid labels, the library
+// names any: it goes through a map.
+var parsingPattern = regexp.MustCompile(`(parsing pod|topology spread constraints): .*`)
+
+func withoutParsing(line string) string { return parsingPattern.ReplaceAllString(line, "$1") }
 
 // checkRefusal checks that an error names a plugin, or the field that this build does not
 // support.

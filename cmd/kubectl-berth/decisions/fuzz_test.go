@@ -39,8 +39,8 @@ func FuzzPrint(f *testing.F) {
 			}
 			all := o.entries(p)
 			if err := o.printer()(all...); err != nil {
-				if _, markErr := json.Marshal(all); markErr != nil {
-					continue // a time that JSON does not have
+				if _, jsonErr := json.Marshal(all); jsonErr != nil || output == "yaml" && strings.Contains(err.Error(), "control characters") {
+					continue // as kubectl: JSON does not have every time, and YAML no control characters of C1
 				}
 				t.Fatal(err)
 			}

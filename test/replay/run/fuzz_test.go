@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,8 +137,12 @@ func do(t *testing.T, cluster *run.Cluster, op log.Op) (line, failed string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text), ""
+	return parsingPattern.ReplaceAllString(string(text), "$1"), ""
 }
+
+// parsingPattern matches why a selector does not parse. Of several invalid labels, the library
+// names any: it goes through a map.
+var parsingPattern = regexp.MustCompile(`(parsing pod|topology spread constraints): .*`)
 
 // checkLogError checks that an error names its line and says what is wrong.
 func checkLogError(t *testing.T, err error) {

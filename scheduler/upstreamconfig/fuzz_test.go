@@ -89,7 +89,7 @@ func checkErrors(t *testing.T, err error) {
 	}
 	for _, text := range all {
 		path, detail, found := strings.Cut(text, ": ")
-		if !found || detail == "" || strings.ContainsAny(path, "\n") {
+		if !found || path == "" || detail == "" {
 			t.Fatalf("%q names no field", text)
 		}
 	}

@@ -45,7 +45,7 @@ const graceTime = 20 * time.Second
 
 // run runs a target and prints what it prints if it fails.
 func (t target) run(ctx context.Context, root string, o options, out io.Writer) result {
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+o.each.String(), "-parallel="+strconv.Itoa(o.parallel), ".")
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+o.each.String(), "-fuzzminimizetime=5s", "-parallel="+strconv.Itoa(o.parallel), ".")
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(t.folder))
 	// go test starts the target, which starts its workers.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -33,13 +33,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	cmd := newRootCommand(streams)
+	cmd := newRootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	cmd.SetArgs(commandArgs(os.Args))
 	err := cmd.ExecuteContext(ctx)
 	code := verb.ExitCode(err)
 	if code == verb.ExitError {
-		show.Error(os.Stderr, err)
+		show.Error(cmd.ErrOrStderr(), err)
 	}
 	os.Exit(code)
 }
@@ -47,8 +46,10 @@ func main() {
 // checkedVerbs are the verbs whose permissions check verifies, besides its own.
 var checkedVerbs = []verb.Verb{profiles.Verb, lint.Verb, diff.Verb, rollback.Verb, retry.Verb, decisions.Verb, explain.Verb, try.Verb, record.Verb, convert.Verb, ui.Verb, version.Verb}
 
-// newRootCommand assembles the verbs.
+// newRootCommand assembles the verbs. They print texts that users of the cluster may have
+// written, so that control characters are replaced.
 func newRootCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	streams.Out, streams.ErrOut = show.Escaped(streams.Out), show.Escaped(streams.ErrOut)
 	flags := cluster.NewFlags()
 	env := verb.Env{IOStreams: streams, Open: flags.Open, Now: time.Now}
 	cmd := &cobra.Command{

@@ -48,6 +48,19 @@ func TestTheHelpOfEveryVerbListsPermissionsAndExitCodes(t *testing.T) {
 	}
 }
 
+// A name in a file is such a text.
+func TestControlCharactersAreNotPrinted(t *testing.T) {
+	var out, errOut bytes.Buffer
+	in := strings.NewReader("{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: \"a\\e[2Jb\"}}")
+	cmd := newRootCommand(genericiooptions.IOStreams{In: in, Out: &out, ErrOut: &errOut})
+	cmd.SetArgs([]string{"lint", "-f", "-", "--offline"})
+	err := cmd.ExecuteContext(t.Context())
+	printed := out.String() + errOut.String()
+	if strings.Contains(printed, "\x1b") || !strings.Contains(printed, "a^[[2Jb") {
+		t.Errorf("printed %q (%v)", printed, err)
+	}
+}
+
 func TestCheckKnowsThePermissionsOfEveryVerb(t *testing.T) {
 	known := map[string]bool{check.Verb.Name: true, "help": true, "completion": true}
 	for _, v := range checkedVerbs {

@@ -21,12 +21,21 @@ const (
 // evidenceOf reads the evidence against a revision from its entry.
 func (h *History) evidenceOf(entry *appsv1.ControllerRevision) Evidence {
 	e := Evidence{CrashStack: entry.Annotations[v1alpha1.AnnotationCrashStack], Deaths: len(deathTimes(entry))}
-	// An invalid number counts as 0.
-	e.BuildDeaths, _ = strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
+	e.BuildDeaths = count(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
 	if times, last := rebuilds(entry); times > 0 {
+		if now := h.options.Clock.Now(); last.After(now) {
+			last = now // the clock of the process that wrote it was ahead
+		}
 		e.NotBefore = last.Add(rebuildDelay(times))
 	}
 	return e
+}
+
+// count reads a number from an annotation, which users with the right to may change: from 0 to
+// the largest int32. An invalid number counts as 0.
+func count(text string) int {
+	n, _ := strconv.ParseInt(text, 10, 32)
+	return int(max(n, 0))
 }
 
 // rebuildDelay returns how long a blamed revision is not built after that many builds.
@@ -42,10 +51,9 @@ func rebuildDelay(times int) time.Duration {
 
 // rebuilds reads how often a blamed revision was built again, and when last.
 func rebuilds(entry *appsv1.ControllerRevision) (times int, last time.Time) {
-	count, at, _ := strings.Cut(entry.Annotations[v1alpha1.AnnotationRebuilds], " ")
-	times, _ = strconv.Atoi(count)
+	number, at, _ := strings.Cut(entry.Annotations[v1alpha1.AnnotationRebuilds], " ")
 	last, _ = time.Parse(time.RFC3339, at)
-	return times, last
+	return count(number), last
 }
 
 // deathTimes returns when leading processes ended while they ran a revision, the oldest
@@ -81,12 +89,12 @@ func (h *History) CountDeaths(l *ProfileHistory) {
 func (h *History) countDeath(entry *appsv1.ControllerRevision) {
 	now := h.options.Clock.Now().UTC()
 	if _, building := entry.Annotations[v1alpha1.AnnotationBuildBegun]; building {
-		n, _ := strconv.Atoi(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
+		n := count(entry.Annotations[v1alpha1.AnnotationBuildDeaths])
 		entry.Annotations[v1alpha1.AnnotationBuildDeaths] = strconv.Itoa(n + 1)
 	}
 	var kept []string
 	for _, at := range append(deathTimes(entry), now) {
-		if now.Sub(at) <= h.options.Probation {
+		if now.Sub(at).Abs() <= h.options.Probation { // the clock of another process may be ahead
 			kept = append(kept, at.Format(time.RFC3339))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/sandbox/log"
 )
 
 // history is what the API server reported about a cluster: its initial state, and the
@@ -97,8 +98,8 @@ func (h *history) addChange(object state.Object, deleted bool) (isDecision bool)
 // addDecision reads the decision from a pod that was bound by this change.
 func (h *history) addDecision(before, after *v1.Pod) (isDecision bool) {
 	d, err := decision.ParseAnnotation(after.Annotations[v1alpha1.AnnotationDecision])
-	if err != nil || d.Walk.Seq == 0 || d.Profile != after.Spec.SchedulerName || d.Node != after.Spec.NodeName {
-		return false // of another scheduler
+	if err != nil || d.Walk.Seq == 0 || !log.IsStart(d.Walk.Start) || d.Profile != after.Spec.SchedulerName || d.Node != after.Spec.NodeName {
+		return false // of another scheduler, or changed by a user
 	}
 	h.decisions = append(h.decisions, recordedDecision{Decision: d, pod: before, podsObserved: max(d.Walk.Pods, h.createdAt[after.UID])})
 	return d.Profile == h.profile && d.Hash == h.hash

@@ -137,6 +137,10 @@ func TestOrderOfTheLog(t *testing.T) {
 				boundPod(24, "q", "b", decision.Walk{Seq: 2, Order: two + 1, Nodes: 11, Pods: 12})},
 			want: begin + "schedule p from 0\napply q on b\n1 decision not replayed: the order of nodes could not be inferred after a change of nodes",
 		},
+		"a decision whose start a user has changed is recorded as a placement": {
+			changes: []state.Object{pendingPod(21, "p"), pendingPod(22, "q"), boundPod(23, "p", "a", walk(1, -1, 11, 12)), boundPod(24, "q", "a", walk(2, 0, 11, 23))},
+			want:    begin + "apply p on a\nschedule q from 0",
+		},
 		"a nominated pod is recorded": {
 			changes: []state.Object{pendingPod(21, "p"), withVersion(22, fixture.Pod("default/n").SchedulerName("batch").NominatedNodeName("b").Obj()), boundPod(23, "p", "a", walk(1, 0, 11, 22))},
 			want:    begin + "apply n\nschedule p from 0",

@@ -36,10 +36,12 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, seed uint64, features map[string]int) *cluster {
-	c := &cluster{
-		generator: newGenerator(seed), t: t, slices: map[string]*resourceapi.ResourceSlice{}, features: features,
-		compiler: cel.NewCache(100, cel.Features{EnableConsumableCapacity: true}),
-	}
+	return newClusterOf(t, newGenerator(seed), cel.NewCache(100, cel.Features{EnableConsumableCapacity: true}), features)
+}
+
+// newClusterOf returns the cluster that a generator makes.
+func newClusterOf(t *testing.T, g generator, compiler *cel.Cache, features map[string]int) *cluster {
+	c := &cluster{generator: g, t: t, slices: map[string]*resourceapi.ResourceSlice{}, features: features, compiler: compiler}
 	c.index = NewIndex(c.compiler)
 	c.classes = c.generator.classes()
 	for _, name := range nodeNames {

@@ -76,7 +76,8 @@ func TestAnErrorNamesTheLineAndTheField(t *testing.T) {
 	}{
 		"invalid JSON":                          {`{"op":`, "line 2: is not JSON: unexpected end of JSON input"},
 		"a start for an op other than schedule": {`{"op":"apply","start":1,"object":{}}`, "line 2: start: belongs to schedule only"},
-		"a start before the first node":         {`{"op":"schedule","start":-1,"object":{}}`, "line 2: start: must be at least 0, is -1"},
+		"a start before the first node":         {`{"op":"schedule","start":-1,"object":{}}`, "line 2: start: must be from 0 to 2147483647, is -1"},
+		"a start beyond every node":             {`{"op":"schedule","start":2147483648,"object":{}}`, "line 2: start: must be from 0 to 2147483647, is 2147483648"},
 		"an unknown op": {`{"op":"bind","object":{}}`,
 			`line 2: op: must be apply, delete, schedule or schedule-batch, is "bind"`},
 		"an unknown key": {`{"op":"apply","objekt":{}}`, "line 2: objekt: unknown field"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,12 @@ func (r *Reader) Next() (Op, error) {
 	}
 }
 
+// maxStart is more than the index of any node of a cluster.
+const maxStart = math.MaxInt32
+
+// IsStart reports whether a number can be the index of the node at which an attempt starts.
+func IsStart(index int) bool { return index >= 0 && index <= maxStart }
+
 func (r *Reader) parse(text []byte) (Op, error) {
 	var e entry
 	if fieldErr := decodeStrict(text, &e); fieldErr != nil {
@@ -69,8 +76,8 @@ func (r *Reader) parse(text []byte) (Op, error) {
 	switch {
 	case e.Start != nil && e.Op != Schedule:
 		return Op{}, &Error{Line: r.line, Field: "start", Detail: fmt.Sprintf("belongs to %s only", Schedule)}
-	case e.Start != nil && *e.Start < 0:
-		return Op{}, &Error{Line: r.line, Field: "start", Detail: fmt.Sprintf("must be at least 0, is %d", *e.Start)}
+	case e.Start != nil && !IsStart(*e.Start):
+		return Op{}, &Error{Line: r.line, Field: "start", Detail: fmt.Sprintf("must be from 0 to %d, is %d", maxStart, *e.Start)}
 	case e.Op == ScheduleBatch && e.Count == nil:
 		return Op{}, &Error{Line: r.line, Field: "count", Detail: "is missing: say how many copies"}
 	case e.Op == ScheduleBatch && *e.Count < 1:

@@ -95,6 +95,7 @@ const (
 	recorder          = "scheduler/recorder"
 	debug             = "scheduler/debug"
 	controllers       = "controllers"
+	history           = "controllers/history"
 	unserved          = "scheduler/unserved"
 	crashreport       = "controllers/crashreport"
 	operator          = "operator"

@@ -81,4 +81,13 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestARevisionOfAlmostAMebibyteIsStored"}}, noUsers},
 	{"ProbesNameProfiles", "a failed readiness probe names the profiles that would be rejected",
 		[]killer{{controllers, "TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns"}}, noUsers},
+
+	{"EvidenceUnbounded", "numbers in the annotations of a revision are taken as they are, negative or so large that one more is negative",
+		[]killer{{history, "FuzzRevision"}}, noUsers},
+	{"ClockAheadTrusted", "a death or a build by a clock that was ahead counts until that time has come",
+		[]killer{{history, "FuzzRevision"}}, noUsers},
+	{"StartUnbounded", "a log may begin a search at any index, which a user may have written into an annotation",
+		[]killer{{record, "TestOrderOfTheLog"}, {"scheduler/sandbox/log", "TestAnErrorNamesTheLineAndTheField"}, {"test/replay/run", "FuzzLog"}}, noFiles},
+	{"EscapesPrinted", "kubectl berth prints escape sequences that users wrote into annotations",
+		[]killer{{"cmd/kubectl-berth/show", "TestControlCharactersAreReplaced"}, {"cmd/kubectl-berth", "TestControlCharactersAreNotPrinted"}, {"cmd/kubectl-berth/explain", "FuzzExplanation"}}, noUsers},
 }

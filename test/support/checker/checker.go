@@ -29,8 +29,9 @@ type Options struct {
 	// Audit are the audit logs of the API servers, as AuditFlags makes them. Without one
 	// the invariants that need it are not decided.
 	Audit []audit.Log
-	// From is the first revision of etcd: 1 by default, which is all.
-	From int64
+	// FromNow begins with what exists at the start, where the whole history of etcd is checked
+	// otherwise.
+	FromNow bool
 	// Settle is how long End waits for a state in which nothing is pending that should not be:
 	// 60 s by default.
 	Settle time.Duration
@@ -53,7 +54,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Namespace, "berth-system")
 	setDefault(&o.Account, "berth-manager")
 	setDefault(&o.Lease, "berth-manager")
-	setDefault(&o.From, 1)
 	setDefault(&o.Settle, time.Minute)
 	setDefault(&o.Quiet, 2*time.Second)
 	setDefault(&o.LongestWait, time.Minute)
@@ -90,7 +90,11 @@ type Checker struct {
 // Start begins to record. ctx bounds the start alone. The caller must call End or Stop.
 func Start(ctx context.Context, cluster Cluster, options Options) (*Checker, error) {
 	options = options.withDefaults()
-	recorder, err := history.Start(ctx, cluster.Etcd(), options.From)
+	from := int64(1)
+	if options.FromNow {
+		from = 0
+	}
+	recorder, err := history.Start(ctx, cluster.Etcd(), from)
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,8 @@ func (r *results) checkStatus(t *timeline, p *v1alpha1.SchedulingProfile, pendin
 // checkTotals checks that a profile does not count more binds than there were, and not fewer
 // where one leader made all.
 func (r *results) checkTotals(t *timeline, p *v1alpha1.SchedulingProfile) {
-	bound, leaders, gaps := int64(0), map[int64]bool{}, len(t.History.Gaps) > 0
+	// The binds before a list are not known.
+	bound, leaders, gaps := int64(0), map[int64]bool{}, len(t.History.Gaps) > 0 || t.versions[keyOf(p)][0].Listed
 	for uid, k := range t.pods {
 		first := t.firstOnNode(k, uid)
 		if first == nil {

@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +39,27 @@ func TestEachInvariantHasAPlantedViolation(t *testing.T) {
 		}
 		if row.Inputs == "" && row.Elsewhere == "" {
 			t.Errorf("%s: no test decides it", row.Invariant)
+		}
+	}
+}
+
+// The tests that decide what cannot be seen here exist.
+func TestTheTestsOfTheTableExist(t *testing.T) {
+	for _, row := range Invariants {
+		if row.Elsewhere == "" {
+			continue
+		}
+		folder, name, _ := strings.Cut(row.Elsewhere, " ")
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		exists := slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+name+"(t *testing.T)")
+		})
+		if !exists {
+			t.Errorf("%s: there is no test %s in %s", row.Invariant, name, folder)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (r *replay) bind(change *history.Change, pod *corev1.Pod) {
 // misfitsAll returns why a pod fits on no version of its node that the decision may have known:
 // the versions since the one that it names. Pods that others placed after the decision do not
 // count, since nobody could know them.
-func (r *replay) misfitsAll(change *history.Change, pod *corev1.Pod, d decision, enabled plugins) string {
+func (r *replay) misfitsAll(change *history.Change, pod *corev1.Pod, d decision, enabled pluginSet) string {
 	node := key{"Node", "", pod.Spec.NodeName}
 	from := d.Walk.Nodes
 	if from == 0 {

@@ -131,22 +131,22 @@ func (r *replay) revisionExisted(d decision, from, to int64) bool {
 }
 
 // pluginsOf returns the plugins that decided; nil where they are not known.
-func (r *replay) pluginsOf(d decision) plugins {
+func (r *replay) pluginsOf(d decision) pluginSet {
 	for _, v := range slices.Backward(r.versions[key{"SchedulingProfile", "", d.Profile}]) {
 		p := v.Object.(*v1alpha1.SchedulingProfile).Status.Programmed
 		if p != nil && p.Hash == d.Hash {
-			return newPlugins(p.Plugins)
+			return newPluginSet(p.Plugins)
 		}
 	}
 	return nil
 }
 
-// newPlugins returns the plugins that a status names; nil where it names none.
-func newPlugins(named []v1alpha1.ProgrammedPlugin) plugins {
+// newPluginSet returns the plugins that a status names; nil where it names none.
+func newPluginSet(named []v1alpha1.ProgrammedPlugin) pluginSet {
 	if len(named) == 0 {
 		return nil
 	}
-	enabled := plugins{}
+	enabled := pluginSet{}
 	for _, p := range named {
 		enabled[p.Name] = true
 	}

@@ -28,10 +28,10 @@ const (
 	pluginDevices       = "DynamicResources"
 )
 
-// plugins are the plugins of a profile; nil where they are not known, and all are meant.
-type plugins map[string]bool
+// pluginSet has the plugins of a profile; nil where they are not known, and all are meant.
+type pluginSet map[string]bool
 
-func (p plugins) has(name string) bool { return p == nil || p[name] }
+func (p pluginSet) has(name string) bool { return p == nil || p[name] }
 
 // placed is the nodes and the pods on nodes at some moment.
 type placed struct {
@@ -42,7 +42,7 @@ type placed struct {
 
 // misfit returns why a pod does not fit on a node beside the other pods of that node; "" where it
 // fits. It does not check affinity to pods, volumes and devices.
-func misfit(pod *corev1.Pod, node *corev1.Node, others []*corev1.Pod, enabled plugins) string {
+func misfit(pod *corev1.Pod, node *corev1.Node, others []*corev1.Pod, enabled pluginSet) string {
 	for _, check := range []struct {
 		plugin string
 		why    func() string

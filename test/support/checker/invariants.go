@@ -24,7 +24,7 @@
 //	I8   S    the heap does not grow; in runs of at least 16 samples
 //	I9   S    goroutines and descriptors do not grow; scheduler/profile has a thousand rebuilds
 //	I10  A    no request is forbidden; that no permission is unused is decided by test/integration
-//	I11       test/perf: what a slow profile costs the others is a ratio of two runs
+//	I11       scheduler/queue: a slow profile is throttled; test/perf measures it, as a ratio of two runs
 //	I12       test/replay/run: the same decision again
 //	I13  EA   at the end nothing is written any more, and each status is about the newest spec
 //	I14       test/simulation: counts calls of plugins
@@ -46,7 +46,7 @@ package checker
 // Invariant is the name of an invariant.
 type Invariant string
 
-// The invariants of the research on reliability, and four that this package adds.
+// The invariants of the research on reliability, and three that this package adds.
 const (
 	I1, I2, I3, I4, I5, I6, I7        Invariant = "I1", "I2", "I3", "I4", "I5", "I6", "I7"
 	I8, I9, I10, I11, I12, I13, I14   Invariant = "I8", "I9", "I10", "I11", "I12", "I13", "I14"
@@ -87,7 +87,7 @@ var Invariants = []Row{
 	{I8, "the heap does not grow", "S", "test/handover/soak TestStream"},
 	{I9, "goroutines and descriptors do not grow", "S", "scheduler/profile TestAThousandRebuildsLeaveNothingBehind"},
 	{I10, "no forbidden request, no unused permission", "A", "test/integration TestIntegration"},
-	{I11, "a slow plugin costs other profiles little", "", "test/perf TestWhatAPodCosts"},
+	{I11, "a slow plugin costs other profiles little", "", "scheduler/queue TestASlowProfileIsThrottledWhileOthersWait"},
 	{I12, "the same decision again", "", "test/replay/run TestDecisionsFollowTheLog"},
 	{I13, "quiet at the end, each status up to date", "EA", ""},
 	{I14, "Reserve and Unreserve, assume and forget, in pairs", "", simulation},

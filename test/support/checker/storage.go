@@ -13,7 +13,7 @@ import (
 
 // unpreparedVolumes returns which volume of a pod keeps it from its node at its bind: a claim
 // without a volume, a volume of other nodes, or one that only one pod may use.
-func (r *replay) unpreparedVolumes(change *history.Change, pod *corev1.Pod, enabled plugins) string {
+func (r *replay) unpreparedVolumes(change *history.Change, pod *corev1.Pod, enabled pluginSet) string {
 	for _, name := range claimNames(pod) {
 		version := r.at(key{"PersistentVolumeClaim", pod.Namespace, name}, change.Revision)
 		if version == nil {
@@ -73,7 +73,7 @@ func (r *replay) wrongVolume(change *history.Change, claim *corev1.PersistentVol
 }
 
 // unpreparedDevices returns which ResourceClaim of a pod keeps it from its node at its bind.
-func (r *replay) unpreparedDevices(change *history.Change, pod *corev1.Pod, enabled plugins) string {
+func (r *replay) unpreparedDevices(change *history.Change, pod *corev1.Pod, enabled pluginSet) string {
 	if !enabled.has(pluginDevices) {
 		return ""
 	}

@@ -200,12 +200,12 @@ func (w *waits) fitsOn(pod *corev1.Pod, revision int64) string {
 }
 
 // programmedPlugins returns the plugins of what runs of a profile at a revision.
-func (t *timeline) programmedPlugins(profile string, revision int64) plugins {
+func (t *timeline) programmedPlugins(profile string, revision int64) pluginSet {
 	version := t.at(key{"SchedulingProfile", "", profile}, revision)
 	if version == nil || version.Object.(*v1alpha1.SchedulingProfile).Status.Programmed == nil {
 		return nil
 	}
-	return newPlugins(version.Object.(*v1alpha1.SchedulingProfile).Status.Programmed.Plugins)
+	return newPluginSet(version.Object.(*v1alpha1.SchedulingProfile).Status.Programmed.Plugins)
 }
 
 // isSimple reports whether misfit alone says where a pod fits.

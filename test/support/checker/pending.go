@@ -173,7 +173,7 @@ func (r *results) checkTotals(t *timeline, p *v1alpha1.SchedulingProfile) {
 			continue
 		}
 		pod := first.Object.(*corev1.Pod)
-		if pod.Spec.SchedulerName != p.Name || first.Object.GetCreationTimestamp().Before(&p.CreationTimestamp) && t.versions[k][0] == first {
+		if pod.Spec.SchedulerName != p.Name {
 			continue
 		}
 		gaps = gaps || first.Listed

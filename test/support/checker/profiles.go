@@ -70,11 +70,11 @@ func (r *results) checkNotBack(before, now *history.Change) {
 	if a.LastDecisionTime != nil && b.LastDecisionTime != nil {
 		back("status.lastDecisionTime", a.LastDecisionTime.Unix(), b.LastDecisionTime.Unix())
 	}
-	if a.Totals == nil || b.Totals == nil {
+	if a.Totals == nil || b.Totals == nil || a.Totals.Since == nil || b.Totals.Since == nil {
 		return
 	}
 	back("status.totals.since", a.Totals.Since.Unix(), b.Totals.Since.Unix())
-	if a.Totals.Since.Equal(&b.Totals.Since) {
+	if a.Totals.Since.Equal(b.Totals.Since) {
 		back("status.totals.bound", a.Totals.Bound, b.Totals.Bound)
 		back("status.totals.refusals", a.Totals.Refusals, b.Totals.Refusals)
 		back("status.totals.errors", a.Totals.Errors, b.Totals.Errors)

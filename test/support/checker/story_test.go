@@ -194,7 +194,7 @@ func (s *story) run(hash string) {
 // count writes the counters of the profile's status.
 func (s *story) count() {
 	s.profile.Status.Queue = &v1alpha1.QueueStatus{Pending: s.pending}
-	s.profile.Status.Totals = &v1alpha1.DecisionTotals{Since: metav1.NewTime(time.Unix(1000, 0)), Bound: s.bound}
+	s.profile.Status.Totals = &v1alpha1.DecisionTotals{Since: new(metav1.NewTime(time.Unix(1000, 0))), Bound: s.bound}
 	s.put(s.profile)
 	s.request("patch", "schedulingprofiles/status", "", "batch")
 }

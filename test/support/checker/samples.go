@@ -171,8 +171,8 @@ func numberAfter(text io.Reader, prefix string) (n int64) {
 const (
 	// fewestSamples is how many samples of a process say whether a number grows.
 	fewestSamples = 16
-	// A number grows if the smallest sample of the last half exceeds the largest of the second
-	// quarter by more than a part and an amount. The first quarter is the start.
+	// A number grows if the smallest sample of the last quarter exceeds the largest of the second
+	// one by more than a part and an amount. The first quarter is the start.
 	growthPart                                          = 0.10
 	goroutineGrowth, descriptorGrowth, heapGrowth int64 = 20, 10, 8 << 20
 )
@@ -218,9 +218,9 @@ func (r *results) checkGrowth(i Invariant, name, what string, samples []Sample, 
 	if len(values) < fewestSamples {
 		return
 	}
-	early, late := values[len(values)/4:len(values)/2], values[len(values)/2:]
+	early, late := values[len(values)/4:len(values)/2], values[len(values)*3/4:]
 	most, least := slices.Max(early), slices.Min(late)
 	if least > most+amount+int64(float64(most)*growthPart) {
-		r.fail(i, 0, "process "+name, "it had at most %d %s in the second quarter of the run, and at least %d in the second half", most, what, least)
+		r.fail(i, 0, "process "+name, "it had at most %d %s in the second quarter of the run, and at least %d in the last one", most, what, least)
 	}
 }

@@ -170,6 +170,7 @@ func (s *story) run(hash string) {
 	s.put(p)
 	spec := p.DeepCopy()
 	spec.Status = v1alpha1.SchedulingProfileStatus{}
+	spec.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
 	data, err := json.Marshal(spec)
 	if err != nil {
 		panic(err)

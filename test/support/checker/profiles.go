@@ -188,6 +188,9 @@ func (r *results) checkLeases(t *timeline) {
 			}
 		}
 		last, uid = n, lease.UID
+		if v.Deleted {
+			uid = ""
+		}
 	}
 }
 

@@ -3,8 +3,7 @@
 // pods, and 300 pods of which some are deleted all the time while others are created. A
 // Kind is what happens to the leader before.
 //
-// All versions of pods and nodes are recorded, and replayed at the end: see package
-// history.
+// All versions of all objects are recorded, and checked at the end: see test/support/checker.
 package handover
 
 import (
@@ -12,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +20,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/load"
 	"github.com/berthdev/berth/test/support/operator"
 )
@@ -55,11 +57,13 @@ type Env struct {
 	random   *rand.Rand
 	cp       *controlplane.ControlPlane
 	client   kubernetes.Interface
-	record   *history.Recorder
+	checker  *checker.Checker
+	record   *history.Recorder // that of the checker
 	replicas [2]*replica
 	// leaderIndex is the index of the replica that leads.
 	leaderIndex int
 	stream      *podStream
+	dirs        [2]string // of the audit logs
 	// LostLeases counts the leaders that lost the Lease without a cause from the test,
 	// since the machine is too busy to renew it.
 	LostLeases int
@@ -75,10 +79,7 @@ func Start(ctx context.Context, o Options) (e *Env, err error) {
 			e = nil
 		}
 	}()
-	if e.cp, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
-		return e, err
-	}
-	other, err := e.cp.AnotherAPIServer(ctx)
+	other, err := e.startControlPlane(ctx)
 	if err != nil {
 		return e, err
 	}
@@ -99,11 +100,34 @@ func Start(ctx context.Context, o Options) (e *Env, err error) {
 			return e, err
 		}
 	}
-	if e.record, err = history.Start(ctx, e.client); err != nil {
-		return e, err
-	}
 	e.stream = startPodStream(e.client, e.record)
 	return e, e.record.Until(ctx, func(binds []history.Bind) bool { return len(binds) > NodePods })
+}
+
+// startControlPlane starts the control plane with two API servers, and the checker. It returns
+// the administrator's configuration for the second one.
+func (e *Env) startControlPlane(ctx context.Context) (other *rest.Config, err error) {
+	var logs [2]audit.Log
+	var flags [2][]string
+	for i := range logs {
+		if e.dirs[i], err = os.MkdirTemp("", "berth-audit-"); err != nil {
+			return nil, err
+		}
+		if logs[i], flags[i], err = checker.AuditFlags(e.dirs[i]); err != nil {
+			return nil, err
+		}
+	}
+	if e.cp, err = controlplane.Start(ctx, controlplane.Options{APIServerArgs: flags[0]}); err != nil {
+		return nil, err
+	}
+	if other, err = e.cp.AnotherAPIServer(ctx, flags[1]...); err != nil {
+		return nil, err
+	}
+	if e.checker, err = checker.Start(ctx, e.cp, checker.Options{Audit: logs[:], Settle: timeout}); err != nil {
+		return nil, err
+	}
+	e.record = e.checker.Recorder()
+	return other, nil
 }
 
 // createObjects creates the node and the profile, and installs Berth.
@@ -122,8 +146,8 @@ func (e *Env) Stop() {
 	if e.stream != nil {
 		_ = e.stream.stop() // Check has returned the error
 	}
-	if e.record != nil {
-		e.record.Stop()
+	if e.checker != nil {
+		e.checker.Stop()
 	}
 	for _, r := range e.replicas {
 		if r != nil {
@@ -132,6 +156,9 @@ func (e *Env) Stop() {
 	}
 	if e.cp != nil {
 		e.cp.Stop()
+	}
+	for _, dir := range e.dirs {
+		_ = os.RemoveAll(dir) // "" where there is none
 	}
 }
 
@@ -155,25 +182,15 @@ func (e *Env) restartEnded(ctx context.Context) error {
 	return nil
 }
 
-// Check stops the stream of pods, waits until no pod is unsettled, and replays the history.
-func (e *Env) Check(ctx context.Context) (result history.Result, err error) {
+// Check stops the stream of pods, waits until no pod is unsettled, and checks the history.
+func (e *Env) Check(ctx context.Context) (checker.Report, error) {
 	if err := e.stream.stop(); err != nil {
-		return result, err
+		return checker.Report{}, err
 	}
 	if err := e.expectRuns(ctx); err != nil {
-		return result, err
+		return checker.Report{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
-		changes, err := e.record.Changes()
-		result = history.Check(changes, profile)
-		return len(result.Unsettled) == 0, err
-	})
-	if err != nil && ctx.Err() != nil {
-		return result, nil // pods that are still unsettled are in the result
-	}
-	return result, err
+	return e.checker.End(ctx)
 }
 
 // expectRuns returns an error if the profile does not run as written: killed managers are

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berthdev/berth/scheduler/binding"
-	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/load"
 )
 

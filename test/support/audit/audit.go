@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,15 @@ type Entry struct {
 	// Annotations have, among others, the decision of the authorizer.
 	Annotations              map[string]string
 	RequestReceivedTimestamp time.Time
+	// User is who sent it.
+	User struct{ Username string }
+	// ResponseStatus has the status code of the response.
+	ResponseStatus struct{ Code int32 }
+}
+
+// Succeeded says whether the response is a success.
+func (e *Entry) Succeeded() bool {
+	return e.ResponseStatus.Code >= http.StatusOK && e.ResponseStatus.Code < http.StatusMultipleChoices
 }
 
 // Forbidden says whether the user lacked the permission.

@@ -200,6 +200,9 @@ func (cp *ControlPlane) Client() kubernetes.Interface { return cp.client }
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "admin.kubeconfig") }
 
+// Etcd returns the URL of etcd for clients, which need no certificate.
+func (cp *ControlPlane) Etcd() string { return cp.etcd }
+
 // Dir returns the folder of data, logs and kubeconfigs.
 func (cp *ControlPlane) Dir() string { return cp.dir }
 

@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -92,9 +93,9 @@ var gangMoments = []struct {
 var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is killed and the profile changes", func() {
 	It("run one after the other, each bound whole", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 6, 8)
-		record, err := history.Start(ctx, cp.Client())
+		checked, err := checker.Start(ctx, cp, checker.Options{FromNow: true})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(record.Stop)
+		DeferCleanup(checked.Stop)
 		faults := env.interfere(ctx)
 		waiting := map[string][]*v1.Pod{}
 		for i, at := range gangMoments {
@@ -118,13 +119,14 @@ var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is
 		Eventually(faults.kills.Load).Should(BeEquivalentTo(len(gangMoments)), "kills")
 		restartIfKilled() // the last gang may have been whole before its kill
 		Expect(faults.changes.Load()).To(BeEquivalentTo(len(gangMoments)), "changes of the profile")
-		changes, err := record.Changes()
+		report, err := checked.End(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		checked := history.Check(changes, profileName)
-		AddReportEntry("history", checked.String(), ReportEntryVisibilityFailureOrVerbose)
-		Expect(checked.Violations).To(BeEmpty())
-		Expect(checked.Binds).To(Equal(8 * len(gangMoments)))
-		env.expectWhole(changes)
+		AddReportEntry("checker", report.String(), ReportEntryVisibilityFailureOrVerbose)
+		Expect(report.Violations).To(BeEmpty())
+		Expect(report.Binds).To(Equal(8 * len(gangMoments)))
+		recorded, err := checked.Recorder().History()
+		Expect(err).NotTo(HaveOccurred())
+		env.expectWhole(recorded.Changes)
 	})
 })
 
@@ -156,8 +158,8 @@ func (env testEnv) expectWhole(changes []history.Change) {
 	GinkgoHelper()
 	bound, hashes := map[string]sets.Set[types.UID]{}, map[string]string{}
 	for _, change := range changes {
-		pod := change.Pod
-		if pod == nil || pod.Namespace != env.namespace || pod.Spec.NodeName == "" {
+		pod, is := change.Object.(*v1.Pod)
+		if !is || pod.Namespace != env.namespace || pod.Spec.NodeName == "" {
 			continue
 		}
 		gang, _, _ := strings.Cut(pod.Name, "-")

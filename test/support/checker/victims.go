@@ -1,0 +1,71 @@
+package checker
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/test/support/history"
+)
+
+// checkVictims checks each pod that a profile of Berth preempts: for a pod of a higher priority
+// that is nominated for its node, or was bound to it afterwards, and that may preempt.
+func (r *results) checkVictims(t *timeline) {
+	for _, k := range t.keysOf("Pod") {
+		var before *history.Change
+		for _, v := range t.versions[k] {
+			pod := v.Object.(*corev1.Pod)
+			fresh := before == nil || before.Object.GetUID() != pod.UID
+			if by := preemptedBy(pod); by != "" && t.profiles[by] && (fresh || preemptedBy(before.Object.(*corev1.Pod)) == "") {
+				r.checkVictim(t, v, by)
+			}
+			before = v
+		}
+	}
+}
+
+// preemptedBy returns the schedulerName of the preemptor in the condition of a victim; "" for
+// other pods.
+func preemptedBy(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
+			by, _, _ := strings.Cut(c.Message, ":")
+			return by
+		}
+	}
+	return ""
+}
+
+func (r *results) checkVictim(t *timeline, v *history.Change, scheduler string) {
+	r.checked(I15)
+	victim := v.Object.(*corev1.Pod)
+	name, higher := keyOf(victim).String(), false
+	for _, k := range t.pods {
+		for _, other := range t.versions[k] {
+			pod := other.Object.(*corev1.Pod)
+			if pod.Spec.SchedulerName != scheduler || pod.UID == victim.UID || other.Deleted && other.Revision < v.Revision {
+				continue
+			}
+			there := pod.Status.NominatedNodeName == victim.Spec.NodeName || pod.Spec.NodeName == victim.Spec.NodeName && other.Revision > v.Revision
+			if !there || !t.pendingAt(k, pod, v.Revision) {
+				continue
+			}
+			never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+			if priority(pod) > priority(victim) && !never {
+				return
+			}
+			higher = true
+		}
+	}
+	if higher {
+		r.fail(I15, v.Revision, name, "it has priority %d and was preempted, and no pod that is nominated for %s has a higher one and may preempt", priority(victim), victim.Spec.NodeName)
+		return
+	}
+	r.fail(I15, v.Revision, name, "it was preempted, and no pod of %s was nominated for or bound to %s", scheduler, victim.Spec.NodeName)
+}
+
+// pendingAt reports whether a pod existed and had no node at a revision.
+func (t *timeline) pendingAt(k key, pod *corev1.Pod, revision int64) bool {
+	version := t.at(k, revision)
+	return version != nil && version.Object.GetUID() == pod.UID && version.Object.(*corev1.Pod).Spec.NodeName == ""
+}

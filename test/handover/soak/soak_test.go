@@ -1,12 +1,19 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/load"
 )
@@ -40,6 +47,89 @@ func TestStream(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+func TestChurn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "soak.json")
+	o, err := parse([]string{"--churn=3m", "--total=1500", "--nodes=10", "--pods=400", "--swap-every=200", "--json=" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := runChurn(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r churnResult
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Created != 1500 || r.Refused != 15 || r.Bound != 1485 || r.Deleted < 1000 || r.Swaps < 5 || len(r.Findings) > 0 || r.Error != "" {
+		t.Errorf("%+v\n%s", r, out.String())
+	}
+}
+
+// What the watch delivers is checked while the run goes on, and what it ends with.
+func TestChurnFindsViolations(t *testing.T) {
+	node := history.Change{Node: fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi", "pods", "1").Obj()}
+	pod := func(name string) *fixture.PodBuilder { return fixture.Pod("soak/" + name).SchedulerName(profile) }
+	bound := func(name string, generation int) *fixture.PodBuilder {
+		return pod(name).On("n1").Annotation("berth.dev/decision", fmt.Sprintf(`{"profile":"soak","generation":%d,"hash":"a","node":"n1"}`, generation))
+	}
+	version := func(b *fixture.PodBuilder) history.Change { return history.Change{Pod: b.Obj()} }
+	gone := func(b *fixture.PodBuilder) history.Change { return history.Change{Pod: b.Obj(), Deleted: true} }
+	for sentence, c := range map[string]struct {
+		changes []history.Change
+		want    string
+	}{
+		"a bound pod is correct":                     {[]history.Change{version(pod("a")), version(bound("a", 1))}, ""},
+		"a pod that was deleted unbound is no loss":  {[]history.Change{version(pod("a")), gone(pod("a"))}, ""},
+		"a pod that fits and is pending":             {[]history.Change{version(pod("a"))}, "1 pods that fit are pending"},
+		"a pod that fits nowhere and has no reason":  {[]history.Change{version(pod("a").Label(unfitLabel, "true"))}, "1 that fit nowhere have no reason"},
+		"two pods on a node for one":                 {[]history.Change{version(bound("a", 1)), version(bound("b", 1))}, "which then had 2 of 1 pods"},
+		"a generation that did not run":              {[]history.Change{version(bound("a", 7))}, "names what did not run"},
+		"one that did not run, of a deleted pod":     {[]history.Change{version(bound("a", 7)), gone(bound("a", 7))}, "names what did not run"},
+		"a generation that is known after the event": {[]history.Change{version(bound("a", 8)), gone(bound("a", 8))}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			run := newChurn(&testRun{options: options{pods: 1}, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}})
+			for _, change := range append([]history.Change{node}, c.changes...) {
+				run.observe(change)
+			}
+			run.generations[8] = "a"
+			_, err := run.checkAll()
+			if len(run.pending)+len(run.unfit) > 0 {
+				err = errors.Join(err, run.unsettled(errors.New("the end")))
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Each kind of pods has its share.
+func TestChurnPods(t *testing.T) {
+	kinds := map[string]int{}
+	for i := range 1000 {
+		pod := (options{churn: time.Minute}).churnPod(i)
+		switch {
+		case pod.Labels[unfitLabel] != "":
+			kinds["unfit"]++
+		case pod.Spec.NodeSelector != nil:
+			kinds["in one zone"]++
+		case pod.Spec.TopologySpreadConstraints != nil:
+			kinds["spread"]++
+		case pod.Spec.Affinity != nil:
+			kinds["apart"]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"unfit": 10, "in one zone": 100, "spread": 100, "apart": 100}, kinds); diff != "" {
+		t.Errorf("(-want,+got):\n%s", diff)
 	}
 }
 
@@ -96,6 +186,7 @@ func TestParseRejectsInvalidFlags(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
 		"no nodes":                       {"--nodes=0", "--nodes: must be at least 1, is 0"},
 		"more pods than the nodes take":  {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
+		"a negative churn":               {"--churn=-1s", "--churn: must not be less than 0, is -1s"},
 		"a negative stream":              {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
 		"no time":                        {"--limit=0s", "--limit: must be more than 0, is 0s"},
 		"a Lease of half a second":       {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},

@@ -3,6 +3,7 @@
 //
 //	go run ./test/simulation/mutations
 //	go run ./test/simulation/mutations --only ForgetSkipped,NaiveSwap
+//	go run ./test/simulation/mutations --from 40 --count 8
 //	go run ./test/simulation/mutations --only NaiveSwap -- go test ./scheduler -run TestSwaps
 //
 // The mutations are edits of the code: see editFiles. One overlay for the go command's flag
@@ -59,6 +60,8 @@ func main() {
 func choose(args []string) (chosen []mutant, program []string, err error) {
 	flags := command.Flags("mutants")
 	only := flags.StringSlice("only", nil, "use these mutations only, by name")
+	from := flags.Uint64("from", 0, "the index of the first mutation, with --count; after the last comes the first")
+	count := flags.Uint64("count", 0, "use so many mutations only; 0: all")
 	if err := flags.Parse(args); err != nil {
 		return nil, nil, err
 	}
@@ -78,10 +81,23 @@ func choose(args []string) (chosen []mutant, program []string, err error) {
 	switch {
 	case len(program) > 0 && len(chosen) > 1:
 		return nil, nil, fmt.Errorf("--only: %d mutations, want at most one for a command", len(chosen))
+	case len(chosen) > 0 && *count > 0:
+		return nil, nil, errors.New("--only: must not be set with --count")
+	case *count > 0:
+		chosen = rotate(table, *from, *count)
 	case len(program) == 0 && len(chosen) == 0:
 		chosen = table
 	}
 	return chosen, program, nil
+}
+
+// rotate returns count mutations from an index on, each once; after the last comes the first.
+func rotate(all []mutant, from, count uint64) (chosen []mutant) {
+	n := uint64(len(all))
+	for i := range min(count, n) {
+		chosen = append(chosen, all[(from+i)%n])
+	}
+	return chosen
 }
 
 func names() []string {

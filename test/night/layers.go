@@ -21,7 +21,7 @@ type layer struct {
 	goal        uint64
 	independent bool
 	// share is the share of the night's time, relative to those of the others. turn is how long
-	// the layer runs at a time, and least the time below which a turn is not begun.
+	// the layer runs at a time, at most, and least the time below which a turn is not begun.
 	share       float64
 	turn, least time.Duration
 	// needs is a file or folder of the sources; a layer without it is skipped.
@@ -102,9 +102,9 @@ func countFor(at position, left time.Duration, fewest uint64) (uint64, bool) {
 	if at.rate == 0 {
 		return fewest, true
 	}
-	n := uint64(at.rate * min(stepTime, left).Seconds())
-	// A step of less than a third of the fewest would not be worth its start.
-	return max(n, 1), n*3 >= fewest
+	n := max(1, uint64(at.rate*min(stepTime, left).Seconds()))
+	// Where little time is left, a step of less than a third of the fewest is not worth its start.
+	return n, left >= stepTime || n*3 >= fewest
 }
 
 // stepLimit is the longest that a step of seeds or decisions takes, shrinking of failures included.

@@ -105,7 +105,7 @@ func (n *night) tooMany(name string) bool {
 // turn runs steps of a layer for as long as its turn takes. The part is saved after each.
 func (n *night) turn(ctx context.Context, l layer) error {
 	began := n.now()
-	end := began.Add(min(l.turn, n.end.Sub(began)))
+	end := began.Add(min(n.turnOf(l), n.end.Sub(began)))
 	if reason := l.missing(n.root); reason != "" {
 		n.skip(l, reason)
 		return nil
@@ -136,6 +136,15 @@ func (n *night) turn(ctx context.Context, l layer) error {
 		n.skip(l, fmt.Sprintf("no step fits into the %.0f min that are left", n.end.Sub(n.now()).Minutes()))
 	}
 	return nil
+}
+
+// turnOf returns how long a turn of a layer takes: its share of the part, so that most layers get one.
+func (n *night) turnOf(l layer) time.Duration {
+	shares := 0.0
+	for _, other := range n.layers {
+		shares += other.share
+	}
+	return min(l.turn, max(l.least, time.Duration(l.share/shares*float64(n.length))))
 }
 
 // positions returns how far each layer has come, this part included.

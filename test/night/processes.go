@@ -35,7 +35,7 @@ func (p *processes) build(ctx context.Context, what program) (string, error) {
 	path, done := p.built[alike]
 	if !done {
 		path = filepath.Join(p.dir, programsFolder, strings.ReplaceAll(filepath.Join(what.dir, what.pkg), string(filepath.Separator), "-"))
-		args := []string{"build", "-o", path}
+		args := []string{"build", "-buildvcs=false", "-o", path}
 		if what.test != "" {
 			path += ".test"
 			args = []string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", path}
@@ -57,7 +57,7 @@ func (p *processes) build(ctx context.Context, what program) (string, error) {
 
 func (p *processes) goTool(ctx context.Context, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(p.root, dir)
+	cmd.Dir, cmd.Env = filepath.Join(p.root, dir), append(os.Environ(), "GOWORK=off")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(output))
 	}

@@ -171,6 +171,14 @@ func timed(l layer, more time.Duration, args func(at position, left time.Duratio
 // same packages, which are compiled anew in each step.
 const mutationsAtATime = 8
 
+const (
+	// fuzzTargets is about how many fuzz targets there are.
+	fuzzTargets = 30
+	// crashParts is the number of parts into which the crash cells are divided: one takes about a
+	// quarter of an hour.
+	crashParts = 16
+)
+
 // table has all layers. A new kind of histories is one more row.
 var table = []layer{
 	seeds("simulation", "TestEveryHistoryKeepsTheInvariants", "-seeds", 25, 2000),
@@ -186,6 +194,12 @@ var table = []layer{
 		first: 1_000_000_000, stride: 1_000_000,
 	}, 10*time.Second, func(at position, left time.Duration) []string {
 		return append(testArgs("TestGuidedHistories", left+stepLimit), "-guided", left.Round(time.Second).String(), "-first", text(at.next), "-corpus", nightFolder+"/corpus")
+	}),
+	timed(layer{
+		name: "fuzzing", unit: "executions", share: 8, turn: 20 * time.Minute, least: 10 * time.Minute,
+		needs: "test/fuzzing", program: program{pkg: "test/fuzzing"}, read: readFuzzing, stride: 1,
+	}, 3*time.Minute, func(_ position, left time.Duration) []string {
+		return []string{"--time=" + (left / fuzzTargets).Round(time.Second).String(), "--json=" + resultFile}
 	}),
 	decisions("oracle", "TestGeneratedDecisions", "-decisions", 4, 100, 20000),
 	decisions("oracle of preemption", "TestGeneratedPreemptions", "-preemptions", 2, 100, 10000),
@@ -203,6 +217,18 @@ var table = []layer{
 		// One takes twenty seconds to half a minute with this Lease.
 		n := max(6, int(left/(30*time.Second)))
 		return []string{"--lease=6s", fmt.Sprintf("--handovers=%d", n), "--seed=" + text(at.next)}
+	}),
+	timed(layer{
+		name: "crashes", unit: "crash cells", independent: true, share: 8, turn: 25 * time.Minute, least: 15 * time.Minute,
+		needs: "test/crashes", program: program{pkg: "test/crashes", test: "TestCrashes"}, read: readCrashes, stride: 1,
+	}, 0, func(at position, _ time.Duration) []string {
+		return append(testArgs("TestCrashes", 2*time.Hour), "-cells", "all", "-part", fmt.Sprintf("%d/%d", at.next%crashParts+1, crashParts), "-report", resultFile)
+	}),
+	timed(layer{
+		name: "faults", unit: "fault specs", independent: true, share: 8, turn: 40 * time.Minute, least: 30 * time.Minute,
+		needs: "test/faults", program: program{pkg: "test/faults", test: "TestFaults"}, read: readSpecs, first: 1, stride: 1,
+	}, 0, func(at position, _ time.Duration) []string {
+		return append(testArgs("TestFaults", 2*time.Hour), "-all", "-ginkgo.seed", text(at.next), "-ginkgo.no-color")
 	}),
 	{
 		name: "mutations", unit: "mutations", share: 8, turn: 25 * time.Minute, least: 12 * time.Minute,

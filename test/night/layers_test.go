@@ -149,6 +149,43 @@ func TestWhatTheGuidedSimulationPrintsIsRead(t *testing.T) {
 	}
 }
 
+func TestResultsOfOtherCommandsAreRead(t *testing.T) {
+	exit := errors.New("exit status 1")
+	crashes, _ := layerNamed(t, "crashes").step(position{next: 17}, time.Hour)
+	for sentence, c := range map[string]struct {
+		layer string
+		o     outcome
+		want  reading
+	}{
+		"fuzz targets": {
+			"fuzzing", outcome{err: exit, result: []byte(`{"targets":[{"target":"scheduler/cycle.FuzzKeys","executions":70,"result":"passed"},{"target":"scheduler/compile.FuzzSpec","executions":5,"result":"failed","finding":"testdata/fuzz/FuzzSpec/1"}]}`)},
+			reading{counts: map[string]uint64{"executions": 75}, findings: []finding{{
+				What: "scheduler/compile.FuzzSpec: failed testdata/fuzz/FuzzSpec/1", Seed: "testdata/fuzz/FuzzSpec/1", Repeat: "go test ./scheduler/compile -run FuzzSpec",
+			}}},
+		},
+		"crash cells": {
+			"crashes", outcome{err: exit, result: []byte(`{"outcomes":[{"cell":"bind before"},{"cell":"bind after","violations":["a pod is lost"]}]}`)},
+			reading{counts: map[string]uint64{"crash cells": 2}, findings: []finding{{
+				What: `"bind after": a pod is lost`, Seed: `"bind after"`, Repeat: "go test ./test/crashes -timeout 0 -args -cells all -part 2/16",
+			}}},
+		},
+		"specs of a suite": {
+			"faults", outcome{err: exit, output: []byte("  [FAIL] etcd that is killed [It] loses no pod\nRan 34 of 34 Specs in 1000.1 seconds\nFAIL! -- 33 Passed\n")},
+			reading{counts: map[string]uint64{"fault specs": 34}, findings: []finding{{
+				What: "etcd that is killed [It] loses no pod", Repeat: "go test ./test/faults -timeout 0 -args -all",
+			}}},
+		},
+		"a command without a result": {"crashes", outcome{err: exit, output: []byte("panic: boom\n")}, reading{findings: []finding{{What: "panic: boom"}}}},
+		"one that was asked to end":  {"crashes", outcome{err: exit, ended: true}, reading{}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, layerNamed(t, c.layer).read(crashes, c.o), cmp.AllowUnexported(reading{})); diff != "" {
+				t.Errorf("(-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWhatHandoversPrintIsRead(t *testing.T) {
 	output := "soak:  20.1 s  handover 1 of 2, killed: no bind for 18.0 s\nsoak:  40.1 s  handover 2 of 2, frozen: no bind for 18.0 s\n"
 	s := step{path: "bin/soak", args: []string{"--handovers=2", "--seed=7"}, from: 7}

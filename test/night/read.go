@@ -94,6 +94,79 @@ var (
 	failedHistory = regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: history (\d+): (.*)$`)
 )
 
+// readFuzzing reads the result of test/fuzzing, which has the targets that have ended.
+func readFuzzing(_ step, o outcome) reading {
+	var r struct {
+		Targets []struct {
+			Target, Result, Finding string
+			Executions              uint64
+		}
+	}
+	if err := json.Unmarshal(o.result, &r); err != nil {
+		return failedWithout(o)
+	}
+	done := reading{counts: map[string]uint64{}}
+	for _, t := range r.Targets {
+		done.counts["executions"] += t.Executions
+		if t.Result != "passed" {
+			pkg, name, _ := strings.Cut(t.Target, ".")
+			done.findings = append(done.findings, finding{
+				What: clip(t.Target + ": " + t.Result + " " + t.Finding), Seed: t.Finding, Repeat: fmt.Sprintf("go test ./%s -run %s", pkg, name),
+			})
+		}
+	}
+	return done
+}
+
+// failedWithout is the reading of a command that left no result.
+func failedWithout(o outcome) reading {
+	if o.ended {
+		return reading{}
+	}
+	return reading{findings: []finding{{What: clip(why(o))}}}
+}
+
+// readCrashes reads the report of test/crashes.
+func readCrashes(s step, o outcome) reading {
+	var r struct {
+		Outcomes []struct {
+			Cell       json.RawMessage
+			Violations []string
+		}
+	}
+	if err := json.Unmarshal(o.result, &r); err != nil {
+		return failedWithout(o)
+	}
+	done := reading{counts: map[string]uint64{"crash cells": uint64(len(r.Outcomes))}}
+	for _, cell := range r.Outcomes {
+		for _, v := range cell.Violations {
+			done.findings = append(done.findings, finding{
+				What: clip(fmt.Sprintf("%s: %s", cell.Cell, v)), Seed: string(cell.Cell), Repeat: "go test ./test/crashes -timeout 0 -args " + strings.Join(s.args[len(s.args)-6:len(s.args)-2], " "),
+			})
+		}
+	}
+	return done
+}
+
+var (
+	specs      = regexp.MustCompile(`(?m)^Ran (\d+) of \d+ Specs? in `)
+	failedSpec = regexp.MustCompile(`(?m)^ *\[(?:FAIL|TIMEDOUT|PANICKED)\] (.*)$`)
+)
+
+// readSpecs reads the output of a Ginkgo suite.
+func readSpecs(_ step, o outcome) reading {
+	total := specs.FindSubmatch(o.output)
+	if o.ended || total == nil {
+		return failedWithout(o)
+	}
+	n, _ := strconv.ParseUint(string(total[1]), 10, 64) // digits
+	done := reading{counts: map[string]uint64{"fault specs": n}}
+	for _, match := range failedSpec.FindAllSubmatch(o.output, findingsLimit) {
+		done.findings = append(done.findings, finding{What: clip(string(match[1])), Repeat: "go test ./test/faults -timeout 0 -args -all"})
+	}
+	return done
+}
+
 // readHandovers reads the output of test/handover/soak with --handovers.
 func readHandovers(s step, o outcome) reading {
 	if o.ended {
@@ -118,10 +191,7 @@ func readSoak(_ step, o outcome) reading {
 		Error                                             string
 	}
 	if err := json.Unmarshal(o.result, &r); err != nil {
-		if o.ended {
-			return reading{}
-		}
-		return reading{findings: []finding{{What: clip(why(o))}}}
+		return failedWithout(o)
 	}
 	done := reading{samples: r.Samples, counts: map[string]uint64{
 		"pods": r.Created, "binds": r.Bound, "refusals": r.Refused, "swaps": r.Swaps, "rejected changes": r.Rejected,

@@ -44,7 +44,7 @@ func (v Result) String() string {
 type replay struct {
 	Result
 	pods    map[types.UID]*corev1.Pod
-	boundTo map[types.UID]string // the node of each pod
+	boundTo map[types.UID]string // the node of each pod, deleted ones included
 	nodes   map[string]*corev1.Node
 	used    map[string]corev1.ResourceList
 	epoch   int64
@@ -53,60 +53,24 @@ type replay struct {
 // Check replays a history of pods that name one of the schedulers. At its end each pending
 // pod must be unschedulable.
 func Check(changes []Change, schedulers ...string) Result {
-	c := NewChecker(schedulers...)
-	for _, change := range changes {
-		c.Add(change)
-	}
-	return c.End()
-}
-
-// Checker is Check for a history that goes on: it keeps nothing of deleted pods but their number.
-type Checker struct {
-	replay
-	schedulers []string
-	deleted    int
-}
-
-// NewChecker returns a Checker of pods that name one of the schedulers.
-func NewChecker(schedulers ...string) *Checker {
-	return &Checker{schedulers: schedulers, replay: replay{
+	r := &replay{
 		Result: Result{ByEpoch: map[int64]int{}}, pods: map[types.UID]*corev1.Pod{}, boundTo: map[types.UID]string{},
 		nodes: map[string]*corev1.Node{}, used: map[string]corev1.ResourceList{},
-	}}
-}
-
-// Add checks the next change.
-func (c *Checker) Add(change Change) {
-	switch {
-	case change.Node != nil && change.Deleted:
-		delete(c.nodes, change.Node.Name)
-	case change.Node != nil:
-		c.nodes[change.Node.Name] = change.Node
-	case slices.Contains(c.schedulers, change.Pod.Spec.SchedulerName) || change.Pod.Spec.NodeName != "":
-		c.pod(change)
-		if change.Deleted {
-			delete(c.boundTo, change.Pod.UID)
-			c.deleted++
-		}
 	}
-	c.Versions++
-}
-
-// Bound returns the newest versions of the pods that have a node, in no order.
-func (c *Checker) Bound() (pods []*corev1.Pod) {
-	for _, pod := range c.pods {
-		if pod.Spec.NodeName != "" {
-			pods = append(pods, pod)
+	for _, change := range changes {
+		switch {
+		case change.Node != nil && change.Deleted:
+			delete(r.nodes, change.Node.Name)
+		case change.Node != nil:
+			r.nodes[change.Node.Name] = change.Node
+		case slices.Contains(schedulers, change.Pod.Spec.SchedulerName) || change.Pod.Spec.NodeName != "":
+			r.pod(change)
 		}
+		r.Versions++
 	}
-	return pods
-}
-
-// End checks the pods that exist at the end of the history, and returns the result.
-func (c *Checker) End() Result {
-	c.Pods = c.deleted + len(c.boundTo)
-	c.checkPending()
-	return c.Result
+	r.Pods = len(r.boundTo)
+	r.checkPending()
+	return r.Result
 }
 
 func (r *replay) fail(format string, args ...any) {

@@ -83,18 +83,3 @@ func TestCheckCounts(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", v, want)
 	}
 }
-
-// A history may be too long to keep: what is known of deleted pods is their number.
-func TestACheckerForgetsDeletedPods(t *testing.T) {
-	c := NewChecker("p")
-	for _, change := range parseHistory(t, "node n 1", "a wait", "a n 1", "a gone", "b wait", "b n 1", "b gone", "c wait", "c n 1") {
-		c.Add(change)
-	}
-	if len(c.boundTo) != 1 || len(c.pods) != 1 {
-		t.Errorf("%d pods and the nodes of %d are kept, want the one that exists", len(c.pods), len(c.boundTo))
-	}
-	want := "9 versions replayed: 3 pods, 3 binds by 1 leaders, 0 pending at the end; the fullest node had 1 pods of 1; 0 violations"
-	if got := c.End().String(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}

@@ -48,8 +48,6 @@ type Bind struct {
 type Recorder struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// each gets each change instead of changes; nil: they are kept.
-	each func(Change)
 
 	mu        sync.Mutex
 	changes   []Change
@@ -62,15 +60,8 @@ type Recorder struct {
 
 // Start begins with all existing pods and nodes, and records until Stop.
 func Start(ctx context.Context, client kubernetes.Interface) (*Recorder, error) {
-	return Stream(ctx, client, nil)
-}
-
-// Stream is Start for a history that is too long to keep: each gets every change, one at a time, in
-// the order in which the watches deliver them. It must not call the Recorder, whose Changes returns
-// none.
-func Stream(ctx context.Context, client kubernetes.Interface, each func(Change)) (*Recorder, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) // the caller's ctx may be that of a spec
-	r := &Recorder{stop: stop, each: each, bound: map[types.UID]bool{}, changed: make(chan struct{})}
+	r := &Recorder{stop: stop, bound: map[types.UID]bool{}, changed: make(chan struct{})}
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		stop()
@@ -138,10 +129,6 @@ func (r *Recorder) add(object runtime.Object, gone bool) {
 		o.ManagedFields, o.Status.Images, o.Status.Conditions = nil, nil, nil
 		change.Node, change.Version = o, version(o)
 	}
-	if r.each != nil {
-		r.each(change)
-		return
-	}
 	r.changes = append(r.changes, change)
 }
 
@@ -150,7 +137,6 @@ func (r *Recorder) addBind(pod *corev1.Pod, gone bool) {
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	switch {
 	case gone:
-		delete(r.bound, pod.UID)
 		r.boundPods = slices.DeleteFunc(r.boundPods, func(n types.NamespacedName) bool { return n == name })
 	case pod.Spec.NodeName != "" && !r.bound[pod.UID]:
 		r.bound[pod.UID] = true

@@ -6,21 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/spf13/pflag"
-
-	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/growth"
 	"github.com/berthdev/berth/test/support/load"
@@ -67,7 +64,7 @@ type churnResult struct {
 	Swaps    int             `json:"swaps"`
 	Rejected int             `json:"rejected"`
 	Samples  []growth.Sample `json:"samples"`
-	// Findings are violations and quantities that grow. Error is what ended the run early.
+	// Findings are the quantities that grow. Error has violations, and what else ended the run.
 	Findings []string `json:"findings,omitempty"`
 	Error    string   `json:"error,omitempty"`
 }
@@ -75,23 +72,14 @@ type churnResult struct {
 // churn creates and deletes pods while the profile changes.
 type churn struct {
 	*testRun
-	record *history.Recorder
 	// free has an element for each pod that may still be created.
 	free chan struct{}
 
-	mu      sync.Mutex
-	checker *history.Checker
-	result  churnResult
-	// pending is when each pod without a node that fits was created; unfit and refused are the
-	// pods that fit nowhere, in the order of their creation, before and after they were refused.
-	pending map[string]time.Time
-	unfit   map[string]bool
-	refused []string
+	mu sync.Mutex
+	observed
+	result churnResult
 	// asked are the pods that are being deleted.
 	asked map[string]bool
-	// doubtful are bound pods whose generation was not known when they were deleted: a change of
-	// the profile is noticed later than its first bind.
-	doubtful []*corev1.Pod
 }
 
 // runChurn starts a control plane, creates and deletes pods for --churn or until ctx ends, and
@@ -117,19 +105,21 @@ func runChurn(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	c := newChurn(s)
-	if c.record, err = history.Stream(limited, s.client, c.observe); err != nil {
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done, err := c.watch(watching)
+	if err != nil {
+		stop()
 		return err
 	}
-	defer c.record.Stop()
 	err = c.run(limited)
-	return errors.Join(err, c.finish(context.WithoutCancel(ctx), err))
+	err = errors.Join(err, c.finish(context.WithoutCancel(ctx), err))
+	stop()
+	<-done
+	return err
 }
 
 func newChurn(s *testRun) *churn {
-	c := &churn{
-		testRun: s, checker: history.NewChecker(profile), free: make(chan struct{}, s.options.pods),
-		pending: map[string]time.Time{}, unfit: map[string]bool{}, asked: map[string]bool{},
-	}
+	c := &churn{testRun: s, observed: newObserved(), free: make(chan struct{}, s.options.pods), asked: map[string]bool{}}
 	for range s.options.pods {
 		c.free <- struct{}{}
 	}
@@ -179,15 +169,14 @@ func (c *churn) createPod(ctx context.Context, i int) error {
 // deletePods deletes the oldest bound pods while more than half of all pods are bound, and the
 // oldest of those that fit nowhere.
 func (c *churn) deletePods(ctx context.Context) error {
-	for seen := 0; ; {
-		if err := c.record.Until(ctx, func(binds []history.Bind) bool {
-			more := len(binds) > seen
-			seen = len(binds)
-			return more
+	for {
+		var chosen []string
+		if err := c.until(ctx, func() bool {
+			chosen = c.choose()
+			return len(chosen) > 0
 		}); err != nil {
 			return err
 		}
-		chosen := c.choose(c.record.BoundPods())
 		if err := load.Each(ctx, len(chosen), c.options.workers, func(ctx context.Context, i int) error {
 			return c.deletePod(ctx, chosen[i])
 		}); err != nil {
@@ -197,12 +186,12 @@ func (c *churn) deletePods(ctx context.Context) error {
 }
 
 // choose returns the pods to delete, and notes that they will be.
-func (c *churn) choose(bound []types.NamespacedName) (names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	bound = slices.DeleteFunc(bound, func(n types.NamespacedName) bool { return c.asked[n.Name] })
-	for _, n := range bound[:max(0, len(bound)-c.options.pods/2)] {
-		names = append(names, n.Name)
+func (c *churn) choose() (names []string) {
+	// The oldest pods are those whose deletion the watch has not delivered yet.
+	for _, name := range c.boundPods[:max(0, len(c.boundPods)-c.options.pods/2)] {
+		if !c.asked[name] {
+			names = append(names, name)
+		}
 	}
 	if n := len(c.refused) - fewestRefused; n > 0 {
 		names = append(names, c.refused[:n]...)
@@ -231,7 +220,7 @@ func (c *churn) changeProfile(ctx context.Context) error {
 		return nil
 	}
 	for next := c.options.swapEvery; ; next += c.options.swapEvery {
-		if err := c.record.Until(ctx, func(binds []history.Bind) bool { return len(binds) >= next }); err != nil {
+		if err := c.until(ctx, func() bool { return c.binds >= next }); err != nil {
 			return err
 		}
 		c.edits++
@@ -280,16 +269,13 @@ func (c *churn) noteSample(s growth.Sample) error {
 	c.result.Samples = append(c.result.Samples, s)
 	if len(c.result.Samples)%samplesPerLine == 1 {
 		c.log("%d pods, %d binds, %d changes of the profile; heap %.0f MiB, resident %.0f MiB, %.0f goroutines, %.0f descriptors, %.0f series, %.0f handlers",
-			c.result.Created, c.checker.Binds, c.result.Swaps, s.Heap, s.Resident, s.Goroutines, s.Descriptors, s.Series, s.Handlers)
+			c.result.Created, c.binds, c.result.Swaps, s.Heap, s.Resident, s.Goroutines, s.Descriptors, s.Series, s.Handlers)
 	}
-	var found errorList
+	found := slices.Clone(c.violations)
 	for name, since := range c.pending {
 		if waited := time.Since(since); waited > longestPending {
 			found.add("pod %s fits and is pending for %s", name, waited.Round(time.Second))
 		}
-	}
-	for _, v := range c.checker.Violations {
-		found.add("%s", v)
 	}
 	return found.err()
 }
@@ -306,14 +292,14 @@ func (c *churn) finish(ctx context.Context, failed error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.result
-	r.Seconds, r.Bound = took.Seconds(), c.checker.Binds
+	r.Seconds, r.Bound = took.Seconds(), c.binds
 	lines := growth.Lines(r.Samples)
 	for _, q := range growth.Quantities {
 		if line, ok := lines[q.Name]; ok {
 			c.log("%s: %.1f %s; an hour: %s", q.Name, line.Mean, q.Unit, line)
 		}
 	}
-	r.Findings = append(slices.Clone(c.checker.Violations), growth.Findings(lines)...)
+	r.Findings = growth.Findings(lines)
 	if failed := errors.Join(failed, err); failed != nil {
 		r.Error = failed.Error()
 	}
@@ -338,13 +324,8 @@ func (c *churn) writeResult() error {
 
 // checkEnd waits until no pod is pending but those that fit nowhere, and checks the rest.
 func (c *churn) checkEnd(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.pending)+len(c.unfit) == 0, c.cp.Running()
-	})
-	if err != nil {
-		return c.unsettled(context.Cause(ctx))
+	if err := c.until(ctx, func() bool { return len(c.pending)+len(c.unfit) == 0 }); err != nil {
+		return errors.Join(c.unsettled(err), c.cp.Running())
 	}
 	refused, err := c.checkAll()
 	if err != nil {
@@ -353,4 +334,40 @@ func (c *churn) checkEnd(ctx context.Context) error {
 	// The profile counts none as pending once these are gone.
 	err = load.Each(ctx, len(refused), c.options.workers, func(ctx context.Context, i int) error { return c.deletePod(ctx, refused[i]) })
 	return errors.Join(err, c.checkTotals(ctx))
+}
+
+// checkAll checks the bound pods that exist at the end, and those whose generation was not known when
+// they were deleted. It returns the pods that fit nowhere.
+func (c *churn) checkAll() (refused []string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := slices.Clone(c.violations)
+	by, alive := map[int64]bool{}, 0
+	for _, pod := range slices.AppendSeq(slices.Clone(c.doubtful), maps.Values(c.pods)) {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		generation, err := c.decidingGeneration(pod)
+		if err != nil {
+			found = append(found, err)
+		}
+		by[generation], alive = true, alive+1
+	}
+	c.total = c.binds
+	if len(found) == 0 {
+		c.log("%d pods were bound, each once, to nodes with enough for them; the last %d by %d generations that ran", c.binds, alive, len(by))
+	}
+	return c.refused, found.err()
+}
+
+// unsettled returns an error that names the pods which are pending at the end.
+func (c *churn) unsettled(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found errorList
+	found.add("%d pods that fit are pending, %d that fit nowhere have no reason: %w", len(c.pending), len(c.unfit), cause)
+	for name, since := range c.pending {
+		found.add("pod %s fits and is pending for %s", name, time.Since(since).Round(time.Second))
+	}
+	return found.err()
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/load"
 )
@@ -73,32 +72,38 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// What the watch delivers is checked while the run goes on, and what it ends with.
+// What the watch delivers is checked while the run goes on, and at its end.
 func TestChurnFindsViolations(t *testing.T) {
-	node := history.Change{Node: fixture.Node("n1").Capacity("cpu", "1", "memory", "1Gi", "pods", "1").Obj()}
-	pod := func(name string) *fixture.PodBuilder { return fixture.Pod("soak/" + name).SchedulerName(profile) }
-	bound := func(name string, generation int) *fixture.PodBuilder {
-		return pod(name).On("n1").Annotation("berth.dev/decision", fmt.Sprintf(`{"profile":"soak","generation":%d,"hash":"a","node":"n1"}`, generation))
+	type version struct {
+		*fixture.PodBuilder
+		deleted bool
 	}
-	version := func(b *fixture.PodBuilder) history.Change { return history.Change{Pod: b.Obj()} }
-	gone := func(b *fixture.PodBuilder) history.Change { return history.Change{Pod: b.Obj(), Deleted: true} }
+	pod := func(name string) version { return version{fixture.Pod("soak/"+name).Requests("cpu", "36m"), false} }
+	bound := func(name string, generation int) version {
+		decision := fmt.Sprintf(`{"profile":"soak","generation":%d,"hash":"a","node":"n1"}`, generation)
+		return version{pod(name).On("n1").Annotation("berth.dev/decision", decision), false}
+	}
+	large := func(name string) version { return version{bound(name, 1).Requests("cpu", "3"), false} }
+	gone := func(v version) version { return version{v.PodBuilder, true} }
 	for sentence, c := range map[string]struct {
-		changes []history.Change
-		want    string
+		versions []version
+		want     string
 	}{
-		"a bound pod is correct":                     {[]history.Change{version(pod("a")), version(bound("a", 1))}, ""},
-		"a pod that was deleted unbound is no loss":  {[]history.Change{version(pod("a")), gone(pod("a"))}, ""},
-		"a pod that fits and is pending":             {[]history.Change{version(pod("a"))}, "1 pods that fit are pending"},
-		"a pod that fits nowhere and has no reason":  {[]history.Change{version(pod("a").Label(unfitLabel, "true"))}, "1 that fit nowhere have no reason"},
-		"two pods on a node for one":                 {[]history.Change{version(bound("a", 1)), version(bound("b", 1))}, "which then had 2 of 1 pods"},
-		"a generation that did not run":              {[]history.Change{version(bound("a", 7))}, "names what did not run"},
-		"one that did not run, of a deleted pod":     {[]history.Change{version(bound("a", 7)), gone(bound("a", 7))}, "names what did not run"},
-		"a generation that is known after the event": {[]history.Change{version(bound("a", 8)), gone(bound("a", 8))}, ""},
+		"a bound pod is correct":                      {[]version{pod("a"), bound("a", 1)}, ""},
+		"a pod that was deleted unbound is no loss":   {[]version{pod("a"), gone(pod("a"))}, ""},
+		"a pod that fits and is pending":              {[]version{pod("a")}, "1 pods that fit are pending"},
+		"a pod that fits nowhere and has no reason":   {[]version{{pod("a").Label(unfitLabel, "true"), false}}, "1 that fit nowhere have no reason"},
+		"two large pods on a node":                    {[]version{large("a"), large("b")}, "pod b was bound to n1, which then had 2 of 110 pods and 6000m of 4000m CPU"},
+		"two large pods on a node, one after another": {[]version{large("a"), gone(large("a")), large("b")}, ""},
+		"a pod that moves":                            {[]version{bound("a", 1), {bound("a", 1).On("n2"), false}}, `pod a was on n1 and is on "n2"`},
+		"a generation that did not run":               {[]version{bound("a", 7)}, "names what did not run"},
+		"one that did not run, of a deleted pod":      {[]version{bound("a", 7), gone(bound("a", 7))}, "names what did not run"},
+		"a generation that is known later":            {[]version{bound("a", 8), gone(bound("a", 8))}, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			run := newChurn(&testRun{options: options{pods: 1}, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}})
-			for _, change := range append([]history.Change{node}, c.changes...) {
-				run.observe(change)
+			for _, v := range c.versions {
+				run.observe(v.Obj(), v.deleted)
 			}
 			run.generations[8] = "a"
 			_, err := run.checkAll()
@@ -109,6 +114,28 @@ func TestChurnFindsViolations(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The oldest bound pods are deleted, each once, and so are the oldest that fit nowhere.
+func TestChurnDeletesTheOldestPods(t *testing.T) {
+	run := newChurn(&testRun{options: options{pods: 4}, out: &strings.Builder{}, began: time.Now()})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		run.observe(fixture.Pod("soak/"+name).On("n1").Obj(), false)
+	}
+	for i := range fewestRefused + 1 {
+		run.refused = append(run.refused, fmt.Sprintf("unfit-%d", i))
+	}
+	if diff := cmp.Diff([]string{"a", "b", "unfit-0"}, run.choose()); diff != "" {
+		t.Errorf("(-want,+got):\n%s", diff)
+	}
+	if again := run.choose(); len(again) > 0 {
+		t.Errorf("%v are deleted again", again)
+	}
+	run.observe(fixture.Pod("soak/a").On("n1").Obj(), true)
+	run.observe(fixture.Pod("soak/e").On("n1").Obj(), false)
+	if diff := cmp.Diff([]string{"c"}, run.choose()); diff != "" {
+		t.Errorf("after a deletion and a bind (-want,+got):\n%s", diff)
 	}
 }
 

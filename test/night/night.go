@@ -171,7 +171,7 @@ func (n *night) record(l layer) *record {
 // step runs one step, and adds what it did. A step that was ended early counts only what its result
 // says.
 func (n *night) step(ctx context.Context, l layer, s step) {
-	limited, cancel := context.WithDeadline(ctx, n.end)
+	limited, cancel := context.WithTimeout(ctx, n.end.Sub(n.now()))
 	defer cancel()
 	o := n.execute.run(limited, s)
 	r := n.record(l)

@@ -253,7 +253,10 @@ func (c *churn) sample(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		s, err := growth.Read(ctx, c.manager, c.cp.Config().BearerToken, c.began)
-		if err := errors.Join(c.cp.Running(), err, c.noteSample(s)); err != nil {
+		if err == nil {
+			err = c.noteSample(s)
+		}
+		if err := errors.Join(c.cp.Running(), err); err != nil {
 			return err
 		}
 	}

@@ -101,14 +101,14 @@ func Findings(lines map[string]Line) (found []string) {
 // began is when the load began.
 func Read(ctx context.Context, m *operator.Manager, token string, began time.Time) (Sample, error) {
 	var s Sample
-	heap, err := operator.Get(ctx, "http://"+m.Profiles+"/debug/pprof/heap?gc=1&debug=1")
+	heap, err := profile(ctx, m, "heap?gc=1&debug=1")
 	if err == nil {
 		s.Heap, err = heapAlloc(heap)
 	}
 	if err != nil {
 		return s, fmt.Errorf("reading the heap: %w", err)
 	}
-	stacks, err := operator.Get(ctx, "http://"+m.Profiles+"/debug/pprof/goroutine?debug=1")
+	stacks, err := profile(ctx, m, "goroutine?debug=1")
 	if err == nil {
 		s.Goroutines, s.Handlers, err = goroutines(stacks)
 	}
@@ -125,6 +125,19 @@ func Read(ctx context.Context, m *operator.Manager, token string, began time.Tim
 	}
 	s.Seconds = time.Since(began).Seconds()
 	return s, nil
+}
+
+// profile returns a profile of /debug/pprof as text.
+func profile(ctx context.Context, m *operator.Manager, name string) (string, error) {
+	answer, err := operator.Get(ctx, "http://"+m.Profiles+"/debug/pprof/"+name)
+	if err != nil {
+		return "", err
+	}
+	text, ok := strings.CutPrefix(answer, "200 ")
+	if !ok {
+		return "", fmt.Errorf("the answer begins with %.100q", answer)
+	}
+	return text, nil
 }
 
 const mib = 1 << 20

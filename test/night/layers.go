@@ -185,6 +185,7 @@ var table = []layer{
 	seeds("simulation of replicas", "TestEveryHistoryOfReplicasKeepsTheInvariants", "-replicaseeds", 5, 200),
 	seeds("simulation of volumes", "TestEveryHistoryOfVolumesKeepsTheInvariants", "-volumeseeds", 4, 200),
 	seeds("simulation of devices", "TestEveryHistoryOfDevicesKeepsTheInvariants", "-deviceseeds", 4, 200),
+	seeds("simulation of explanations", "TestEveryHistoryOfExplanationsKeepsTheInvariants", "-explanationseeds", 3, 200),
 	seeds("simulation of gangs", "TestEveryHistoryOfGangsKeepsTheInvariants", "-gangseeds", 6, 200),
 	seeds("simulation of many gangs", "TestEveryHistoryOfManyGangsKeepsTheInvariants", "-manygangseeds", 2, 1, "-manygangs", "1000"),
 	timed(layer{

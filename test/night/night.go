@@ -105,7 +105,6 @@ func (n *night) tooMany(name string) bool {
 // turn runs steps of a layer for as long as its turn takes. The part is saved after each.
 func (n *night) turn(ctx context.Context, l layer) error {
 	began := n.now()
-	end := began.Add(min(n.turnOf(l), n.end.Sub(began)))
 	if reason := l.missing(n.root); reason != "" {
 		n.skip(l, reason)
 		return nil
@@ -118,6 +117,7 @@ func (n *night) turn(ctx context.Context, l layer) error {
 		n.skip(l, err.Error())
 		return nil
 	}
+	end := n.now().Add(min(n.turnOf(l), n.end.Sub(n.now()))) // a build takes nothing of the turn
 	r, steps := n.record(l), 0
 	for ; ctx.Err() == nil && !n.tooMany(l.name); steps++ {
 		s, ok := l.step(n.positions()[l.name], end.Sub(n.now()))

@@ -200,6 +200,14 @@ PODS ?= 5000
 soak: controlplane ## A crowd of pods on a real API server while the profile changes: nothing lost. NODES=5000 PODS=5000. HANDOVERS=100 or KILLS=100: leaders lose their place instead. BACKLOG=12000 FRESH=0: one does, over pods that fit nowhere
 	go run ./test/handover/soak $(if $(BACKLOG),--backlog=$(BACKLOG) --fresh=$(or $(FRESH),0),) $(if $(HANDOVERS)$(KILLS),--handovers=$(or $(HANDOVERS),0) --kills=$(or $(KILLS),0),--nodes=$(NODES) --pods=$(PODS)) $(SOAK_ARGS)
 
+.PHONY: night night-report
+night: controlplane ## Look for faults for MINUTES=120, TIMES=1, from where the last part ended: docs/reliability.md. NIGHT=DIR has the parts, LAYERS=a,b names some layers.
+	go build -o bin/night/programs/night ./test/night # go run would not pass SIGTERM on
+	bin/night/programs/night --minutes=$(or $(MINUTES),120) --parts=$(or $(TIMES),1) $(if $(NIGHT),--dir=$(NIGHT)) $(if $(LAYERS),--layers="$(LAYERS)")
+
+night-report: ## Merge the parts of make night into docs/reliability.md.
+	go run ./test/night --report $(if $(NIGHT),--dir=$(NIGHT))
+
 .PHONY: explained
 explained: PODS := 10000
 explained: controlplane ## So many pods wait at once: each is explained in the end, by at most twenty writes a second. PODS=10000, ten minutes

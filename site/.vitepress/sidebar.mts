@@ -19,7 +19,7 @@ const sections: Section[] = [
   { text: 'Runbooks', pages: ['runbooks/'], collapsed: true },
   { text: 'Configure', pages: ['extenders.md'] },
   { text: 'Plugins', pages: ['plugins/'], collapsed: true },
-  { text: 'Understand', pages: ['parity.md', 'kubernetes-versions.md', 'architecture.md', 'glossary.md', 'performance.md', 'scaling.md'] },
+  { text: 'Understand', pages: ['parity.md', 'kubernetes-versions.md', 'architecture.md', 'glossary.md', 'reliability.md', 'performance.md', 'scaling.md'] },
   { text: 'Reference', pages: ['reference/'] },
   { text: 'Develop', pages: ['plugins.md', 'release.md'] },
   { text: 'Decisions', pages: ['adr/'], collapsed: true },

@@ -2,7 +2,10 @@
 //
 //	go run . --page ../../docs/performance.md --svg ../../docs/performance ../../bin/bench-*.json
 //
-// The tables of a run are in a file with the same name as its JSON and the extension .txt.
+// The tables of a run are in a file with the same name as its JSON and the extension .txt. With
+// --curves it draws one picture of values over time instead, as make night-report does:
+//
+//	go run . --curves ../../bin/night/soak.json --svg ../../docs/reliability/soak.svg
 package main
 
 import (
@@ -17,9 +20,14 @@ import (
 
 func main() {
 	page := flag.String("page", "docs/performance.md", "the page that the tables go into")
-	svg := flag.String("svg", "docs/performance", "the folder that the curves go into")
+	svg := flag.String("svg", "docs/performance", "the folder that the curves go into; with --curves, the picture")
+	overTime := flag.String("curves", "", "a file of values over time, to draw instead")
 	flag.Parse()
-	if err := drawAll(flag.Args(), *page, *svg); err != nil {
+	draw := func() error { return drawAll(flag.Args(), *page, *svg) }
+	if *overTime != "" {
+		draw = func() error { return drawCurves(*overTime, *svg) }
+	}
+	if err := draw(); err != nil {
 		fmt.Fprintln(os.Stderr, "plot: failed:", err)
 		os.Exit(1)
 	}

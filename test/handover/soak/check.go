@@ -99,6 +99,8 @@ func (s *testRun) decidingGeneration(pod *corev1.Pod) (int64, error) {
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return 0, fmt.Errorf("pod %s: annotation berth.dev/decision %q: %w", pod.Name, text, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if d.Profile != profile || d.Node != pod.Spec.NodeName || d.Hash != s.generations[d.Generation] {
 		return 0, fmt.Errorf("pod %s is on %s; its decision does not say so, or names what did not run: %s (ran: %v)",
 			pod.Name, pod.Spec.NodeName, text, s.generations)

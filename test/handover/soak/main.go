@@ -4,7 +4,10 @@
 //
 //	go run ./test/handover/soak --nodes=500 --pods=2000
 //
-// With --handovers or --kills it tests handovers instead: see test/handover.
+// With --handovers or --kills it tests handovers instead: see test/handover. With --churn pods
+// are created and deleted for a long time, and the manager is sampled:
+//
+//	go run ./test/handover/soak --churn=40m --json=bin/soak.json
 //
 // It prints its results and ends with "soak: ok", or with an error.
 package main
@@ -36,6 +39,8 @@ func main() {
 			return runHandovers(ctx, o, out)
 		case o.backlog > 0:
 			return runBacklog(ctx, o, out)
+		case o.churn > 0:
+			return runChurn(ctx, o, out)
 		}
 		return run(ctx, o, out)
 	})
@@ -53,6 +58,9 @@ type options struct {
 	handovers, kills                    int
 	backlog, fresh                      int
 	released                            bool
+	churn                               time.Duration
+	swapEvery, total                    int
+	json                                string
 	lease                               time.Duration
 	seed                                uint64
 	profile                             string
@@ -74,6 +82,10 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.backlog, "backlog", 0, "instead: kill the leader while so many pods of 100 sizes are unschedulable, and measure how long a pod that fits waits for its successor")
 	f.BoolVar(&o.released, "released", false, "with --backlog: terminate the leader, which gives its Lease back")
 	f.IntVar(&o.fresh, "fresh", 0, "how many pods are created while no process leads, with --backlog")
+	f.DurationVar(&o.churn, "churn", 0, fmt.Sprintf("instead: create and delete pods for this long, so that up to --pods exist (by default %d, on %d nodes), and sample the manager", churnPods, churnNodes))
+	f.IntVar(&o.swapEvery, "swap-every", 100, "with --churn: change the profile whenever so many further pods are bound; 0: never")
+	f.IntVar(&o.total, "total", 0, "with --churn: create so many pods at most; 0: no limit")
+	f.StringVar(&o.json, "json", "", "with --churn: write the counts and samples to this file")
 	f.DurationVar(&o.lease, "lease", 15*time.Second, "the duration of the Lease in a handover, in whole seconds; leaders are frozen, and watches lag, for times proportional to it: 20 s and 10 s for 15 s")
 	f.Uint64Var(&o.seed, "seed", 1, "the seed of the times of handovers")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "the time limit")
@@ -86,6 +98,9 @@ func parse(args []string) (options, error) {
 	}
 	if n := o.handovers + o.kills; n > 0 && !f.Changed("limit") {
 		o.limit = 10*time.Minute + time.Duration(n)*(3*o.lease+time.Minute)
+	}
+	if o.churn > 0 {
+		o = o.withChurnDefaults(f)
 	}
 	return o, o.validate()
 }
@@ -106,8 +121,13 @@ func (o options) validate() error {
 	least("kills", o.kills, 0)
 	least("backlog", o.backlog, 0)
 	least("fresh", o.fresh, 0)
+	least("swap-every", o.swapEvery, 0)
+	least("total", o.total, 0)
 	if o.lease < 3*time.Second || o.lease%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("--lease: must be whole seconds, at least 3s, is %s", o.lease))
+	}
+	if o.churn < 0 {
+		errs = append(errs, fmt.Errorf("--churn: must not be less than 0, is %s", o.churn))
 	}
 	if o.stream < 0 {
 		errs = append(errs, fmt.Errorf("--stream: must not be less than 0, is %s", o.stream))
@@ -210,6 +230,8 @@ func (s *testRun) applyProfile(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.generations[p.Generation] = p.Status.Programmed.Hash
 	return nil
 }

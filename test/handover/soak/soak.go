@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,8 +31,9 @@ type testRun struct {
 	client  kubernetes.Interface
 	manager *operator.Manager
 	bound   *load.Bound
-	// generations are the hashes by generation of all that ran.
+	// generations are the hashes by generation of all that ran; mu guards them.
 	generations map[int64]string
+	mu          sync.Mutex
 	// total is the number of pods so far, podsPerSecond how many bindAll bound per second.
 	total         int
 	podsPerSecond float64
@@ -61,6 +63,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := s.prepare(ctx, path); err != nil {
 		return err
 	}
+	if s.bound, err = load.WatchBound(ctx, s.client, profile); err != nil {
+		return err
+	}
 	defer s.bound.Stop()
 	if err := s.bindAll(ctx); err != nil {
 		return err
@@ -87,8 +92,10 @@ func (s *testRun) prepare(ctx context.Context, path string) (err error) {
 	if _, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := s.waitForServiceAccount(ctx); err != nil {
-		return err
+	if manager := s.cp.Process("kube-controller-manager"); manager != nil {
+		if err := s.waitForServiceAccount(ctx, manager); err != nil {
+			return err
+		}
 	}
 	if err := operator.Install(ctx, s.cp); err != nil {
 		return err
@@ -103,13 +110,12 @@ func (s *testRun) prepare(ctx context.Context, path string) (err error) {
 		return err
 	}
 	s.log("the manager is ready, and profile %s runs", profile)
-	s.bound, err = load.WatchBound(ctx, s.client, profile)
-	return err
+	return nil
 }
 
-// waitForServiceAccount waits for the account that every pod needs.
-func (s *testRun) waitForServiceAccount(ctx context.Context) error {
-	return s.cp.Process("kube-controller-manager").Until(ctx, func(ctx context.Context) error {
+// waitForServiceAccount waits for the account that every pod needs where controllers run.
+func (s *testRun) waitForServiceAccount(ctx context.Context, manager *controlplane.Process) error {
+	return manager.Until(ctx, func(ctx context.Context) error {
 		_, err := s.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -184,7 +190,7 @@ const (
 // podCPU returns the request of each pod in thousandths of a core. The number of pods of a
 // stream is not known: they request so little that nodes run out of pods first.
 func (o options) podCPU() int64 {
-	if o.stream > 0 {
+	if o.stream > 0 || o.churn > 0 {
 		return milliCPU / podsPerNode
 	}
 	return min(1000, int64(milliCPU)*int64(o.nodes)*fillPercent/100/int64(o.pods))

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/test/support/fixture"
@@ -40,6 +46,117 @@ func TestStream(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+func TestChurn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "soak.json")
+	o, err := parse([]string{"--churn=3m", "--total=1500", "--nodes=10", "--pods=400", "--swap-every=200", "--json=" + file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := runChurn(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r churnResult
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Created != 1500 || r.Refused != 15 || r.Bound != 1485 || r.Deleted < 1000 || r.Swaps < 5 || len(r.Findings) > 0 || r.Error != "" {
+		t.Errorf("%+v\n%s", r, out.String())
+	}
+}
+
+// What the watch delivers is checked while the run goes on, and at its end.
+func TestChurnFindsViolations(t *testing.T) {
+	type version struct {
+		*fixture.PodBuilder
+		deleted bool
+	}
+	pod := func(name string) version { return version{fixture.Pod("soak/"+name).Requests("cpu", "36m"), false} }
+	bound := func(name string, generation int) version {
+		decision := fmt.Sprintf(`{"profile":"soak","generation":%d,"hash":"a","node":"n1"}`, generation)
+		return version{pod(name).On("n1").Annotation("berth.dev/decision", decision), false}
+	}
+	large := func(name string) version { return version{bound(name, 1).Requests("cpu", "3"), false} }
+	gone := func(v version) version { return version{v.PodBuilder, true} }
+	for sentence, c := range map[string]struct {
+		versions []version
+		want     string
+	}{
+		"a bound pod is correct":                      {[]version{pod("a"), bound("a", 1)}, ""},
+		"a pod that was deleted unbound is no loss":   {[]version{pod("a"), gone(pod("a"))}, ""},
+		"a pod that fits and is pending":              {[]version{pod("a")}, "1 pods that fit are pending"},
+		"a pod that fits nowhere and has no reason":   {[]version{{pod("a").Label(unfitLabel, "true"), false}}, "1 that fit nowhere have no reason"},
+		"two large pods on a node":                    {[]version{large("a"), large("b")}, "pod b was bound to n1, which then had 2 of 110 pods and 6000m of 4000m CPU"},
+		"two large pods on a node, one after another": {[]version{large("a"), gone(large("a")), large("b")}, ""},
+		"a pod that moves":                            {[]version{bound("a", 1), {bound("a", 1).On("n2"), false}}, `pod a was on n1 and is on "n2"`},
+		"a generation that did not run":               {[]version{bound("a", 7)}, "names what did not run"},
+		"one that did not run, of a deleted pod":      {[]version{bound("a", 7), gone(bound("a", 7))}, "names what did not run"},
+		"a generation that is known later":            {[]version{bound("a", 8), gone(bound("a", 8))}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			run := newChurn(&testRun{options: options{pods: 1}, out: &strings.Builder{}, began: time.Now(), generations: map[int64]string{1: "a"}})
+			for _, v := range c.versions {
+				run.observe(v.Obj(), v.deleted)
+			}
+			run.generations[8] = "a"
+			_, err := run.checkAll()
+			if len(run.pending)+len(run.unfit) > 0 {
+				err = errors.Join(err, run.unsettled(errors.New("the end")))
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// The oldest bound pods are deleted, each once, and so are the oldest that fit nowhere.
+func TestChurnDeletesTheOldestPods(t *testing.T) {
+	run := newChurn(&testRun{options: options{pods: 4}, out: &strings.Builder{}, began: time.Now()})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		run.observe(fixture.Pod("soak/"+name).On("n1").Obj(), false)
+	}
+	for i := range fewestRefused + 1 {
+		run.refused = append(run.refused, fmt.Sprintf("unfit-%d", i))
+	}
+	if diff := cmp.Diff([]string{"a", "b", "unfit-0"}, run.choose()); diff != "" {
+		t.Errorf("(-want,+got):\n%s", diff)
+	}
+	if again := run.choose(); len(again) > 0 {
+		t.Errorf("%v are deleted again", again)
+	}
+	run.observe(fixture.Pod("soak/a").On("n1").Obj(), true)
+	run.observe(fixture.Pod("soak/e").On("n1").Obj(), false)
+	if diff := cmp.Diff([]string{"c"}, run.choose()); diff != "" {
+		t.Errorf("after a deletion and a bind (-want,+got):\n%s", diff)
+	}
+}
+
+// Each kind of pods has its share.
+func TestChurnPods(t *testing.T) {
+	kinds := map[string]int{}
+	for i := range 1000 {
+		pod := (options{churn: time.Minute}).churnPod(i)
+		switch {
+		case pod.Labels[unfitLabel] != "":
+			kinds["unfit"]++
+		case pod.Spec.NodeSelector != nil:
+			kinds["in one zone"]++
+		case pod.Spec.TopologySpreadConstraints != nil:
+			kinds["spread"]++
+		case pod.Spec.Affinity != nil:
+			kinds["apart"]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"unfit": 10, "in one zone": 100, "spread": 100, "apart": 100}, kinds); diff != "" {
+		t.Errorf("(-want,+got):\n%s", diff)
 	}
 }
 
@@ -96,6 +213,7 @@ func TestParseRejectsInvalidFlags(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
 		"no nodes":                       {"--nodes=0", "--nodes: must be at least 1, is 0"},
 		"more pods than the nodes take":  {"--pods=600000", "--pods: 5000 nodes take at most 550000 pods, not 600000"},
+		"a negative churn":               {"--churn=-1s", "--churn: must not be less than 0, is -1s"},
 		"a negative stream":              {"--stream=-1s", "--stream: must not be less than 0, is -1s"},
 		"no time":                        {"--limit=0s", "--limit: must be more than 0, is 0s"},
 		"a Lease of half a second":       {"--lease=500ms", "--lease: must be whole seconds, at least 3s, is 500ms"},

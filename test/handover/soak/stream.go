@@ -155,6 +155,8 @@ func (s *testRun) applyInvalid(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if _, ran := s.generations[p.Status.Programmed.Generation]; !ran {
 		return fmt.Errorf("generation %d runs after a change that is rejected: %+v", p.Status.Programmed.Generation, p.Status.Conditions)
 	}

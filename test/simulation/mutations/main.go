@@ -3,6 +3,7 @@
 //
 //	go run ./test/simulation/mutations
 //	go run ./test/simulation/mutations --only ForgetSkipped,NaiveSwap
+//	go run ./test/simulation/mutations --from 40 --count 8
 //	go run ./test/simulation/mutations --only NaiveSwap -- go test ./scheduler -run TestSwaps
 //
 // The mutations are edits of the code: see editFiles. One overlay for the go command's flag
@@ -88,6 +89,8 @@ func parseOptions(args []string) (o options, err error) {
 	names := flags.StringSlice("layers", nil, "with --planted: use these layers only")
 	flags.StringVar(&o.file, "json", "", "with --planted: read earlier findings from this file, and write them to it")
 	flags.StringVar(&o.root, "root", "", "with --planted: the folder of the module to test; default: this one")
+	from := flags.Uint64("from", 0, "the index of the first mutation, with --count; after the last comes the first")
+	count := flags.Uint64("count", 0, "use so many mutations only; 0: all")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -102,6 +105,13 @@ func parseOptions(args []string) (o options, err error) {
 			if flags.Changed(name) {
 				return o, fmt.Errorf("--%s: requires --planted", name)
 			}
+		}
+		if *count > 0 {
+			if len(*only) > 0 {
+				return o, errors.New("--only: must not be set with --count")
+			}
+			o.chosen = rotate(table, *from, *count)
+			return o, nil
 		}
 		o.chosen, err = choose(*only, o.program)
 		return o, err
@@ -146,6 +156,15 @@ func choose(only, program []string) ([]mutant, error) {
 		return nil, fmt.Errorf("--only: %d mutations, want at most one for a command", len(chosen))
 	}
 	return chosen, err
+}
+
+// rotate returns count mutations from an index on, each once; after the last comes the first.
+func rotate(all []mutant, from, count uint64) (chosen []mutant) {
+	n := uint64(len(all))
+	for i := range min(count, n) {
+		chosen = append(chosen, all[(from+i)%n])
+	}
+	return chosen
 }
 
 func names() []string {

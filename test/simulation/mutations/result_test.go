@@ -51,6 +51,9 @@ func TestMutationsAreChosenByName(t *testing.T) {
 		"none named is all":           {nil, len(table), ""},
 		"two":                         {[]string{"--only", "NaiveSwap,ForgetSkipped"}, 2, ""},
 		"a name that no mutation has": {[]string{"--only", "Nothing"}, 0, `--only: there is no "Nothing"`},
+		"a part of the table":         {[]string{"--from", "3", "--count", "5"}, 5, ""},
+		"more than the table has":     {[]string{"--from", "3", "--count", "100000"}, len(table), ""},
+		"a part and names":            {[]string{"--only", "NaiveSwap", "--count", "5"}, 0, "--only: must not be set with --count"},
 		"a stray word":                {[]string{"NaiveSwap"}, 0, `unexpected argument "NaiveSwap": mutations are named with --only`},
 		"a command without":           {[]string{"--", "go", "test"}, 0, ""},
 		"a command with two":          {[]string{"--only", "NaiveSwap,ForgetSkipped", "--", "go"}, 0, "--only: 2 mutations, want at most one"},
@@ -62,6 +65,30 @@ func TestMutationsAreChosenByName(t *testing.T) {
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), c.err) {
 				t.Errorf("error %q, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+// After the last mutation comes the first, so that a number which only grows reaches all of them.
+func TestAPartOfTheTableBeginsAnew(t *testing.T) {
+	all := []mutant{{name: "a"}, {name: "b"}, {name: "c"}}
+	for sentence, c := range map[string]struct {
+		from, count uint64
+		want        string
+	}{
+		"the beginning":       {0, 2, "ab"},
+		"over the end":        {2, 2, "ca"},
+		"far behind the end":  {3_000_001, 1, "b"},
+		"more than there are": {1, 9, "bca"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := ""
+			for _, m := range rotate(all, c.from, c.count) {
+				got += m.name
+			}
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}

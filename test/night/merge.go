@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berthdev/berth/test/support/growth"
+)
+
+// merged is what several parts did together.
+type merged struct {
+	parts, killed int
+	took          time.Duration
+	began, ended  time.Time
+	commits       []string
+	machines      []string
+	layers        map[string]*total
+}
+
+// total is what one layer did in several parts.
+type total struct {
+	seconds, working float64
+	counts           map[string]uint64
+	findings         []finding
+	// first and next are the range of what was played.
+	first, next uint64
+	// lines are those of each run of a manager, by quantity; longest are the samples of the
+	// longest run.
+	lines   map[string][]growth.Line
+	longest []growth.Sample
+}
+
+// merge adds up parts.
+func merge(parts []*part) *merged {
+	m := &merged{layers: map[string]*total{}}
+	for _, p := range parts {
+		m.parts++
+		if !p.Complete {
+			m.killed++
+		}
+		m.took += p.Ended.Sub(p.Began)
+		if m.began.IsZero() || p.Began.Before(m.began) {
+			m.began = p.Began
+		}
+		if p.Ended.After(m.ended) {
+			m.ended = p.Ended
+		}
+		if commit := p.describeCommit(); !slices.Contains(m.commits, commit) {
+			m.commits = append(m.commits, commit)
+		}
+		if !slices.Contains(m.machines, p.Machine) {
+			m.machines = append(m.machines, p.Machine)
+		}
+		for name, r := range p.Layers {
+			m.add(name, r)
+		}
+	}
+	return m
+}
+
+// add adds the record of one part.
+func (m *merged) add(name string, r *record) {
+	t := m.layers[name]
+	if t == nil {
+		t = &total{counts: map[string]uint64{}, first: r.First, lines: map[string][]growth.Line{}}
+		m.layers[name] = t
+	}
+	t.seconds, t.working = t.seconds+r.Seconds, t.working+r.Working
+	t.first, t.next = min(t.first, r.First), max(t.next, r.Next)
+	t.findings = append(t.findings, r.Findings...)
+	for what, n := range r.Counts {
+		t.counts[what] += n
+	}
+	for _, samples := range r.Samples {
+		for quantity, line := range growth.Lines(samples) {
+			t.lines[quantity] = append(t.lines[quantity], line)
+		}
+		if len(samples) > len(t.longest) {
+			t.longest = samples
+		}
+	}
+}
+
+// count returns how much of a unit all layers counted.
+func (m *merged) count(unit string) (n uint64) {
+	for _, t := range m.layers {
+		n += t.counts[unit]
+	}
+	return n
+}
+
+// growths returns one line for each quantity of all runs of managers, and the longest of the runs.
+func (m *merged) growths() (lines map[string]growth.Line, longest []growth.Sample) {
+	all := map[string][]growth.Line{}
+	for _, name := range slices.Sorted(maps.Keys(m.layers)) {
+		t := m.layers[name]
+		for quantity, some := range t.lines {
+			all[quantity] = append(all[quantity], some...)
+		}
+		if len(t.longest) > len(longest) {
+			longest = t.longest
+		}
+	}
+	lines = map[string]growth.Line{}
+	for quantity, some := range all {
+		if line, ok := growth.Join(some); ok {
+			lines[quantity] = line
+		}
+	}
+	return lines, longest
+}
+
+// newest returns the parts that tested the same product as the last one, without changes that are
+// not committed unless the last one has them.
+func newest(parts []*part) []*part {
+	if len(parts) == 0 {
+		return nil
+	}
+	last := parts[len(parts)-1]
+	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.Product != last.Product || p.Dirty && !last.Dirty })
+}
+
+// bound returns the 95 % upper bound of how often one of n independent runs fails of which none
+// failed: 3/n.
+func bound(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1e", 3/float64(n))
+}

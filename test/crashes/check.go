@@ -286,6 +286,7 @@ func (e *env) checkHistory(victims int) error {
 			changes = append(changes, change)
 		}
 		if change.Pod != nil && change.Pod.Namespace == e.id {
+			change.Pod = e.withoutCard(change.Pod)
 			changes = append(changes, change)
 			if change.Deleted && strings.HasPrefix(change.Pod.Name, "low-") {
 				evicted++
@@ -300,4 +301,14 @@ func (e *env) checkHistory(victims int) error {
 		errs = append(errs, fmt.Errorf("%d pods were evicted, want %d", evicted, victims))
 	}
 	return errors.Join(errs...)
+}
+
+// withoutCard returns the pod without requests of the extended resource: devices back it, and
+// no node has it.
+func (e *env) withoutCard(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	for i := range pod.Spec.Containers {
+		delete(pod.Spec.Containers[i].Resources.Requests, v1.ResourceName(e.card()))
+	}
+	return pod
 }

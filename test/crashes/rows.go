@@ -15,6 +15,8 @@ type Row struct {
 	Resource string
 	// Marker is a text in the request that tells it apart from those of other points.
 	Marker string
+	// Without is a text that it does not have; may be empty.
+	Without string
 }
 
 // label names the write of a row in cells.
@@ -23,6 +25,9 @@ func (r Row) label() string {
 	if r.Marker != "" {
 		text += fmt.Sprintf(" with %s", r.Marker)
 	}
+	if r.Without != "" {
+		text += fmt.Sprintf(" without %s", r.Without)
+	}
 	return text
 }
 
@@ -30,7 +35,7 @@ func (r Row) resource() string { return cmp.Or(r.Resource, r.Point.Resource) }
 
 // matches reports whether a request is one of the row.
 func (r Row) matches(is request) bool {
-	return methods[r.Point.Verb] == is.method && r.resource() == is.resource && (r.Marker == "" || is.names(r.Marker))
+	return methods[r.Point.Verb] == is.method && r.resource() == is.resource && (r.Marker == "" || is.names(r.Marker)) && (r.Without == "" || !is.names(r.Without))
 }
 
 // rowsOf returns the rows of a scenario.
@@ -95,6 +100,8 @@ var Rows = []Row{
 	{Point: bindPod, Scenario: binds},
 	{Point: at("controllers/publisher.go", "(*publisher).publishOne", "Apply", ""), Scenario: binds, Resource: profileStatus, Marker: inCounters},
 
+	{Point: at("scheduler/binding/status.go", "(*statusWriter).writeBindFailure", "Patch", "pods/status"), Scenario: givenUp, Marker: "was given up"},
+
 	{Point: podStatus, Scenario: refusal, Marker: `PodScheduled`},
 	{Point: createEvent, Scenario: refusal},
 	{Point: at("scheduler/recorder/writer.go", "(*Recorder).send", "Patch", "events"), Scenario: repeats},
@@ -124,7 +131,7 @@ var Rows = []Row{
 	{Point: at("scheduler/group_status.go", "(*groupStatus).patch", "Patch", "podgroups/status"), Scenario: groups},
 	{Point: bindPod, Scenario: groups},
 
-	{Point: leaseUpdate, Scenario: leaderEnds, Marker: `"holderIdentity":""`},
+	{Point: leaseUpdate, Scenario: leaderEnds, Without: `"holderIdentity":"`},
 	{Point: second(leaseUpdate), Scenario: handover},
 	{Point: fencedPod, Scenario: handover, Marker: `"lastProbeTime":"`},
 	{Point: at("scheduler/devices/fence.go", "(*Devices).fenceClaim", "Update", "resourceclaims"), Scenario: handover},

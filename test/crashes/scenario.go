@@ -3,6 +3,9 @@ package crashes
 import (
 	"context"
 	"errors"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // scenario is something that a manager does.
@@ -15,8 +18,9 @@ type scenario struct {
 	act func(context.Context, *env) error
 	// also are texts in requests that belong to the scenario although they do not name it.
 	also []string
-	// refuses selects a write; the first one gets the response Forbidden.
+	// refuses selects writes of which the first ones are not sent on, as refusal says.
 	refuses func(request) bool
+	refusal refusalOf
 	// victims is how many pods the manager has to evict.
 	victims int
 	// expect checks the end, beside what is checked of every scenario; may be nil.
@@ -31,6 +35,19 @@ type scenario struct {
 	// cleanup restores what the scenario changed beside its own objects; may be nil.
 	cleanup func(context.Context, *env) error
 }
+
+// refusalOf is the response to writes that the proxy refuses, and to how many of them.
+type refusalOf struct {
+	code   int
+	reason metav1.StatusReason
+	times  int
+}
+
+var (
+	forbiddenOnce = refusalOf{http.StatusForbidden, metav1.StatusReasonForbidden, 1}
+	// failsAlways is more often than a Binding is sent in one attempt.
+	failsAlways = refusalOf{http.StatusInternalServerError, metav1.StatusReasonInternalError, 2}
+)
 
 // then returns a function that calls others one after the other, until one fails.
 func then(all ...func(context.Context, *env) error) func(context.Context, *env) error {
@@ -50,12 +67,13 @@ func nothing(context.Context, *env) error { return nil }
 // allScenarios are the scenarios in the order in which they run.
 var allScenarios = []*scenario{
 	{name: binds, prepare: prepareBinds, act: actBinds},
+	{name: givenUp, prepare: prepareBinds, act: actBinds, refuses: isBinding, refusal: failsAlways},
 	{name: refusal, prepare: prepareRefusal, act: actRefusal, also: []string{journalName}},
 	{name: repeats, prepare: prepareRepeats, act: actRepeats},
 	{name: preemption, prepare: preparePreemption, act: actPreemption, victims: 2},
 	{name: volumes, prepare: prepareVolumes, act: actVolumes, expect: expectVolumes},
 	{name: devices, prepare: prepareDevices, act: actDevices},
-	{name: devicesReturned, prepare: prepareDevices, act: actDevices, refuses: isBinding},
+	{name: devicesReturned, prepare: prepareDevices, act: actDevices, refuses: isBinding, refusal: forbiddenOnce},
 	{name: devicesDeallocated, prepare: prepareDeallocation, act: actDeallocation},
 	{name: groups, prepare: prepareGroups, act: actGroups, expect: expectGroups},
 	{name: groupPreemption, prepare: prepareGroupPreemption, act: actGroupPreemption, victims: 3},
@@ -89,6 +107,7 @@ func scenarioOf(name string) (*scenario, error) {
 // The names of the scenarios.
 const (
 	binds              = "pods are bound"
+	givenUp            = "a Binding is given up"
 	refusal            = "a pod is refused, and bound later"
 	repeats            = "a pod is refused repeatedly"
 	preemption         = "a pod preempts two others"

@@ -91,7 +91,11 @@ func prepareRepeats(ctx context.Context, e *env) error {
 	if err := e.bound(ctx, fillers...); err != nil {
 		return err
 	}
-	if err := e.createPods(ctx, e.pod("web", 8)); err != nil {
+	// It would fit if all were gone, so that each deletion may make it fit.
+	if err := e.createPods(ctx, e.pod("web", 4), e.pod("stays", 1)); err != nil {
+		return err
+	}
+	if err := e.bound(ctx, "stays"); err != nil {
 		return err
 	}
 	return e.refused(ctx, v1.PodReasonUnschedulable, "web")

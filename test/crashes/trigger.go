@@ -3,11 +3,8 @@ package crashes
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/support/faultproxy"
 )
@@ -68,8 +65,8 @@ type trigger struct {
 	killed *replica
 	counts map[string]int
 	labels []string // in the order of the first write of each
-	// refused says that the refusal of the scenario was sent.
-	refused bool
+	// refused is how many writes were refused.
+	refused int
 }
 
 func newTrigger(s *scenario, id string, target *Cell) *trigger {
@@ -108,9 +105,9 @@ func (t *trigger) decide(from *replica, is request) *faultproxy.Fault {
 		t.killed = from
 		return t.kill(from)
 	}
-	if refuses := t.scenario.refuses; refuses != nil && !t.refused && refuses(is) {
-		t.refused = true
-		return &faultproxy.Fault{Answer: faultproxy.Status(http.StatusForbidden, metav1.StatusReasonForbidden, 0)}
+	if refuses := t.scenario.refuses; refuses != nil && t.refused < t.scenario.refusal.times && refuses(is) {
+		t.refused++
+		return &faultproxy.Fault{Answer: faultproxy.Status(t.scenario.refusal.code, t.scenario.refusal.reason, 0)}
 	}
 	return nil
 }

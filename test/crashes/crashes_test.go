@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	which = flag.String("cells", "", "which cells are run: all, a text that is in their names, none for the runs without a crash alone, or empty for a small slice that the seed chooses")
+	which = flag.String("cells", "", "which cells are run: all, none for the runs without a crash alone, texts with | between of which one is in their names, or empty for a small slice that the seed chooses")
 	seed  = flag.Int("crash-seed", 1, "chooses the slice")
 	part  = flag.String("part", "1/1", "run one part of the cells: 2/5 is the second of five")
 	nth   = flag.Int("nth", 2, "how many writes of each kind have cells")
@@ -120,7 +120,7 @@ func learn(ctx context.Context, suite *Suite) (cells []Cell, err error) {
 		cells = append(cells, learned...)
 	}
 	if *which != "" && *which != "all" {
-		cells = slices.DeleteFunc(cells, func(c Cell) bool { return !strings.Contains(c.String(), *which) })
+		cells = slices.DeleteFunc(cells, func(c Cell) bool { return !containsAny(c.String(), strings.Split(*which, "|")) })
 	}
 	return cells, errors.Join(errs...)
 }
@@ -131,8 +131,12 @@ func chosen() []*scenario {
 	case *which == "all", *which == "none":
 		return allScenarios
 	case *which != "":
-		name, _, _ := strings.Cut(*which, ":")
-		named := slices.DeleteFunc(slices.Clone(allScenarios), func(s *scenario) bool { return !strings.Contains(s.name, name) })
+		var names []string
+		for text := range strings.SplitSeq(*which, "|") {
+			name, _, _ := strings.Cut(text, ":")
+			names = append(names, name)
+		}
+		named := slices.DeleteFunc(slices.Clone(allScenarios), func(s *scenario) bool { return !containsAny(s.name, names) })
 		if len(named) > 0 {
 			return named
 		}
@@ -143,6 +147,10 @@ func chosen() []*scenario {
 		slice = append(slice, allScenarios[(*seed*sliceScenarios+i)%len(allScenarios)])
 	}
 	return slice
+}
+
+func containsAny(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // partOf returns every nth cell: "2/5" is the second of five parts.

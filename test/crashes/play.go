@@ -17,6 +17,9 @@ const (
 	actTimeout = 2 * time.Minute
 	// linger is how long a run waits, after a scenario has ended, for a write that has not come.
 	linger = 3 * time.Second
+	// settled is after what time without a write a scenario is at rest: counters are published
+	// each second.
+	settled = 1500 * time.Millisecond
 	// checkTimeout is how long the end of a scenario may take to satisfy the checks: the status
 	// is written each second.
 	checkTimeout = 20 * time.Second
@@ -63,7 +66,7 @@ func cellsOf(s *scenario, t *trigger, nth int) (cells []Cell) {
 	for _, label := range labels {
 		for n := range min(counts[label], nth) {
 			for _, moment := range moments {
-				cells = append(cells, Cell{Scenario: s.name, Write: label, Nth: n + 1, Moment: moment, Standby: len(cells)%2 == 1})
+				cells = append(cells, Cell{Scenario: s.name, Write: label, Nth: n + 1, Moment: moment, Standby: (len(cells)+len(cells)/len(moments))%2 == 1})
 			}
 		}
 	}
@@ -109,8 +112,11 @@ func (s *Suite) play(ctx context.Context, scenario *scenario, target *Cell) (t *
 		return t, []string{actErr.Error()}, nil
 	}
 	if target == nil {
-		return t, s.check(ctx, e, t), s.awaitRows(ctx, t)
+		if err := s.awaitWrites(ctx, t); err != nil {
+			return t, nil, err
+		}
 	}
+	s.trigger.Store(nil) // the checks cause writes, too
 	return t, s.check(ctx, e, t), nil
 }
 
@@ -253,18 +259,26 @@ func panicIn(log string) string {
 	return ""
 }
 
-// awaitRows waits until a write of each row of the scenario was seen.
-func (s *Suite) awaitRows(ctx context.Context, t *trigger) error {
+// awaitWrites waits until a write of each row of the scenario was seen, and then until no more
+// writes come.
+func (s *Suite) awaitWrites(ctx context.Context, t *trigger) error {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, checkTimeout, true, func(context.Context) (bool, error) {
 		return len(t.unseen()) == 0, nil
 	})
-	if err == nil {
-		return nil
+	if err != nil {
+		var missing []string
+		for _, row := range t.unseen() {
+			missing = append(missing, fmt.Sprintf("%s (%s)", row.label(), row.Point))
+		}
+		labels, counts := t.writes()
+		return fmt.Errorf("the scenario does not reach %s; it reaches %q, in numbers %v", strings.Join(missing, ", "), labels, counts)
 	}
-	var missing []string
-	for _, row := range t.unseen() {
-		missing = append(missing, fmt.Sprintf("%s (%s)", row.label(), row.Point))
-	}
-	labels, counts := t.writes()
-	return fmt.Errorf("the scenario does not reach %s; it reaches %q, in numbers %v", strings.Join(missing, ", "), labels, counts)
+	last, since := 0, time.Now()
+	_ = wait.PollUntilContextTimeout(ctx, pollInterval, checkTimeout, true, func(context.Context) (bool, error) {
+		if n := t.total(); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > settled, nil
+	}) // a scenario that does not come to rest has all its writes
+	return nil
 }

@@ -45,8 +45,8 @@ type refusalOf struct {
 
 var (
 	forbiddenOnce = refusalOf{http.StatusForbidden, metav1.StatusReasonForbidden, 1}
-	// failsAlways is more often than a Binding is sent in one attempt.
-	failsAlways = refusalOf{http.StatusInternalServerError, metav1.StatusReasonInternalError, 2}
+	// failsSixTimes is how often a Binding is sent in one attempt.
+	failsSixTimes = refusalOf{http.StatusInternalServerError, metav1.StatusReasonInternalError, 6}
 )
 
 // then returns a function that calls others one after the other, until one fails.
@@ -67,7 +67,7 @@ func nothing(context.Context, *env) error { return nil }
 // allScenarios are the scenarios in the order in which they run.
 var allScenarios = []*scenario{
 	{name: binds, prepare: prepareBinds, act: actBinds},
-	{name: givenUp, prepare: prepareBinds, act: actBinds, refuses: isBinding, refusal: failsAlways},
+	{name: givenUp, prepare: prepareBinds, act: actBinds, refuses: isBindingOfFirst, refusal: failsSixTimes},
 	{name: refusal, prepare: prepareRefusal, act: actRefusal, also: []string{journalName}},
 	{name: repeats, prepare: prepareRepeats, act: actRepeats},
 	{name: preemption, prepare: preparePreemption, act: actPreemption, victims: 2},

@@ -173,6 +173,9 @@ func actDevices(ctx context.Context, e *env) error {
 // isBinding selects Bindings.
 func isBinding(is request) bool { return is.resource == "pods/binding" }
 
+// isBindingOfFirst selects the Bindings of one pod.
+func isBindingOfFirst(is request) bool { return isBinding(is) && is.name == "web-0" }
+
 // prepareDeallocation allocates the claim on a node that takes no pods any more.
 func prepareDeallocation(ctx context.Context, e *env) error {
 	if err := prepareNodesWithDevices(ctx, e); err != nil {

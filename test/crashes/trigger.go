@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/berthdev/berth/test/support/faultproxy"
@@ -146,6 +147,18 @@ func (t *trigger) events() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts["POST events"] + t.counts["PATCH events"]
+}
+
+// total returns how many writes there were, without those of the Lease, which never end.
+func (t *trigger) total() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for label, count := range t.counts {
+		if !strings.HasSuffix(label, " leases") {
+			n += count
+		}
+	}
+	return n
 }
 
 // unseen returns the rows of which no write was seen.

@@ -26,6 +26,8 @@ type Fault struct {
 	// Answer is the client's response; nil: that of the API server or, where it did not get
 	// the Binding, a closed connection.
 	Answer func(http.ResponseWriter, *http.Request)
+	// Answered, where it is not nil, is called after the response was sent to the client.
+	Answered func()
 }
 
 // Cut is a Fault.Answer that closes the connection.
@@ -80,6 +82,10 @@ func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, body []byte, b *Bi
 		_, _ = io.Copy(w, answer.Body)
 	default:
 		cut(w, r)
+	}
+	if fault.Answered != nil {
+		_ = http.NewResponseController(w).Flush() // a client that has gone needs no response
+		fault.Answered()
 	}
 }
 

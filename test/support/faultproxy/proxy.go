@@ -5,6 +5,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
@@ -138,17 +139,19 @@ func (p *Proxy) SetWriteFaults(decide func(Write) *Fault) {
 type Write struct {
 	// Method is the HTTP method, Path the path of the URL.
 	Method, Path string
+	// Body is the body of the request; nil for a Binding.
+	Body []byte
 }
 
-// faultOf returns the fault of a request that is no Binding.
-func (p *Proxy) faultOf(r *http.Request) *Fault {
+// writeFaults returns the function that returns the fault of a request that is no Binding;
+// nil when there are none.
+func (p *Proxy) writeFaults(r *http.Request) func(Write) *Fault {
 	p.mu.Lock()
-	decide := p.decideWrite
-	p.mu.Unlock()
-	if decide == nil || r.Method == http.MethodGet {
+	defer p.mu.Unlock()
+	if r.Method == http.MethodGet {
 		return nil
 	}
-	return decide(Write{r.Method, r.URL.Path})
+	return p.decideWrite
 }
 
 // Bindings returns the Bindings since Do, in order.
@@ -176,12 +179,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.pass.ServeHTTP(n, r)
 		return
 	}
-	var fault *Fault
-	if b == nil {
-		if fault = p.faultOf(r); fault == nil {
-			p.pass.ServeHTTP(w, r)
-			return
-		}
+	decide := p.writeFaults(r)
+	if b == nil && decide == nil {
+		p.pass.ServeHTTP(w, r)
+		return
 	}
 	// Read the whole body first: a request whose connection is closed by another fault does
 	// not count as received.
@@ -190,10 +191,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cut(w, r)
 		return
 	}
+	var fault *Fault
 	if b != nil {
 		if fault = p.arrived(b); fault == nil {
 			fault = &Fault{Commits: true}
 		}
+	} else if fault = decide(Write{r.Method, r.URL.Path, body}); fault == nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.pass.ServeHTTP(w, r)
+		return
 	}
 	p.apply(w, r, body, b, fault)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -26,6 +28,8 @@ type testEnv struct {
 
 	mu       sync.Mutex
 	received []string
+	// bodies are those of patches.
+	bodies []string
 }
 
 func newTestEnv(t *testing.T) *testEnv {
@@ -35,6 +39,9 @@ func newTestEnv(t *testing.T) *testEnv {
 		defer env.mu.Unlock()
 		env.received = append(env.received, r.Method+" "+r.URL.Path+" as "+r.Header.Get("Authorization"))
 		out.Header().Set("Content-Type", "application/json")
+		if body, err := io.ReadAll(r.Body); err == nil && r.Method == http.MethodPatch {
+			env.bodies = append(env.bodies, string(body))
+		}
 		if r.Method == http.MethodPost {
 			out.WriteHeader(http.StatusCreated)
 			_, _ = out.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
@@ -124,6 +131,35 @@ func TestFaultsOfBindings(t *testing.T) {
 func isCut(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func TestAFaultCanActAfterTheResponse(t *testing.T) {
+	env := newTestEnv(t)
+	answered := make(chan struct{})
+	env.SetFaults(func(Binding) *Fault { return &Fault{Commits: true, Answered: func() { close(answered) }} })
+	if err := env.bind(); err != nil {
+		t.Errorf("the client got %v", err)
+	}
+	<-answered
+}
+
+func TestWritesHaveTheirBody(t *testing.T) {
+	env := newTestEnv(t)
+	var got []string
+	env.SetWriteFaults(func(w Write) *Fault {
+		got = append(got, w.Method+" "+w.Path+" "+string(w.Body))
+		return nil
+	})
+	patch := `{"metadata":{"labels":{"touched":"yes"}}}`
+	if _, err := env.client.CoreV1().Pods("shop").Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"PATCH /api/v1/namespaces/shop/pods/web " + patch}, got); diff != "" {
+		t.Errorf("decided about (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{patch}, env.bodies); diff != "" {
+		t.Errorf("the API server got (-want +got):\n%s", diff)
+	}
 }
 
 func TestOtherRequestsPass(t *testing.T) {

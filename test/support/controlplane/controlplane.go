@@ -44,6 +44,8 @@ type Options struct {
 	// EtcdData is the data folder of the etcd of an earlier control plane, which is copied;
 	// empty: etcd starts without data.
 	EtcdData string
+	// EtcdArgs are appended to etcd's flags and override them.
+	EtcdArgs []string
 	// ControllerManager runs kube-controller-manager with all controllers.
 	ControllerManager bool
 	// Controllers are the names of the controllers to run; empty: all.
@@ -199,6 +201,9 @@ func (cp *ControlPlane) Client() kubernetes.Interface { return cp.client }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir, "admin.kubeconfig") }
+
+// Etcd returns the URL of etcd for clients, which need no certificate.
+func (cp *ControlPlane) Etcd() string { return cp.etcd }
 
 // Dir returns the folder of data, logs and kubeconfigs.
 func (cp *ControlPlane) Dir() string { return cp.dir }

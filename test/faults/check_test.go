@@ -47,8 +47,8 @@ func (e *testEnv) expectSettled(ctx context.Context, t *traffic, rs []*replica, 
 	for i, r := range rs {
 		Expect(r.crashes()).To(BeEmpty(), "replica %d", i)
 		Eventually(r.usage).WithArguments(ctx).WithTimeout(recovery).WithPolling(time.Second).Should(SatisfyAll(
-			HaveField("goroutines", BeNumerically("<=", before.goroutines+moreGoroutines)),
-			HaveField("files", BeNumerically("<=", before.files+moreFiles)),
+			HaveField("Goroutines", BeNumerically("<=", before.Goroutines+moreGoroutines)),
+			HaveField("Files", BeNumerically("<=", before.Files+moreFiles)),
 		), "replica %d, which had %+v before", i, before)
 		Eventually(r.expectSameCache).WithArguments(ctx, e.debugger).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "replica %d", i)
 	}

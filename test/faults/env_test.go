@@ -27,7 +27,7 @@ const (
 	// namespace has all pods.
 	namespace = "faults"
 	// quota is what etcd stores at most: a spec fills it.
-	quota = 64 << 20
+	quota = 256 << 20
 )
 
 // testEnv is the control plane. The suite uses its first API server, and managers the other one.

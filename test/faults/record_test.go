@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -33,12 +34,15 @@ type verdict struct {
 	text string
 }
 
-// judge checks the history of the pods of these profiles.
+// judge checks the history of the pods of these profiles. Pods of another scheduler are created
+// with their node, and count for nothing: only scenes have them, where they take no room that
+// their own pods had.
 func (r recorder) judge(profiles ...string) (v verdict, err error) {
 	changes, err := r.Changes()
 	if err != nil {
 		return v, err
 	}
+	changes = slices.DeleteFunc(changes, func(c history.Change) bool { return c.Pod != nil && c.Pod.Spec.SchedulerName == foreign })
 	result := history.Check(changes, profiles...)
 	return verdict{result.Violations, result.Unsettled, result.Binds, result.Pending, result.String()}, nil
 }

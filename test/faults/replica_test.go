@@ -156,7 +156,7 @@ func (r *replica) live(ctx context.Context) error {
 }
 
 // usage is what a process holds.
-type usage struct{ goroutines, files int }
+type usage struct{ Goroutines, Files int }
 
 var goroutineTotal = regexp.MustCompile(`^goroutine profile: total (\d+)`)
 
@@ -171,10 +171,10 @@ func (r *replica) usage(ctx context.Context) (u usage, err error) {
 	if total == nil {
 		return u, fmt.Errorf("no number of goroutines in %.80q", text)
 	}
-	if u.goroutines, err = strconv.Atoi(string(total[1])); err != nil {
+	if u.Goroutines, err = strconv.Atoi(string(total[1])); err != nil {
 		return u, err
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.PID()))
-	u.files = len(files)
+	u.Files = len(files)
 	return u, err
 }

@@ -123,30 +123,41 @@ func (s scene) replace(ctx context.Context, next client.Object) {
 	s.create(ctx, next)
 }
 
-// waits creates a pod and waits until it is reported that it waits.
+// waits creates pods and waits until it is explained why they wait. Plugins can keep a pod from
+// being tried: such a pod has no condition.
 func (s scene) waits(ctx context.Context, pods ...*fixture.PodBuilder) (created []*corev1.Pod) {
 	GinkgoHelper()
 	for _, b := range pods {
 		created = append(created, s.create(ctx, b.Valid()).(*corev1.Pod))
 	}
 	for _, pod := range created {
-		Eventually(s.admin.PodScheduled(ctx, pod)).Should(HavePrefix("False "), pod.Name)
+		Eventually(s.decision).WithArguments(ctx, pod).Should(BeElementOf(v1alpha1.ResultUnschedulable, v1alpha1.ResultGated, v1alpha1.ResultHeld), pod.Name)
 	}
 	return created
 }
+
+// decision returns the result in a pod's SchedulingDecision; "" where there is none.
+func (s scene) decision(ctx context.Context, pod *corev1.Pod) (v1alpha1.DecisionResult, error) {
+	var d v1alpha1.SchedulingDecision
+	err := s.admin.Get(ctx, client.ObjectKeyFromObject(pod), &d)
+	return d.Status.Result, client.IgnoreNotFound(err)
+}
+
+// foreign is the name of a scheduler that does not run: its pods are created with their node.
+const foreign = "another"
 
 func waitForPods(ctx context.Context, s scene) []*corev1.Pod {
 	GinkgoHelper()
 	s.node(ctx)
 	s.profile(ctx)
-	s.create(ctx, podOf("another", s.name+"-there").Requests("cpu", "800m").On(s.name).Valid())
+	s.create(ctx, podOf(foreign, s.name+"-there").Requests("cpu", "800m").On(s.name).Valid())
 	return s.waits(ctx, s.pod("waits").Requests("cpu", "500m"))
 }
 
 func changePods(ctx context.Context, s scene) {
 	GinkgoHelper()
-	s.replace(ctx, podOf("another", s.name+"-there").Requests("cpu", "700m").On(s.name).Valid())
-	s.replace(ctx, podOf("another", s.name+"-there").Requests("cpu", "100m").On(s.name).Valid())
+	s.replace(ctx, podOf(foreign, s.name+"-there").Requests("cpu", "700m").On(s.name).Valid())
+	s.replace(ctx, podOf(foreign, s.name+"-there").Requests("cpu", "100m").On(s.name).Valid())
 }
 
 func waitForNodes(ctx context.Context, s scene) []*corev1.Pod {
@@ -250,12 +261,12 @@ func (s scene) waitsForDevice(ctx context.Context, objects ...client.Object) []*
 
 func waitForResourceClaims(ctx context.Context, s scene) []*corev1.Pod {
 	GinkgoHelper()
-	return s.waitsForDevice(ctx, s.slice("a"), s.class("a"))
+	return s.waitsForDevice(ctx, s.slice("a"), s.class("a"), s.resourceClaim("no-such-class"))
 }
 
 func changeResourceClaims(ctx context.Context, s scene) {
 	GinkgoHelper()
-	s.create(ctx, s.resourceClaim("no-such-class"))
+	s.replace(ctx, s.resourceClaim("another-class"))
 	s.replace(ctx, s.resourceClaim(s.name))
 }
 

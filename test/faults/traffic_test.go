@@ -102,7 +102,9 @@ func (t *traffic) runPods(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		t.deleteOldest(ctx)
+		if t.existing >= alive {
+			t.deleteOldest(ctx)
+		}
 		if t.existing < alive {
 			t.create(ctx)
 		}

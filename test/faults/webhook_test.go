@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -62,7 +63,10 @@ type rule struct{ group, version, resource string }
 const hookTimeout = 5
 
 // hangs is a webhook that does not answer.
-func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func hangs(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its client has gone
+	<-r.Context().Done()
+}
 
 // fails is a webhook that answers with an error.
 func fails(w http.ResponseWriter, _ *http.Request) {

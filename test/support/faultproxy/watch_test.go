@@ -100,14 +100,15 @@ func (env *watchEnv) watch(version string) watch.Interface {
 	return w
 }
 
-// expect expects the versions of the next events; an empty one stands for the end.
+// expect expects the versions of the next events; an empty one stands for the end or
+// an error.
 func (env *watchEnv) expect(w watch.Interface, want ...string) {
 	env.t.Helper()
 	var got []string
 	for range want {
 		select {
 		case event, open := <-w.ResultChan():
-			if !open {
+			if !open || event.Type == watch.Error {
 				got = append(got, "")
 				continue
 			}

@@ -32,6 +32,8 @@ const (
 func (e *testEnv) expectSettled(ctx context.Context, t *traffic, rs []*replica, before usage) {
 	GinkgoHelper()
 	t.stop()
+	began := time.Now()
+	after := func(what string) { AddReportEntry(what, time.Since(began).Round(100*time.Millisecond).String()) }
 	var v verdict
 	Eventually(func(g Gomega) {
 		var err error
@@ -41,9 +43,11 @@ func (e *testEnv) expectSettled(ctx context.Context, t *traffic, rs []*replica, 
 	}).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "pods that wait and should not")
 	Expect(v.violations).To(BeEmpty())
 	AddReportEntry("the history", v.text)
+	after("until no pod waits that fits")
 	Expect(v.pending).To(BeNumerically(">", 0), "some pods fit nowhere, or the traffic is too small")
 
 	Eventually(func(g Gomega) { e.expectTrueStatus(ctx, g) }).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "what statuses say")
+	after("until statuses are true")
 	for i, r := range rs {
 		Expect(r.crashes()).To(BeEmpty(), "replica %d", i)
 		Eventually(r.usage).WithArguments(ctx).WithTimeout(recovery).WithPolling(time.Second).Should(SatisfyAll(
@@ -52,6 +56,7 @@ func (e *testEnv) expectSettled(ctx context.Context, t *traffic, rs []*replica, 
 		), "replica %d, which had %+v before", i, before)
 		Eventually(r.expectSameCache).WithArguments(ctx, e.debugger).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "replica %d", i)
 	}
+	after("until the process is as before")
 }
 
 // expectTrueStatus expects that the statuses of the profile, of the pods and of their

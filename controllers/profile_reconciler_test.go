@@ -301,7 +301,7 @@ func TestANewProcessRepeatsNoEventsOfTheLastOne(t *testing.T) {
 	}
 }
 
-func TestConditionsAreNotWrittenToARecreatedObject(t *testing.T) {
+func TestConditionsAreNotWrittenToANewerObject(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "schedulingprofiles"}, "batch", errors.New("the object has been modified"))
 	tests := map[string]struct {
 		live  *v1alpha1.SchedulingProfile
@@ -310,6 +310,13 @@ func TestConditionsAreNotWrittenToARecreatedObject(t *testing.T) {
 		"after another client's write the status is written again": {
 			live:  newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion = "11" }),
 			wrote: []string{"11"},
+		},
+		"a status of an older generation is replaced": {
+			live:  newProfile(2, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.Status.ObservedGeneration = "11", 1 }),
+			wrote: []string{"11"},
+		},
+		"a status of a newer generation stays: the cache of a new leader may lag": {
+			live: newProfile(2, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.Status.ObservedGeneration = "11", 2 }),
 		},
 		"a recreated object gets its conditions from its own reconcile": {
 			live: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.ResourceVersion, p.UID = "12", "batch-2" }),

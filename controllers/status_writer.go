@@ -45,7 +45,10 @@ const (
 	maxWriteAttempts = 4
 )
 
-var errRecreated = errors.New("the object was deleted and created again")
+var (
+	errRecreated = errors.New("the object was deleted and created again")
+	errOutdated  = errors.New("the status is of a newer generation than the one that was reconciled")
+)
 
 // statusWriter writes the conditions of both reconcilers by server-side apply, and
 // makes an Event for each condition that changed. It is safe for concurrent use.
@@ -95,6 +98,9 @@ func (w *statusWriter) write(ctx context.Context, s statusObject, updates []cond
 	if apierrors.IsNotFound(err) || errors.Is(err, errRecreated) {
 		return nil // a deleted object needs no status
 	}
+	if errors.Is(err, errOutdated) {
+		return nil // the newer generation will be reconciled when the cache has it
+	}
 	if err != nil {
 		return err
 	}
@@ -113,7 +119,9 @@ func (w *statusWriter) write(ctx context.Context, s statusObject, updates []cond
 // generation 1 again, and would seem to have the conditions of the deleted one. A UID
 // in the patch would not do, since the API server ignores it on the status subresource.
 // After a conflict with another writer, apply goes on with the new resourceVersion.
-// When the object has another UID by now, the error is errRecreated.
+// When the object has another UID by now, the error is errRecreated. When its status is of
+// a newer generation, which an earlier leader wrote before this process learned of it, the
+// error is errOutdated: what is reported never goes back.
 func (w *statusWriter) apply(ctx context.Context, s statusObject, status func(resourceVersion string) runtime.ApplyConfiguration) error {
 	resourceVersion := s.GetResourceVersion()
 	for attempt := 1; ; attempt++ {
@@ -128,8 +136,22 @@ func (w *statusWriter) apply(ctx context.Context, s statusObject, status func(re
 		if now.GetUID() != s.GetUID() {
 			return errRecreated
 		}
+		if observedGeneration(now) > s.GetGeneration() {
+			return errOutdated
+		}
 		resourceVersion = now.GetResourceVersion()
 	}
+}
+
+// observedGeneration returns status.observedGeneration.
+func observedGeneration(object client.Object) int64 {
+	switch o := object.(type) {
+	case *v1alpha1.SchedulingProfile:
+		return o.Status.ObservedGeneration
+	case *v1alpha1.PluginConfig:
+		return o.Status.ObservedGeneration
+	}
+	return 0
 }
 
 // previousConditions returns the conditions that were written last: by this process,

@@ -50,7 +50,7 @@ func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, versio
 }
 
 // StatusFlushed returns a channel that is closed when no status update is pending or
-// in flight. Updates that the API server rejects are dropped.
+// in flight. It does not wait for those that failed so often that they are sent later.
 func (b *Binding) StatusFlushed() <-chan struct{} { return b.status.flushed() }
 
 // Forget drops what is held of a pod that is gone or bound.

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -129,13 +131,56 @@ var statusTests = map[string]struct {
 		calls:     []string{"patch web", "patch web", "get web", "patch web"},
 		condition: "False ProfilePaused paused",
 	},
-	"a forbidden patch is not sent again": {
+	"an invalid patch is not sent again": {
 		history: func(env *testEnv) {
-			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: forbidden, Times: 3})
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewBadRequest("no such field"), Times: 3})
 			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
 		},
 		calls:     []string{"patch web"},
 		condition: "none",
+	},
+	"a patch is sent again that was not permitted: permissions and tokens come back": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: forbidden})
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewUnauthorized("the token has expired")})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+		},
+		calls:     []string{"patch web", "get web", "patch web", "get web", "patch web"},
+		condition: "False ProfilePaused paused",
+	},
+	"a patch that fails for minutes is sent again, less often": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries + 1})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+			time.Sleep(maxStatusTries*retryDelay + laterInterval/2)
+			wantLines(env.t, "calls", env.cluster.TakeCalls(), append([]string{"patch web"}, slices.Repeat([]string{"get web", "patch web"}, maxStatusTries-1)...)...)
+		},
+		calls:     []string{"get web", "patch web", "get web", "patch web"},
+		condition: "False ProfilePaused paused",
+	},
+	"a newer update takes the place of one that is to be sent later": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+			time.Sleep(maxStatusTries * retryDelay)
+			env.cluster.TakeCalls()
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+		},
+		calls:     []string{"get web", "patch web"},
+		condition: "False Unschedulable no node fits",
+	},
+	"an update that is to be sent later is dropped when the pod is bound": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+			time.Sleep(maxStatusTries * retryDelay)
+			env.cluster.TakeCalls()
+			if _, err := env.bindPod(); err != nil {
+				env.t.Error(err)
+			}
+		},
+		calls:     []string{"bind web n1"},
+		condition: "True  ",
 	},
 	"a pod that others changed is read and patched": {
 		history: func(env *testEnv) {

@@ -21,8 +21,11 @@ const (
 	// maxStatusWorkers limits the concurrent patches. Binds use a client of
 	// their own and do not wait for them.
 	maxStatusWorkers = 8
-	// maxStatusTries is how often an update is sent while the API server fails.
+	// maxStatusTries is how often an update is sent, a second apart, while the API server
+	// fails. After that it is sent once per laterInterval: no other attempt of the pod need
+	// follow that would report its state.
 	maxStatusTries = 10
+	laterInterval  = 30 * time.Second
 	// maxStatusConflicts is how often one patch is computed again because others
 	// change the pod at the same time.
 	maxStatusConflicts = 5
@@ -35,9 +38,11 @@ const (
 type statusWriter struct {
 	options Options
 
-	mu       sync.Mutex
-	pending  map[types.UID]*statusUpdate
-	queue    []types.UID
+	mu      sync.Mutex
+	pending map[types.UID]*statusUpdate
+	queue   []types.UID
+	// later are pods whose pending update joins the queue when laterInterval is over.
+	later    []types.UID
 	inFlight map[types.UID]*patchInFlight
 	workers  int
 	// flushWaiters are closed when nothing is pending or in flight.
@@ -237,21 +242,56 @@ func (w *statusWriter) runWorker() {
 
 		w.mu.Lock()
 		w.endPatch(u.pod, s, known, err)
-		if u.tries++; err != nil && !s.final && u.tries < maxStatusTries {
-			if next, ok := w.pending[uid]; ok {
-				next.merge(u)
-			} else {
-				w.enqueue(u)
-			}
-		}
+		u.tries++
+		wait := err != nil && !s.final && w.repeat(u)
 		w.mu.Unlock()
+		if wait {
+			w.options.Go(w.runLater)
+		}
 		if err != nil {
 			<-w.options.Clock.After(retryDelay)
 		}
 	}
 }
 
-// flushed returns a channel that is closed once nothing is pending or in flight.
+// repeat queues an update that failed: behind the others, or for later after many tries. A newer
+// update of the pod takes its place. It reports whether runLater is to be started. The caller
+// holds the lock.
+func (w *statusWriter) repeat(u *statusUpdate) (startLater bool) {
+	uid := u.pod.UID
+	if next, ok := w.pending[uid]; ok {
+		next.merge(u)
+		return false
+	}
+	if u.tries < maxStatusTries {
+		w.enqueue(u)
+		return false
+	}
+	w.pending[uid] = u
+	w.later = append(w.later, uid)
+	return len(w.later) == 1
+}
+
+// runLater queues the updates that wait for laterInterval when it is over.
+func (w *statusWriter) runLater() {
+	<-w.options.Clock.After(laterInterval)
+	w.mu.Lock()
+	var workers int
+	for range w.later {
+		if w.reserveWorker() {
+			workers++
+		}
+	}
+	w.queue = append(w.queue, w.later...)
+	w.later = nil
+	w.mu.Unlock()
+	for range workers {
+		w.options.Go(w.runWorker)
+	}
+}
+
+// flushed returns a channel that is closed once nothing is pending or in flight, but for
+// updates that failed so often that they wait.
 func (w *statusWriter) flushed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,14 +378,15 @@ func (w *statusWriter) isUnanswered(uid types.UID) bool {
 	return w.unanswered.Has(uid)
 }
 
-// recordFailure counts a failed write, and returns err when another try may succeed.
+// recordFailure counts a failed write, and returns err when another try may succeed. One that
+// is not permitted may: a token is renewed, and permissions are given back.
 func (w *statusWriter) recordFailure(u *statusUpdate, err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	statusFailures.Inc()
 	w.options.Log.Error(err, "Cannot write a pod's status", "pod", klog.KObj(u.pod), "tries", u.tries+1)
-	if !ambiguous(err) {
+	if !ambiguous(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err

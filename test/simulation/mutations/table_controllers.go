@@ -28,6 +28,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestStatusProgrammedDescribesWhatRuns"}}, noUsers},
 	{"ObservedGenerationMissing", "a status has no observedGeneration",
 		[]killer{{controllers, "TestStatusProgrammedDescribesWhatRuns"}}, noUsers},
+	{"StatusGoesBack", "a new leader whose cache lags replaces the status of a newer generation",
+		[]killer{{controllers, "TestConditionsAreNotWrittenToANewerObject"}}, noUsers},
 	{"SwapBeforePause", "a profile that is paused is swapped before it is paused",
 		[]killer{{controllers, "TestAPauseComesBeforeTheSwapAndItsEndAfterIt"}}, noUsers},
 	{"TrialIgnored", "a profile that failed its trial runs",

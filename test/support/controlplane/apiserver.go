@@ -82,7 +82,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder str
 		"--cert-dir=" + certs,
 		"--token-auth-file=" + cp.creds.tokenFile,
 		"--authorization-mode=Node,RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-issuer=" + issuer,
 		"--service-account-key-file=" + cp.creds.key,
 		"--service-account-signing-key-file=" + cp.creds.key,
 		"--service-cluster-ip-range=10.0.0.0/16",
@@ -97,10 +97,11 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, address, folder str
 		return nil, nil, err
 	}
 	var config *rest.Config
-	err = api.Until(ctx, func(ctx context.Context) error {
+	api.ready = func(ctx context.Context) (err error) {
 		config, err = connect(ctx, "https://"+address, cp.creds.token, filepath.Join(certs, "apiserver.crt"))
 		return err
-	})
+	}
+	err = api.Until(ctx, api.ready)
 	return api, config, err
 }
 
@@ -162,13 +163,16 @@ func newCredentials(dir string) (credentials, error) {
 	return c, os.WriteFile(c.key, block, 0o600)
 }
 
-// writeKubeconfig writes cfg, which must have its CA and token as values, to a file that only
-// its owner may read.
+// writeKubeconfig writes cfg, which must have its CA as a value, and its token as a value or as a
+// file, to a file that only its owner may read.
 func writeKubeconfig(path string, cfg *rest.Config) error {
 	const name = "berth"
 	out := clientcmdapi.NewConfig()
 	out.Clusters[name] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
 	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	if cfg.BearerTokenFile != "" {
+		out.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: cfg.BearerTokenFile}
+	}
 	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	out.CurrentContext = name
 	return clientcmd.WriteToFile(*out, path)

@@ -37,22 +37,22 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 			return fmt.Errorf("copying the data of etcd: %w", err)
 		}
 	}
-	etcd, err := cp.start("etcd",
-		"--data-dir="+data,
-		"--listen-client-urls="+client,
-		"--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer,
-		"--initial-advertise-peer-urls="+peer,
-		"--initial-cluster=default="+peer,
+	etcd, err := cp.start("etcd", append([]string{
+		"--data-dir=" + data,
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
 		"--quota-backend-bytes=8589934592",
 		"--unsafe-no-fsync",
 		"--log-level=error",
-	)
+	}, cp.options.EtcdArgs...)...)
 	if err != nil {
 		return err
 	}
-	healthy := func(ctx context.Context) error { return expectOK(ctx, http.DefaultClient, client+"/health") }
-	if err := etcd.Until(ctx, healthy); err != nil {
+	etcd.ready = func(ctx context.Context) error { return expectOK(ctx, http.DefaultClient, client+"/health") }
+	if err := etcd.Until(ctx, etcd.ready); err != nil {
 		return err
 	}
 

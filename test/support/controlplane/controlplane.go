@@ -44,6 +44,8 @@ type Options struct {
 	// EtcdData is the data folder of the etcd of an earlier control plane, which is copied;
 	// empty: etcd starts without data.
 	EtcdData string
+	// EtcdArgs are appended to etcd's flags and override them.
+	EtcdArgs []string
 	// ControllerManager runs kube-controller-manager with all controllers.
 	ControllerManager bool
 	// Controllers are the names of the controllers to run; empty: all.

@@ -22,8 +22,10 @@ type Process struct {
 	name    string
 	logPath string
 	cmd     *exec.Cmd
-	exited  chan struct{} // closed when the child has ended; err is valid then
-	err     error
+	// ready is nil once a server answers; nil for a process that is none.
+	ready  func(context.Context) error
+	exited chan struct{} // closed when the child has ended; err is valid then
+	err    error
 }
 
 // launch starts the binary at path with its log in dir. Unless outlive is set, the child is

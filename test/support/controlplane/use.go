@@ -114,11 +114,20 @@ func Attach(ctx context.Context, dir string) (*ControlPlane, error) {
 // server's validation. The value may be JSON; the API server's watches get the object.
 func (cp *ControlPlane) Store(ctx context.Context, key string, value []byte) error {
 	// etcd's gateway takes bytes as base64, as encoding/json writes them.
-	body, err := json.Marshal(map[string][]byte{"key": []byte(key), "value": value})
+	if err := cp.CallEtcd(ctx, "kv/put", map[string][]byte{"key": []byte(key), "value": value}, nil); err != nil {
+		return fmt.Errorf("writing %d bytes to %s: %w", len(value), key, err)
+	}
+	return nil
+}
+
+// CallEtcd calls a method of etcd's gateway, such as maintenance/status, with a request as JSON, and
+// reads the answer into answer, which may be nil.
+func (cp *ControlPlane) CallEtcd(ctx context.Context, method string, request, answer any) error {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cp.etcd+"/v3/kv/put", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cp.etcd+"/v3/"+method, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -129,9 +138,12 @@ func (cp *ControlPlane) Store(ctx context.Context, key string, value []byte) err
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return fmt.Errorf("etcd answers %s to a write of %d bytes to %s: %s", resp.Status, len(value), key, text)
+		return fmt.Errorf("etcd answers %s to %s: %s", resp.Status, method, text)
 	}
-	return nil
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
 // Minor returns the minor version of Kubernetes of a binary, such as 37 for kube-apiserver

@@ -69,9 +69,11 @@ func (a *answer) Flush() { _ = http.NewResponseController(a.ResponseWriter).Flus
 // delayed is the response to a watch, whose writes are delayed.
 type delayed struct {
 	*answer
-	writes chan delayedWrite
-	last   time.Time
-	done   chan struct{}
+	// resource is what is watched.
+	resource string
+	writes   chan delayedWrite
+	last     time.Time
+	done     chan struct{}
 }
 
 type delayedWrite struct {
@@ -79,8 +81,8 @@ type delayedWrite struct {
 	due  time.Time
 }
 
-func newDelayed(a *answer) *delayed {
-	n := &delayed{answer: a, writes: make(chan delayedWrite, backlog), done: make(chan struct{})}
+func newDelayed(a *answer, resource string) *delayed {
+	n := &delayed{answer: a, resource: resource, writes: make(chan delayedWrite, backlog), done: make(chan struct{})}
 	go n.send()
 	return n
 }
@@ -117,11 +119,24 @@ func (n *delayed) send() {
 			}
 			timer.Stop()
 		}
+		n.waitReleased()
 		if n.ctx.Err() != nil {
 			continue // the client has gone
 		}
 		if _, err := n.answer.Write(delayedWrite.data); err == nil {
 			n.answer.Flush()
+		}
+	}
+}
+
+// waitReleased waits while the watches of the resource are held.
+func (n *delayed) waitReleased() {
+	for n.ctx.Err() == nil {
+		n.p.mu.Lock()
+		held := n.p.held[n.resource]
+		n.p.mu.Unlock()
+		if held == nil || !n.p.wait(n.ctx, nil, held) {
+			return
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package faultproxy is a proxy between a client and an API server that injects faults into
 // Bindings, and into other writes: errors, wrong responses, connections that are closed before or after a Binding is
 // committed, delays, and Bindings that arrive after their client has given up. It passes other
-// requests unchanged, unless all traffic is stopped or watches are delayed.
+// requests unchanged, unless all traffic is stopped, or watches and lists have a fault of their own.
 package faultproxy
 
 import (
@@ -37,7 +37,15 @@ type Proxy struct {
 	seen   []*Binding
 	// decideWrite is decide for writes that are no Bindings.
 	decideWrite func(Write) *Fault
-	late        sync.WaitGroup
+	// decideEvent is decide for events of watches.
+	decideEvent func(Event) EventFault
+	watches     map[*openWatch]bool
+	// By resource: held is closed when the events of its watches pass again, expired is how many
+	// watches that resume are answered with 410, and stale are the answers to its lists by type.
+	held    map[string]chan struct{}
+	expired map[string]int
+	stale   map[string]map[string]staleAnswer
+	late    sync.WaitGroup
 	// severed is closed by Mend; nil while traffic passes.
 	severed chan struct{}
 	lag     time.Duration
@@ -68,7 +76,10 @@ func Start(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API server's address: %w", err)
 	}
-	p := &Proxy{target: target, direct: direct}
+	p := &Proxy{
+		target: target, direct: direct,
+		watches: map[*openWatch]bool{}, held: map[string]chan struct{}{}, expired: map[string]int{}, stale: map[string]map[string]staleAnswer{},
+	}
 	p.end, p.ended = context.WithCancel(context.Background())
 	p.pass = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -174,13 +185,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = out
 	b := bindingOf(r)
 	if b == nil && r.URL.Query().Get("watch") != "" {
-		n := newDelayed(out)
-		defer n.end()
-		p.pass.ServeHTTP(n, r)
+		p.serveWatch(out, r)
 		return
 	}
 	decide := p.writeFaults(r)
 	if b == nil && decide == nil {
+		if stale := p.staleList(r); stale != nil {
+			stale.serve(w)
+			return
+		}
 		p.pass.ServeHTTP(w, r)
 		return
 	}

@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/berthdev/berth/test/support/operator"
+)
+
+// warm is how many pods are bound before a fault, and after it.
+const warm = 20
+
+// fault is a fault and what is expected of it.
+type fault struct {
+	launch
+	// replicas is how many managers run; 0 stands for one.
+	replicas int
+	// begin causes the fault, and returns what ends it.
+	begin func(ctx context.Context, p *play) (end func(ctx context.Context))
+	// lasts is for how long the fault stays.
+	lasts time.Duration
+	// binds says that pods are bound meanwhile.
+	binds bool
+	// ends says that the manager may end meanwhile: one that cannot renew its Lease has to.
+	ends bool
+	// problems says that the profile may be reported as one that does not run.
+	problems bool
+}
+
+// play is one run of a fault.
+type play struct {
+	*testEnv
+	*traffic
+	replicas []*replica
+}
+
+// leader returns the replica that leads.
+func (p *play) leader() *replica {
+	GinkgoHelper()
+	var leader *replica
+	Eventually(func() *replica {
+		for _, r := range p.replicas {
+			if r.leads() {
+				leader = r
+			}
+		}
+		return leader
+	}).ShouldNot(BeNil())
+	return leader
+}
+
+// run runs a fault under traffic, and expects that everything is as it must be afterwards.
+func (e *testEnv) run(ctx context.Context, f fault) {
+	GinkgoHelper()
+	p := &play{testEnv: e}
+	for range max(1, f.replicas) {
+		p.replicas = append(p.replicas, e.startReplica(ctx, f.launch))
+	}
+	p.traffic = e.startTraffic(ctx)
+	p.expectBinds(2*warm, recovery, "binds before the fault")
+	before, err := p.leader().usage(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	witness, err := operator.WatchProblems(ctx, e.cp)
+	Expect(err).NotTo(HaveOccurred())
+
+	By("the fault")
+	bound := p.record.bound()
+	end := f.begin(ctx, p)
+	Consistently(func(g Gomega) {
+		for i, r := range p.replicas {
+			g.Expect(r.live(ctx)).To(Succeed(), "replica %d", i)
+			if !f.ends {
+				g.Expect(r.restarts()).To(BeZero(), "replica %d has ended", i)
+			}
+		}
+		if !f.problems {
+			g.Expect(profileProblems(witness)).To(BeEmpty())
+		}
+	}).WithTimeout(f.lasts).Should(Succeed())
+	if f.binds {
+		Expect(p.record.bound()).To(BeNumerically(">", bound+warm), "pods are bound during the fault")
+	}
+
+	By("its end")
+	// Nobody changes the profile afterwards: what the fault left undone has to be made up for.
+	p.stopChanges()
+	end(ctx)
+	ended := time.Now()
+	p.expectBinds(warm, recovery, "binds after the fault")
+	AddReportEntry("from the end of the fault to the next binds", time.Since(ended).Round(100*time.Millisecond).String())
+	e.expectSettled(ctx, p.traffic, p.replicas, before)
+	if !f.problems {
+		Expect(profileProblems(witness)).To(BeEmpty())
+	}
+}
+
+// noElection is a manager that does not end when the API server is away.
+var noElection = launch{flags: []string{"--leader-elect=false"}}
+
+// elected is a manager with a short Lease.
+var elected = launch{flags: shortLease}

@@ -68,6 +68,10 @@ var _ = Describe("The checker, on the shipped manager", func() {
 		env.admin.ExpectRefused(ctx, "Insufficient cpu", env.admin.Pod(ctx, pod("other/big", "10")))
 
 		By("another manager leads")
+		_, err := operator.UntilProfile(ctx, env.cp, profile, "counts all binds", func(p *v1alpha1.SchedulingProfile) bool {
+			return p.Status.Totals != nil && p.Status.Totals.Bound == 9
+		})
+		Expect(err).NotTo(HaveOccurred())
 		env.check.ForgetProcess("first")
 		first.Kill()
 		env.cp.End(first.Process)

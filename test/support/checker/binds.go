@@ -208,7 +208,29 @@ func (r *replay) checkEpoch(change *history.Change, name string, d decision) {
 	if transitions != nil && d.Epoch > int64(*transitions) {
 		r.fail(I7, change.Revision, name, "it was bound by leader epoch %d, and the Lease has had %d transitions", d.Epoch, *transitions)
 	}
+	if began := r.successorBegan(change, d.Epoch); began > 0 && max(d.Walk.Nodes, d.Walk.Pods) > began {
+		r.fail(I7, change.Revision, name, "leader epoch %d decided about it at revision %d or later, and its successor had the Lease at %d",
+			d.Epoch, max(d.Walk.Nodes, d.Walk.Pods), began)
+	}
 	if j := r.journalAt(change.Revision); j != nil && j.fence == "done" && j.epoch > d.Epoch {
 		r.fail(I7, change.Revision, name, "it was bound by leader epoch %d, after epoch %d had fenced the pods of earlier leaders", d.Epoch, j.epoch)
 	}
+}
+
+// successorBegan returns the revision at which a later leader than the one of an epoch had the
+// Lease; 0 where there was none before a change. A leader that decides after that does not know
+// that it leads no more, or says another epoch than its own.
+func (r *replay) successorBegan(change *history.Change, epoch int64) (began int64) {
+	for _, v := range r.versions[key{"Lease", r.Options.Namespace, r.Options.Lease}] {
+		lease := v.Object.(*coordinationv1.Lease)
+		switch {
+		case v.Revision > change.Revision:
+			return began
+		case v.Deleted:
+			began = 0 // the epochs begin again
+		case began == 0 && lease.Spec.LeaseTransitions != nil && int64(*lease.Spec.LeaseTransitions) > epoch:
+			began = v.Revision
+		}
+	}
+	return began
 }

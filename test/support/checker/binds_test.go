@@ -146,6 +146,11 @@ var bindPlants = []planted{
 
 	{"an earlier leader binds after the fence of its successor", "end", decide("Pod shop/web-3", "epoch", 0),
 		"I7 Pod shop/web-3", "after epoch 1 had fenced the pods of earlier leaders"},
+	{"an earlier leader decides after its successor has the Lease", "before web-3", func(s *story) {
+		s.addNode()
+		s.versions("ConfigMap berth-system/berth-bindings")[2].Object.(*corev1.ConfigMap).Data["fence"] = "fresh"
+		s.point, s.plant = "end", decide("Pod shop/web-3", "epoch", 0)
+	}, "I7 Pod shop/web-3", "and its successor had the Lease at"},
 	{"an earlier leader binds after its successor has bound", "end", func(s *story) {
 		edit(s, "ConfigMap berth-system/berth-bindings", func(c *corev1.ConfigMap) { c.Data["fence"] = "all" })
 		redecide(s, "Pod shop/gpu-1", func(d map[string]any) { d["epoch"] = 0 })

@@ -139,6 +139,13 @@ var statusPlants = []planted{
 		"Status SchedulingProfile batch", "counts 7 pending pods, there are 1"},
 	{"a status counts more binds than there were", "before the status", func(s *story) { s.bound++ },
 		"Status SchedulingProfile batch", "it counts 7 pods bound, there were 6"},
+	{"a status counts fewer binds than there were", "before the status", func(s *story) {
+		s.bound--
+		for _, v := range s.versions("Lease berth-system/berth-manager")[1:] {
+			v.Seen = v.Seen.Add(time.Minute) // the first leader does not end shortly after its binds
+		}
+		s.versions("Lease berth-system/berth-manager")[0].Seen = s.now.Add(time.Minute)
+	}, "Status SchedulingProfile batch", "it counts 5 pods bound, there were 6, of which 0"},
 	{"a status names a revision that is not stored", "before the status", func(s *story) { s.profile.Status.Programmed.Revision = "batch-h9" },
 		"Status SchedulingProfile batch", "it says that revision batch-h9 runs"},
 	{"a status has a decision that was not made", "before the status", func(s *story) { s.profile.Status.RecentDecisions[0].Node = "n2" },

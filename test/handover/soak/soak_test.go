@@ -78,7 +78,7 @@ func TestChurnFindsViolations(t *testing.T) {
 		*fixture.PodBuilder
 		deleted bool
 	}
-	pod := func(name string) version { return version{fixture.Pod("soak/"+name).Requests("cpu", "36m"), false} }
+	pod := func(name string) version { return version{fixture.Pod("soak/" + name), false} }
 	bound := func(name string, generation int) version {
 		decision := fmt.Sprintf(`{"profile":"soak","generation":%d,"hash":"a","node":"n1"}`, generation)
 		return version{pod(name).On("n1").Annotation("berth.dev/decision", decision), false}

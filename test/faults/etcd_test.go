@@ -112,5 +112,11 @@ func (p *play) emptyEtcd(ctx context.Context) {
 	// The suite's own watches need what is newer than this.
 	Expect(p.cp.CallEtcd(ctx, "kv/compaction", map[string]any{"revision": deleted.Header.Revision, "physical": true}, nil)).To(Succeed())
 	Expect(p.cp.CallEtcd(ctx, "maintenance/defragment", map[string]any{}, nil)).To(Succeed())
-	Expect(p.cp.CallEtcd(ctx, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "alarm": "NOSPACE"}, nil)).To(Succeed())
+	var raised struct{ Alarms []map[string]any }
+	Expect(p.cp.CallEtcd(ctx, "maintenance/alarm", map[string]any{"action": "GET"}, &raised)).To(Succeed())
+	Expect(raised.Alarms).NotTo(BeEmpty(), "etcd was full")
+	for _, alarm := range raised.Alarms {
+		alarm["action"] = "DEACTIVATE"
+		Expect(p.cp.CallEtcd(ctx, "maintenance/alarm", alarm, nil)).To(Succeed())
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // client is the clientset of one process. It has the methods that Berth calls for pods; any
@@ -48,7 +50,7 @@ func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOpti
 func (c *podClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
 	key := c.namespace + "/" + name
 	pod, err := c.sim.call(ctx, "get", "get "+key, func() (*v1.Pod, error) { return c.sim.server.get(key) })
-	if there := c.sim.server.pods[key]; apierrors.IsForbidden(err) && there != nil {
+	if there := c.sim.server.pods[key]; isRefusal(err) && there != nil {
 		// After a conflict the status is read before it is patched again.
 		c.sim.unwritable[there.UID] = true
 	}
@@ -63,7 +65,7 @@ func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, d
 	}
 	what := fmt.Sprintf("patch the status of %s: %s", key, patch)
 	pod, err := c.sim.call(ctx, "patch", what, func() (*v1.Pod, error) { return c.sim.server.patchStatus(key, patch) })
-	if apierrors.IsForbidden(err) && patch.nominates {
+	if isRefusal(err) && patch.nominates {
 		c.sim.unwritable[types.UID(patch.Metadata.UID)] = true
 	}
 	return pod, err
@@ -100,6 +102,11 @@ func (p statusPatch) String() string {
 	return text
 }
 
+// isRefusal says that a request is not repeated.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.Is(err, leadership.ErrNotLeading)
+}
+
 // errLost is what a client gets when a connection breaks.
 var errLost = errors.New("the connection was lost")
 
@@ -112,21 +119,42 @@ type request struct {
 	arrived, answered bool
 	// held says that it does not arrive before the next leader has placed a pod.
 	held bool
-	pod  *v1.Pod
-	err  error
+	// heldUntil is the step at which it arrives nevertheless.
+	heldUntil int
+	// replica is the sender, and epoch its leader epoch.
+	replica *replica
+	epoch   int64
+	// retryAfter says that client-go sends it again, after the time in the response.
+	retryAfter bool
+	pod        *v1.Pod
+	err        error
 }
 
 // call sends a request and waits for its response. The product must not cancel it: ctx may
 // only have a deadline, which is one of real time and is ignored.
 func (sim *simulation) call(ctx context.Context, verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
-	r := &request{verb: verb, description: what, commit: commit}
+	for retries := 0; ; retries++ {
+		if err := sim.mayWrite(verb, what); err != nil {
+			return nil, err
+		}
+		r := sim.send(verb, what, commit)
+		sim.tasks.yield(func() bool { return r.answered })
+		if errors.Is(ctx.Err(), context.Canceled) {
+			sim.failf("%q is cancelled by its caller", what)
+		}
+		if !r.retryAfter || retries == maxRetries {
+			return r.pod, r.err
+		}
+		sim.clock.Sleep(retryAfter)
+	}
+}
+
+// send sends a request of the task that runs.
+func (sim *simulation) send(verb, what string, commit func() (*v1.Pod, error)) *request {
+	r := &request{verb: verb, description: what, commit: commit, replica: sim.replica, epoch: sim.leaderEpoch()}
 	sim.requests = append(sim.requests, r)
 	sim.logf("%s: %s", sim.tasks.current.name, what)
-	sim.tasks.yield(func() bool { return r.answered })
-	if errors.Is(ctx.Err(), context.Canceled) {
-		sim.failf("%q is cancelled by its caller", what)
-	}
-	return r.pod, r.err
+	return r
 }
 
 // outcome is how a request ends that does not succeed.
@@ -137,6 +165,10 @@ type outcome struct {
 	commits, late bool
 	// err is what the caller gets.
 	err error
+	// retryAfter says that the response has the header Retry-After.
+	retryAfter bool
+	// writesOnly says that only a write of a pod ends so.
+	writesOnly bool
 }
 
 // committedLater is the outcome of a request that outlives its connection.
@@ -158,9 +190,12 @@ var outcomes = []outcome{
 func (sim *simulation) arrive(r *request) {
 	r.arrived = true
 	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
-		f := outcomes[sim.random.IntN(len(outcomes))]
+		f := sim.settings.outcomes[sim.random.IntN(len(sim.settings.outcomes))]
 		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
 			f = frequent
+		}
+		if f.writesOnly && !isPodWrite(r.verb) {
+			f = committedLater
 		}
 		sim.count(r.verb + " " + f.name)
 		sim.logf("server: %q %s", r.description, f.name)
@@ -170,7 +205,7 @@ func (sim *simulation) arrive(r *request) {
 		if f.late {
 			sim.lateWrites = append(sim.lateWrites, r)
 		}
-		r.err = f.err
+		r.err, r.retryAfter = f.err, f.retryAfter
 		return
 	}
 	r.pod, r.err = r.commit()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -124,6 +125,7 @@ type request struct {
 	// replica is the sender, and epoch its leader epoch.
 	replica *replica
 	epoch   int64
+	sentAt  time.Time
 	// retryAfter says that client-go sends it again, after the time in the response.
 	retryAfter bool
 	pod        *v1.Pod
@@ -151,7 +153,7 @@ func (sim *simulation) call(ctx context.Context, verb, what string, commit func(
 
 // send sends a request of the task that runs.
 func (sim *simulation) send(verb, what string, commit func() (*v1.Pod, error)) *request {
-	r := &request{verb: verb, description: what, commit: commit, replica: sim.replica, epoch: sim.leaderEpoch()}
+	r := &request{verb: verb, description: what, commit: commit, replica: sim.replica, epoch: sim.leaderEpoch(), sentAt: sim.clock.now}
 	sim.requests = append(sim.requests, r)
 	sim.logf("%s: %s", sim.tasks.current.name, what)
 	return r
@@ -228,7 +230,7 @@ func (sim *simulation) answer(i int) {
 func (sim *simulation) commitLate(i int) {
 	r := sim.lateWrites[i]
 	sim.lateWrites = append(sim.lateWrites[:i:i], sim.lateWrites[i+1:]...)
-	if sim.chance(0.2) {
+	if sim.chance(0.2) || sim.isTooOld(r) {
 		sim.logf("server: %q never arrives", r.description)
 		return
 	}

@@ -97,7 +97,7 @@ func (c *virtualClock) After(d time.Duration) <-chan time.Time {
 }
 func (c *virtualClock) Sleep(d time.Duration) { c.waitUntil(c.now.Add(d), false) }
 
-// Tick and NewTicker make tickers that drop no tick.
+// Tick and NewTicker make tickers that drop no tick, but for those of a machine that stood still.
 func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
 
 func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
@@ -111,6 +111,9 @@ type ticker struct {
 }
 
 func (t *ticker) C() <-chan time.Time {
+	if t.clock.two && t.next.Before(t.clock.now) {
+		t.next = t.clock.now
+	}
 	reached := t.clock.waitUntil(t.next, true)
 	t.next = t.next.Add(t.period)
 	return reached

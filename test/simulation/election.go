@@ -284,8 +284,18 @@ func (sim *simulation) mayWrite(verb, what string) error {
 		sim.failf("a standby writes: %s", what)
 	}
 	sim.count("a write is not sent, since the process may not lead")
+	sim.fencesFail = sim.fencesFail || sim.inHandover()
 	sim.logf("%s: not sent: %s: %v", sim.tasks.current.name, what, err)
 	return &url.Error{Op: "Post", URL: what, Err: err}
+}
+
+// requestTimeout is how long an API server works on a request at most.
+const requestTimeout = time.Minute
+
+// isTooOld says that a late write cannot be under way any more. A leader relies on that only for
+// pods that it could not fence.
+func (sim *simulation) isTooOld(r *request) bool {
+	return sim.fencesFail && sim.outside.now.Sub(r.sentAt) >= requestTimeout
 }
 
 // isPodWrite says whether requests of that verb change pods.

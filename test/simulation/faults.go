@@ -82,6 +82,7 @@ func init() {
 		{"an API server restarts", 1, false, restartSomeAPIServer},
 		{"a pod is made again under its name", 2, false, makePodAgain},
 		{"a process of a replica is killed", 2, false, killSomeReplica},
+		{"the Lease is overwritten by another holder", 1, false, overwriteLease},
 	}
 }
 
@@ -97,6 +98,7 @@ func (sim *simulation) drawFaults(without faultSet) {
 	s, random := &sim.settings, sim.random
 	sim.replicated, sim.newestEpoch, sim.decidedEpoch = true, -1, -1
 	sim.outside = &virtualClock{tasks: sim.tasks, now: startTime}
+	sim.server.now = sim.outside.Now
 	sim.apiServers = []*apiServer{sim.newAPIServer("API server A"), sim.newAPIServer("API server B")}
 	n := []int{1, 2, 2, 2, 3, 3}[random.IntN(6)]
 	sim.cachesLag, sim.watchLists, sim.bookmarks = random.IntN(3) > 0, random.IntN(3) == 0, random.IntN(2) == 0
@@ -353,6 +355,20 @@ func makePodAgain(sim *simulation, random *rand.Rand) bool {
 func killSomeReplica(sim *simulation, random *rand.Rand) bool {
 	r := sim.someReplica(random)
 	return r != nil && sim.killReplica(r)
+}
+
+// overwriteLease lets another holder, which is no replica, hold the Lease until it expires.
+func overwriteLease(sim *simulation, _ *rand.Rand) bool {
+	if sim.lease == nil {
+		return false
+	}
+	sim.logf("outside: the Lease is overwritten by another holder")
+	sim.server.version++
+	lease := sim.lease.DeepCopy()
+	lease.Spec.HolderIdentity, lease.ResourceVersion = new("another holder"), itoa(sim.server.version)
+	*lease.Spec.LeaseTransitions++
+	sim.lease = lease
+	return true
 }
 
 // requiredReplicaEvents are what a thousand seeds of histories of replicas must have seen.

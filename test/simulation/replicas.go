@@ -117,6 +117,8 @@ type standing struct {
 	newestEpoch, decidedEpoch int64
 	// bindingEpoch is the epoch of the Binding that the server processes.
 	bindingEpoch int64
+	// fencesFail says that a leader could not fence some pods.
+	fencesFail bool
 }
 
 // endProcess ends the process of a replica. What it has sent stays on the wire. Another process

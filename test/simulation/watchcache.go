@@ -134,21 +134,22 @@ func (i *informer) unreadBefore(end int) bool {
 	return i.logIndex < end
 }
 
+// receives says whether anything of the watch can arrive.
+func (i *informer) receives() bool {
+	return i.handler != nil && !i.slow && !i.replica.dead && !i.replica.stopped && !i.replica.cutOff
+}
+
 // mayRead says whether readNext may be called.
 func (i *informer) mayRead() bool {
 	if i.api == nil {
 		return i.hasUnread()
 	}
-	if i.handler == nil || i.slow || i.replica.dead || i.replica.stopped || i.replica.cutOff {
-		return false
-	}
-	return !i.connected || i.unreadBefore(i.cache().index)
+	return i.receives() && (!i.connected || i.unreadBefore(i.cache().index))
 }
 
 // mayGetBookmark says whether a bookmark would tell a newer version.
 func (i *informer) mayGetBookmark() bool {
-	return i.mayRead() == false && i.handler != nil && i.connected && !i.slow && !i.replica.dead && !i.replica.stopped && !i.replica.cutOff &&
-		i.cache().version() > i.synced && !i.unreadBefore(i.cache().index)
+	return i.receives() && i.connected && i.cache().version() > i.synced && !i.unreadBefore(i.cache().index)
 }
 
 // getBookmark is a bookmark of the watch: an event with a version only.

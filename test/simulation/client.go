@@ -135,19 +135,19 @@ type request struct {
 // call sends a request and waits for its response. The product must not cancel it: ctx may
 // only have a deadline, which is one of real time and is ignored.
 func (sim *simulation) call(ctx context.Context, verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
-	for retries := 0; ; retries++ {
-		if err := sim.mayWrite(verb, what); err != nil {
-			return nil, err
-		}
-		r := sim.send(verb, what, commit)
-		sim.tasks.yield(func() bool { return r.answered })
-		if errors.Is(ctx.Err(), context.Canceled) {
-			sim.failf("%q is cancelled by its caller", what)
-		}
-		if !r.retryAfter || retries == maxRetries {
-			return r.pod, r.err
-		}
-		sim.clock.Sleep(retryAfter)
+	if sim.election != nil {
+		return sim.callThroughTransport(ctx, exchange{verb: verb, what: what, commit: commit})
+	}
+	r := sim.send(verb, what, commit)
+	sim.await(ctx, r)
+	return r.pod, r.err
+}
+
+// await waits for the response to a request.
+func (sim *simulation) await(ctx context.Context, r *request) {
+	sim.tasks.yield(func() bool { return r.answered })
+	if errors.Is(ctx.Err(), context.Canceled) {
+		sim.failf("%q is cancelled by its caller", r.description)
 	}
 }
 

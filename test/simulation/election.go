@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/berthdev/berth/scheduler/journal"
@@ -46,6 +47,8 @@ type election struct {
 	observedAt  time.Time
 	// deadline is the monotonic time at which a renewal has failed; 0: there is none.
 	deadline time.Duration
+	// transport is the shipped one of the clients that write: the Tracker refuses writes in it.
+	transport http.RoundTripper
 	// leads says that the process was elected. It ends when it leads no more.
 	leads bool
 }
@@ -56,6 +59,9 @@ func (sim *simulation) newElection() *election {
 		sim.count("a leader reads another holder in its Lease")
 		e.exit("another process holds the Lease")
 	})
+	config := &restclient.Config{}
+	e.tracker.FenceWrites(config)
+	e.transport = config.WrapTransport(wire{sim})
 	e.lock = e.tracker.TrackLock(&resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseNamespace},
 		Client:     &leases{election: e},
@@ -242,19 +248,23 @@ func (e *election) call(what string, commit func() error) error {
 	if e.deadline != 0 {
 		timeout = min(timeout, e.untilDeadline())
 	}
-	if timeout <= 0 {
-		return errLeaseTimeout
-	}
-	r := sim.send(leaseVerb, what, func() (*v1.Pod, error) { return nil, commit() })
 	over := clock.add(clock.now.Add(timeout), nil)
 	over.periodic = true
-	sim.tasks.yield(func() bool { return r.answered || !clock.now.Before(over.at) })
-	clock.remove(over)
-	if !r.answered {
-		sim.giveUp(r)
-		return errLeaseTimeout
+	defer clock.remove(over)
+	isOver := func() bool { return !clock.now.Before(over.at) }
+	for retries := 0; !isOver(); retries++ {
+		r := sim.send(leaseVerb, what, func() (*v1.Pod, error) { return nil, commit() })
+		sim.tasks.yield(func() bool { return r.answered || isOver() })
+		switch {
+		case !r.answered:
+			sim.giveUp(r)
+		case r.retryAfter && retries < maxRetries:
+			clock.Sleep(retryAfter)
+		default:
+			return r.err
+		}
 	}
-	return r.err
+	return errLeaseTimeout
 }
 
 // giveUp ends the wait for a response. A request that has not arrived may still do.
@@ -269,24 +279,6 @@ func (sim *simulation) giveUp(r *request) {
 	if !r.arrived {
 		sim.lateWrites = append(sim.lateWrites, r)
 	}
-}
-
-// mayWrite is the check of leadership.Tracker.FenceWrites, which each write passes last.
-func (sim *simulation) mayWrite(verb, what string) error {
-	if sim.election == nil || !isPodWrite(verb) && verb != "journal" {
-		return nil
-	}
-	err := sim.election.tracker.Err()
-	if err == nil {
-		return nil
-	}
-	if !sim.election.leads {
-		sim.failf("a standby writes: %s", what)
-	}
-	sim.count("a write is not sent, since the process may not lead")
-	sim.fencesFail = sim.fencesFail || sim.inHandover()
-	sim.logf("%s: not sent: %s: %v", sim.tasks.current.name, what, err)
-	return &url.Error{Op: "Post", URL: what, Err: err}
 }
 
 // requestTimeout is how long an API server works on a request at most.

@@ -49,19 +49,12 @@ func (f faultSet) String() string {
 	return strings.Join(names, ", ")
 }
 
-// maxRetries and retryAfter are how often and when client-go sends a request again whose response
-// has the header Retry-After. Source: k8s.io/client-go/rest, with_retry.go.
-const (
-	maxRetries = 10
-	retryAfter = time.Second
-)
-
 // moreOutcomes are outcomes of requests that only histories of replicas have. A response with
 // status 429 or 5xx and the header Retry-After is not what the caller gets: client-go sends the
 // request again.
 var moreOutcomes = []outcome{
 	{name: "is answered with 429 and Retry-After", err: apierrors.NewTooManyRequests("later", 1), retryAfter: true},
-	{name: "is committed, times out in the server and is sent again", commits: true, err: apierrors.NewTimeoutError("slow", 1), retryAfter: true, writesOnly: true},
+	{name: "is committed, and times out in the server with Retry-After", commits: true, err: apierrors.NewServerTimeout(podResource, "update", 1), retryAfter: true, writesOnly: true},
 	{name: "is answered with 422", err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "", nil), writesOnly: true},
 }
 

@@ -24,6 +24,8 @@ type faults struct {
 	// cachesLag says that watch caches lag behind etcd, watchLists that the first list of an
 	// informer comes by a watch, and bookmarks that watches get bookmarks.
 	cachesLag, watchLists, bookmarks bool
+	// quietTime is how much more often time advances where nothing else happens.
+	quietTime int
 }
 
 // faultSet are faults that are left out of a history, to make one that fails readable.
@@ -101,6 +103,7 @@ func (sim *simulation) drawFaults(without faultSet) {
 		}
 		return random.Float64() * p
 	}
+	sim.quietTime = 1 + random.IntN(30)
 	for _, verb := range []string{leaseVerb, "journal", "list"} {
 		s.requestFaults[verb] = sometimes(0.3)
 	}
@@ -153,12 +156,26 @@ func (sim *simulation) leaveOut(without faultSet) {
 	}
 }
 
+// pace returns the weights of the clock and of actions. A leader is replaced within twenty seconds
+// or so: where nothing else happens, more time passes than in other histories, and actions wait
+// for the first leader.
+func (sim *simulation) pace(quiet bool) (clock, action int) {
+	clock, action = sim.settings.weights.clock, sim.settings.weights.action
+	if quiet {
+		clock *= sim.quietTime
+	}
+	if sim.newestEpoch < 0 && sim.steps < 1000 {
+		action = 0
+	}
+	return clock, action
+}
+
 // offerFaults offers the steps that only histories of replicas have.
 func (sim *simulation) offerFaults(offer func(int, func())) {
 	sim.offerWatches(offer)
 	for _, r := range sim.replicas {
 		if r.exiting != "" && !r.stopped {
-			offer(sim.settings.weights.task, func() { sim.endProcess(r) })
+			offer(1, func() { sim.endProcess(r) })
 		}
 	}
 }

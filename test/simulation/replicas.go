@@ -152,8 +152,8 @@ func (sim *simulation) startAgain(r *replica) {
 		sim.outside.after(time.Second, func() { sim.startAgain(r) })
 	default:
 		sim.use(r)
+		r.dead, r.api = false, sim.apiServers[sim.random.IntN(len(sim.apiServers))]
 		sim.logf("a process begins on %s", r.name)
-		r.dead = false
 		sim.startProcess()
 	}
 }

@@ -204,7 +204,10 @@ func (sim *simulation) step() {
 			}
 		}
 	}
-	if !sim.healed && sim.actionsDone < len(sim.plan) {
+	if sim.hasReplicas() {
+		h.clock, h.action = sim.pace(len(choices) == 0)
+	}
+	if !sim.healed && sim.actionsDone < len(sim.plan) && h.action > 0 {
 		offer(h.action, sim.runNextAction)
 	}
 	if sim.timeCanAdvance() && !(sim.healed && len(choices) > 0) {

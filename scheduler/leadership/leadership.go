@@ -151,15 +151,22 @@ type writeFence struct {
 	tracker *Tracker
 }
 
-// RoundTrip sends reads always, and writes while this process leads.
+// RoundTrip sends reads always, and writes while this process leads. Of an answer that leaves open
+// whether the write took effect it drops the header that makes client-go send it again: the
+// repetition might be refused here, and its caller would take the write for one that was not sent.
 func (f writeFence) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet && request.Method != http.MethodHead {
-		if err := f.tracker.Err(); err != nil {
-			if request.Body != nil {
-				_ = request.Body.Close() // a RoundTripper has to close it
-			}
-			return nil, err
-		}
+	if request.Method == http.MethodGet || request.Method == http.MethodHead {
+		return f.next.RoundTrip(request)
 	}
-	return f.next.RoundTrip(request)
+	if err := f.tracker.Err(); err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close() // a RoundTripper has to close it
+		}
+		return nil, err
+	}
+	response, err := f.next.RoundTrip(request)
+	if err == nil && response.StatusCode >= http.StatusInternalServerError {
+		response.Header.Del("Retry-After")
+	}
+	return response, err
 }

@@ -203,3 +203,45 @@ func TestFenceWrites(t *testing.T) {
 		t.Errorf("the API server got %v, want %v", received, want)
 	}
 }
+
+// client-go repeats a request whose answer has the header Retry-After. A repetition that is
+// refused, since the process does not lead any more, hides that the write took effect.
+func TestAWriteThatMayHaveTakenEffectIsNotRepeated(t *testing.T) {
+	for name, c := range map[string]struct {
+		method    string
+		status    int
+		mayRepeat bool
+	}{
+		"a write with an open outcome":       {http.MethodPost, http.StatusInternalServerError, false},
+		"a write that timed out":             {http.MethodPatch, http.StatusGatewayTimeout, false},
+		"a write that was turned away":       {http.MethodPost, http.StatusTooManyRequests, true},
+		"a read of an API server in trouble": {http.MethodGet, http.StatusInternalServerError, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTestEnv()
+			p.renew()
+			config := &restclient.Config{}
+			p.FenceWrites(config)
+			transport := config.WrapTransport(answer{status: c.status})
+			request, err := http.NewRequestWithContext(t.Context(), c.method, "https://apiserver", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if mayRepeat := response.Header.Get("Retry-After") != ""; mayRepeat != c.mayRepeat || response.StatusCode != c.status {
+				t.Errorf("status %d, repeated by client-go: %t; want %d and %t", response.StatusCode, mayRepeat, c.status, c.mayRepeat)
+			}
+		})
+	}
+}
+
+// answer answers each request with a status and Retry-After.
+type answer struct{ status int }
+
+func (a answer) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: a.status, Header: http.Header{"Retry-After": {"1"}}, Body: http.NoBody, Request: request}, nil
+}

@@ -224,7 +224,7 @@ func breakWatch(sim *simulation, random *rand.Rand) bool {
 		return false
 	}
 	sim.logf("the watch of %s breaks %d writes behind; it lists again", watch.name, len(sim.server.log)-watch.logIndex)
-	watch.list()
+	watch.listAgain()
 	return true
 }
 

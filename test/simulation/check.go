@@ -18,6 +18,7 @@ import (
 // names the spec, and the node, as it was known at the newest placement on it, has room for
 // all pods that we placed there.
 func (sim *simulation) checkBind(before, after *v1.Pod) {
+	sim.checkEpoch(after)
 	if before.Spec.NodeName != "" {
 		sim.failf("%s was bound twice", describe(after))
 	}
@@ -60,7 +61,7 @@ func (sim *simulation) podsConsidered(d placement) []*v1.Pod {
 // checkFailure checks a failed attempt: the first conflict of a Binding must not fail it,
 // since the pod is read first, and bound again where it is unchanged.
 func (sim *simulation) checkFailure(pod *v1.Pod, note string) {
-	if strings.Contains(note, "Operation cannot be fulfilled") && !strings.Contains(note, "was given up") && sim.bindingsSent[pod.UID] == 1 {
+	if strings.Contains(note, "Operation cannot be fulfilled") && !strings.Contains(note, "was given up") && sim.bindingsSent[pod.UID] == 1 && !sim.isDeposed() {
 		sim.failf("%s failed by the first conflict: %s", describe(pod), note)
 	}
 }
@@ -81,6 +82,15 @@ func (sim *simulation) checkRecord(pod *v1.Pod, d placement) {
 
 // checkAlways checks the invariants that hold at any moment.
 func (sim *simulation) checkAlways() {
+	if sim.hasReplicas() {
+		sim.checkReplicas()
+	}
+	sim.checkQueueAndCache()
+}
+
+// checkQueueAndCache checks that the queue is consistent, and that no pod is both assigned and
+// nominated.
+func (sim *simulation) checkQueueAndCache() {
 	if err := sim.sched.Components().Queue.Check(); err != nil {
 		sim.failf("the queue is inconsistent: %v", err)
 	}
@@ -166,9 +176,11 @@ func (sim *simulation) idle() bool {
 	if len(sim.requests) > 0 || len(sim.tasks.runnable()) > 0 {
 		return false
 	}
-	for _, watch := range sim.informers {
-		if watch.hasUnread() || len(watch.notifications) > 0 {
-			return false
+	for _, r := range sim.replicas {
+		for _, watch := range r.informers {
+			if watch.hasUnread() || len(watch.notifications) > 0 {
+				return false
+			}
 		}
 	}
 	return true
@@ -181,6 +193,9 @@ func (sim *simulation) endFaults() {
 	}
 	sim.healed = true
 	sim.logf("faults and actions end")
+	if sim.hasReplicas() {
+		sim.heal()
+	}
 	for _, pod := range sim.server.sortedPods() {
 		if pod.Labels[permitLabel] != "" {
 			sim.updatePod(pod, "is permitted", func(p *v1.Pod) { delete(p.Labels, permitLabel) })
@@ -205,11 +220,13 @@ func (sim *simulation) endFaults() {
 }
 
 // patience is how many steps a history may take until nothing happens any more.
-func (sim *simulation) patience() int { return 20000 + 1000*sim.settings.gangs }
+func (sim *simulation) patience() int {
+	return 20000*len(sim.replicas) + 1000*sim.settings.gangs
+}
 
 // quiescent says that nothing but clocks will ever advance.
 func (sim *simulation) quiescent() bool {
-	if len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() {
+	if len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() || !sim.hasLeader() {
 		return false
 	}
 	for _, place := range sim.sched.Components().Queue.Places() {
@@ -222,7 +239,7 @@ func (sim *simulation) quiescent() bool {
 			return false // it is released later
 		}
 	}
-	return sim.clock.onlyPeriodic() && sim.waitingPods() == 0
+	return sim.onlyPeriodic() && sim.waitingPods() == 0
 }
 
 // waitingPods is the number of pods that wait on Permit.
@@ -245,6 +262,9 @@ func (sim *simulation) checkQuiescent() {
 	sim.checkProfiles()
 	sim.checkQueue()
 	sim.checkCache()
+	if sim.hasReplicas() {
+		sim.checkStandbys()
+	}
 	if markers, kept := sim.sched.Components().Queue.InFlightCounts(); markers+kept > 0 {
 		sim.failf("the log of events keeps %d markers and %d events", markers, kept)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // client is the clientset of one process. It has the methods that Berth calls for pods; any
@@ -48,7 +51,7 @@ func (c *podClient) Bind(ctx context.Context, b *v1.Binding, _ metav1.CreateOpti
 func (c *podClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
 	key := c.namespace + "/" + name
 	pod, err := c.sim.call(ctx, "get", "get "+key, func() (*v1.Pod, error) { return c.sim.server.get(key) })
-	if there := c.sim.server.pods[key]; apierrors.IsForbidden(err) && there != nil {
+	if there := c.sim.server.pods[key]; isRefusal(err) && there != nil {
 		// After a conflict the status is read before it is patched again.
 		c.sim.unwritable[there.UID] = true
 	}
@@ -63,7 +66,7 @@ func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, d
 	}
 	what := fmt.Sprintf("patch the status of %s: %s", key, patch)
 	pod, err := c.sim.call(ctx, "patch", what, func() (*v1.Pod, error) { return c.sim.server.patchStatus(key, patch) })
-	if apierrors.IsForbidden(err) && patch.nominates {
+	if isRefusal(err) && patch.nominates {
 		c.sim.unwritable[types.UID(patch.Metadata.UID)] = true
 	}
 	return pod, err
@@ -100,6 +103,11 @@ func (p statusPatch) String() string {
 	return text
 }
 
+// isRefusal says that a request is not repeated.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.Is(err, leadership.ErrNotLeading)
+}
+
 // errLost is what a client gets when a connection breaks.
 var errLost = errors.New("the connection was lost")
 
@@ -112,21 +120,43 @@ type request struct {
 	arrived, answered bool
 	// held says that it does not arrive before the next leader has placed a pod.
 	held bool
-	pod  *v1.Pod
-	err  error
+	// heldUntil is the step at which it arrives nevertheless.
+	heldUntil int
+	// replica is the sender, and epoch its leader epoch.
+	replica *replica
+	epoch   int64
+	sentAt  time.Time
+	// retryAfter says that client-go sends it again, after the time in the response.
+	retryAfter bool
+	pod        *v1.Pod
+	err        error
 }
 
 // call sends a request and waits for its response. The product must not cancel it: ctx may
 // only have a deadline, which is one of real time and is ignored.
 func (sim *simulation) call(ctx context.Context, verb, what string, commit func() (*v1.Pod, error)) (*v1.Pod, error) {
-	r := &request{verb: verb, description: what, commit: commit}
-	sim.requests = append(sim.requests, r)
-	sim.logf("%s: %s", sim.tasks.current.name, what)
+	if sim.election != nil {
+		return sim.callThroughTransport(ctx, exchange{verb: verb, what: what, commit: commit})
+	}
+	r := sim.send(verb, what, commit)
+	sim.await(ctx, r)
+	return r.pod, r.err
+}
+
+// await waits for the response to a request.
+func (sim *simulation) await(ctx context.Context, r *request) {
 	sim.tasks.yield(func() bool { return r.answered })
 	if errors.Is(ctx.Err(), context.Canceled) {
-		sim.failf("%q is cancelled by its caller", what)
+		sim.failf("%q is cancelled by its caller", r.description)
 	}
-	return r.pod, r.err
+}
+
+// send sends a request of the task that runs.
+func (sim *simulation) send(verb, what string, commit func() (*v1.Pod, error)) *request {
+	r := &request{verb: verb, description: what, commit: commit, replica: sim.replica, epoch: sim.leaderEpoch(), sentAt: sim.clock.now}
+	sim.requests = append(sim.requests, r)
+	sim.logf("%s: %s", sim.tasks.current.name, what)
+	return r
 }
 
 // outcome is how a request ends that does not succeed.
@@ -137,6 +167,10 @@ type outcome struct {
 	commits, late bool
 	// err is what the caller gets.
 	err error
+	// retryAfter says that the response has the header Retry-After.
+	retryAfter bool
+	// writesOnly says that only a write of a pod ends so.
+	writesOnly bool
 }
 
 // committedLater is the outcome of a request that outlives its connection.
@@ -158,9 +192,12 @@ var outcomes = []outcome{
 func (sim *simulation) arrive(r *request) {
 	r.arrived = true
 	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
-		f := outcomes[sim.random.IntN(len(outcomes))]
+		f := sim.settings.outcomes[sim.random.IntN(len(sim.settings.outcomes))]
 		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
 			f = frequent
+		}
+		if f.writesOnly && !isPodWrite(r.verb) {
+			f = committedLater
 		}
 		sim.count(r.verb + " " + f.name)
 		sim.logf("server: %q %s", r.description, f.name)
@@ -170,7 +207,7 @@ func (sim *simulation) arrive(r *request) {
 		if f.late {
 			sim.lateWrites = append(sim.lateWrites, r)
 		}
-		r.err = f.err
+		r.err, r.retryAfter = f.err, f.retryAfter
 		return
 	}
 	r.pod, r.err = r.commit()
@@ -193,7 +230,7 @@ func (sim *simulation) answer(i int) {
 func (sim *simulation) commitLate(i int) {
 	r := sim.lateWrites[i]
 	sim.lateWrites = append(sim.lateWrites[:i:i], sim.lateWrites[i+1:]...)
-	if sim.chance(0.2) {
+	if sim.chance(0.2) || sim.isTooOld(r) {
 		sim.logf("server: %q never arrives", r.description)
 		return
 	}

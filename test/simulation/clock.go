@@ -15,9 +15,13 @@ var startTime = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // Tick, C) waits in that call and gets a channel with a value in it, so that a select in the
 // product returns at once.
 type virtualClock struct {
-	tasks   *executor
+	tasks *executor
+	// replica is the one whose tasks the timers start; nil for the world outside.
+	replica *replica
+	// now is the same in all clocks of a history. read returns what this one shows.
 	now     time.Time
 	waiters []*waiter // by time
+	skew
 }
 
 // waiter is a function that is called at a time.
@@ -30,8 +34,8 @@ type waiter struct {
 
 var _ clock.WithTickerAndDelayedExecution = &virtualClock{}
 
-func (c *virtualClock) Now() time.Time                  { c.tasks.noteClockRead(); return c.now }
-func (c *virtualClock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
+func (c *virtualClock) Now() time.Time                  { c.tasks.noteClockRead(); return c.read() }
+func (c *virtualClock) Since(t time.Time) time.Duration { return c.read().Sub(t) }
 
 // add adds a waiter behind those of the same time.
 func (c *virtualClock) add(at time.Time, call func()) *waiter {
@@ -58,6 +62,12 @@ func (c *virtualClock) advance() bool {
 	if at := c.waiters[0].at; at.After(c.now) {
 		c.now = at
 	}
+	c.callDue()
+	return true
+}
+
+// callDue calls all waiters that are due.
+func (c *virtualClock) callDue() {
 	for len(c.waiters) > 0 && !c.waiters[0].at.After(c.now) {
 		a := c.waiters[0]
 		c.waiters = c.waiters[1:]
@@ -65,7 +75,6 @@ func (c *virtualClock) advance() bool {
 			a.call()
 		}
 	}
-	return true
 }
 
 // onlyPeriodic says that no waiter but those of tickers is left.
@@ -75,10 +84,11 @@ func (c *virtualClock) onlyPeriodic() bool {
 
 // waitUntil lets the running task wait until the given time.
 func (c *virtualClock) waitUntil(at time.Time, periodic bool) <-chan time.Time {
-	c.add(at, nil).periodic = periodic
-	c.tasks.yield(func() bool { return !c.now.Before(at) })
+	a := c.add(at, nil)
+	a.periodic = periodic
+	c.tasks.yield(func() bool { return !c.now.Before(a.at) })
 	reached := make(chan time.Time, 1)
-	reached <- c.now
+	reached <- c.read()
 	return reached
 }
 
@@ -87,7 +97,7 @@ func (c *virtualClock) After(d time.Duration) <-chan time.Time {
 }
 func (c *virtualClock) Sleep(d time.Duration) { c.waitUntil(c.now.Add(d), false) }
 
-// Tick and NewTicker make tickers that drop no tick.
+// Tick and NewTicker make tickers that drop no tick, but for those of a machine that stood still.
 func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
 
 func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
@@ -101,6 +111,9 @@ type ticker struct {
 }
 
 func (t *ticker) C() <-chan time.Time {
+	if t.clock.two && t.next.Before(t.clock.now) {
+		t.next = t.clock.now
+	}
 	reached := t.clock.waitUntil(t.next, true)
 	t.next = t.next.Add(t.period)
 	return reached
@@ -110,14 +123,14 @@ func (t *ticker) Stop() {}
 
 // AfterFunc runs f in a task of its own.
 func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
-	t := &timer{clock: c, fire: func() { c.tasks.start("timer", f) }}
+	t := &timer{clock: c, fire: func() { c.tasks.start("timer", f).replica = c.replica }}
 	t.waiter = c.add(c.now.Add(d), t.fire)
 	return t
 }
 
 func (c *virtualClock) NewTimer(d time.Duration) clock.Timer {
 	fired := make(chan time.Time, 1)
-	t := &timer{clock: c, fired: fired, fire: func() { fired <- c.now }}
+	t := &timer{clock: c, fired: fired, fire: func() { fired <- c.read() }}
 	t.waiter = c.add(c.now.Add(d), t.fire)
 	return t
 }

@@ -15,6 +15,8 @@ import (
 type executor struct {
 	tasks   []*task // not done, oldest first
 	current *task
+	// replica is the one whose tasks are started.
+	replica *replica
 	yielded chan struct{} // receives when the running task yields or ends
 	ending  bool
 	// clockReads is how often the running task has read the clock since it was resumed.
@@ -28,7 +30,9 @@ type executor struct {
 // task is a goroutine that the executor runs.
 type task struct {
 	name string
-	work func()
+	// replica is the one that the task belongs to.
+	replica *replica
+	work    func()
 	// ready says whether the wait is over; nil: the task does not wait.
 	ready func() bool
 	// resume lets the task run on; false ends it.
@@ -51,15 +55,18 @@ func newExecutor() *executor {
 
 // start adds a task; step runs it.
 func (e *executor) start(name string, work func()) *task {
-	t := &task{name: name, work: work, resume: make(chan bool)}
+	t := &task{name: name, replica: e.replica, work: work, resume: make(chan bool)}
 	e.tasks = append(e.tasks, t)
 	return t
 }
 
-// runnable returns the tasks that do not wait.
+// runnable returns the tasks that do not wait, without those of machines that stand still.
 func (e *executor) runnable() []*task {
 	var found []*task
 	for _, t := range e.tasks {
+		if t.replica.stopped {
+			continue
+		}
 		if t.ready != nil && t.ready() {
 			t.ready = nil
 		}
@@ -143,13 +150,17 @@ func (e *executor) wait(ctx context.Context, until <-chan struct{}) error {
 	return ctx.Err()
 }
 
-// endAll ends every task where it waits, as a crash does, but for deferred calls, which still
-// run.
-func (e *executor) endAll() {
+// endAll ends every task of a replica where it waits, as a crash does, but for deferred calls,
+// which still run.
+func (e *executor) endAll(r *replica) {
 	e.ending = true
-	for len(e.tasks) > 0 {
-		t := e.tasks[0]
-		e.tasks = e.tasks[1:]
+	for {
+		i := slices.IndexFunc(e.tasks, func(t *task) bool { return t.replica == r })
+		if i < 0 {
+			break
+		}
+		t := e.tasks[i]
+		e.tasks = slices.Delete(e.tasks, i, i+1)
 		if t.started {
 			e.current = t
 			t.resume <- false

@@ -66,6 +66,10 @@ type placement struct {
 	undone bool
 	// cycle is the number of the attempt in the loop; 0 for one outside it.
 	cycle int
+	// process made the placement. deposed says that a later leader had placed a pod by then: no
+	// Binding of the placement can be committed.
+	process int
+	deposed bool
 }
 
 func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
@@ -76,7 +80,8 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 		return
 	}
 	sim.placementCount++
-	d := placement{number: sim.placementCount, node: node, spec: number, pod: pod, knownNode: knownNode, cycle: sim.tasks.current.cycle}
+	d := placement{number: sim.placementCount, node: node, spec: number, pod: pod, knownNode: knownNode, cycle: sim.tasks.current.cycle, process: sim.process}
+	sim.noteDecision(&d)
 	for uid, other := range known.others {
 		if other.Spec.NodeName == node {
 			d.others = append(d.others, uid)
@@ -92,18 +97,25 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 	}
 	sim.placements[pod.UID] = append(sim.placements[pod.UID], d)
 	sim.forgetKnown(pod)
-	sim.bindingsSent[pod.UID] = 0
+	if !d.deposed {
+		sim.bindingsSent[pod.UID] = 0
+	}
 	sim.noteBegun(pod, number)
 	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
 }
 
 // recordUndo notes that the pod's last placement was undone.
 func (sim *simulation) recordUndo(pod *v1.Pod, node string) {
-	if live := sim.server.pods[keyOf(pod)]; live != nil && live.UID == pod.UID && live.Spec.NodeName == node && sim.placedByUs(live) {
+	if live := sim.server.pods[keyOf(pod)]; !sim.isDeposed() && live != nil && live.UID == pod.UID && live.Spec.NodeName == node && sim.placedByUs(live) {
 		sim.failf("%s is bound to %s, and Unreserve is called for it", describe(live), node)
 	}
 	made := sim.placements[pod.UID]
-	made[len(made)-1].undone = true
+	for i, d := range slices.Backward(made) {
+		if d.process == sim.process {
+			made[i].undone = true
+			break
+		}
+	}
 	sim.noteUndone(pod)
 }
 
@@ -114,7 +126,7 @@ func (sim *simulation) placementOf(pod *v1.Pod) (placement, bool) {
 		return placement{}, false
 	}
 	for _, d := range slices.Backward(sim.placements[pod.UID]) {
-		if d.node == pod.Spec.NodeName {
+		if d.node == pod.Spec.NodeName && !d.deposed {
 			return d, true
 		}
 	}

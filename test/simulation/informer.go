@@ -17,6 +17,7 @@ type informer struct {
 	name string
 	// selects says whether the informer watches an object.
 	selects func(object) bool
+	watchConnection
 
 	handler         toolscache.ResourceEventHandler
 	logIndex        int // how much of the server's log has been read
@@ -37,7 +38,10 @@ type notification struct {
 }
 
 func (sim *simulation) newInformer(name string, selects func(object) bool) *informer {
-	return &informer{sim: sim, name: name, selects: selects, store: map[string]object{}, handled: map[string]object{}}
+	return &informer{
+		sim: sim, name: name, selects: selects, store: map[string]object{}, handled: map[string]object{},
+		watchConnection: watchConnection{replica: sim.replica, api: sim.api},
+	}
 }
 
 func isNode(o object) bool {
@@ -56,7 +60,7 @@ const handlerTaskPrefix = "handler of "
 // AddEventHandler lists the objects and starts the task that calls the handler.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.handler = handler
-	i.list()
+	i.listAgain()
 	i.initialLeft = len(i.notifications)
 	i.sim.tasks.start(handlerTaskPrefix+i.name, i.deliver)
 	return registration{informer: i}, nil
@@ -76,17 +80,31 @@ func (r registration) HasSynced() bool {
 
 func (i *informer) HasSynced() bool { return i.initialLeft == 0 }
 
-func (i *informer) hasUnread() bool { return i.logIndex < len(i.sim.server.log) }
+// hasUnread says whether the server has writes that the watch has not read, or the watch is
+// interrupted.
+func (i *informer) hasUnread() bool {
+	if i.api != nil {
+		return i.handler != nil && !i.replica.dead && (!i.connected || i.unreadBefore(len(i.sim.server.log)))
+	}
+	return i.logIndex < len(i.sim.server.log)
+}
 
 // readNext reads one more write of the log.
 func (i *informer) readNext() {
+	if i.api != nil && !i.connected {
+		i.reconnect()
+		return
+	}
 	c := i.sim.server.log[i.logIndex]
 	i.logIndex++
-	if c.new != nil {
-		i.resourceVersion = c.new.GetResourceVersion()
-	}
 	was := c.old != nil && i.selects(c.old)
 	is := c.new != nil && i.selects(c.new)
+	switch {
+	case i.api != nil && (was || is):
+		i.syncedTo(c.version)
+	case i.api == nil && c.new != nil:
+		i.resourceVersion = c.new.GetResourceVersion()
+	}
 	switch {
 	case is:
 		key := keyOf(c.new)
@@ -100,7 +118,7 @@ func (i *informer) readNext() {
 	}
 }
 
-// list replaces the store by what the server has. Changes in between are never notified.
+// list replaces the store by what the server has.
 func (i *informer) list() {
 	there := map[string]object{}
 	for _, pod := range i.sim.server.sortedPods() {
@@ -118,6 +136,12 @@ func (i *informer) list() {
 			there[keyOf(group)] = group
 		}
 	}
+	i.replace(there)
+	i.logIndex, i.resourceVersion = len(i.sim.server.log), itoa(i.sim.server.version)
+}
+
+// replace replaces the store by a list. Changes in between are never notified.
+func (i *informer) replace(there map[string]object) {
 	for _, key := range slices.Sorted(maps.Keys(i.store)) {
 		if there[key] == nil {
 			i.notifications = append(i.notifications, notification{old: i.store[key], unknownState: true})
@@ -133,7 +157,7 @@ func (i *informer) list() {
 			i.notifications = append(i.notifications, notification{old: old, new: there[key]})
 		}
 	}
-	i.store, i.logIndex, i.resourceVersion = there, len(i.sim.server.log), itoa(i.sim.server.version)
+	i.store = there
 }
 
 // deliver calls the handler for each notification.

@@ -92,8 +92,8 @@ func (sim *simulation) maybeFreeze() {
 	}
 	sim.logf("the leader is frozen; %d requests are on the wire", len(sim.requests)+len(sim.lateWrites))
 	sim.freezeAt = ""
-	sim.process++
-	sim.tasks.endAll()
+	sim.process = sim.nextProcess()
+	sim.tasks.endAll(sim.replica)
 	sim.clock.waiters = nil
 	for _, r := range sim.requests {
 		if !r.arrived && r.verb != "get" && r.verb != "list" {
@@ -106,20 +106,37 @@ func (sim *simulation) maybeFreeze() {
 	sim.startedAt = sim.steps
 }
 
-// delaysLateWrites says whether late writes of an earlier leader still wait: until the
+// delaysLateWrites says whether a late write of an earlier leader still waits: until the
 // successor has placed a pod, or 1000 steps after it began.
-func (sim *simulation) delaysLateWrites() bool {
+func (sim *simulation) delaysLateWrites(r *request) bool {
+	if sim.hasReplicas() {
+		return r.epoch >= sim.decidedEpoch && sim.steps < r.heldUntil
+	}
 	return sim.inHandover() && sim.steps < sim.startedAt+1000
 }
 
 // handover returns the handover of a leader that starts now.
 func (sim *simulation) handover() scheduler.Handover {
+	if sim.hasReplicas() {
+		return sim.handoverOf(sim.election.leadership)
+	}
 	if !sim.elected {
 		return scheduler.Handover{}
 	}
 	sim.epoch++
 	sim.placedBefore = sim.placementCount
-	epoch, process := sim.epoch, sim.process
+	epoch := sim.epoch
+	return sim.handoverOf(func(context.Context) (journal.Leadership, error) {
+		if epoch == 0 {
+			sim.count("a leader has no predecessor")
+		}
+		return journal.Leadership{Elected: true, Epoch: epoch, First: epoch == 0}, nil
+	})
+}
+
+// handoverOf returns the handover of a process that knows its leadership.
+func (sim *simulation) handoverOf(known func(context.Context) (journal.Leadership, error)) scheduler.Handover {
+	process := sim.process
 	return scheduler.Handover{
 		List: sim.list, Version: sim.version,
 		Profiles: func(context.Context) (names []string, err error) {
@@ -130,12 +147,7 @@ func (sim *simulation) handover() scheduler.Handover {
 			}
 			return names, nil
 		},
-		Leadership: func(context.Context) (journal.Leadership, error) {
-			if epoch == 0 {
-				sim.count("a leader has no predecessor")
-			}
-			return journal.Leadership{Elected: true, Epoch: epoch, First: epoch == 0}, nil
-		},
+		Leadership: known,
 		Journal: journal.New(journal.Options{
 			Client: &configMaps{sim: sim, process: process}, Holder: fmt.Sprint("process ", process), Clock: sim.clock, Log: logr.Discard(),
 			Go: func(work func()) { sim.tasks.start("work", work).known = sim.known() }, Wait: sim.tasks.wait,
@@ -178,13 +190,16 @@ func (sim *simulation) version(ctx context.Context, kind schema.GroupVersionReso
 
 // inHandover says whether the leader has not placed a pod yet.
 func (sim *simulation) inHandover() bool {
+	if sim.hasReplicas() {
+		return sim.newestEpoch > sim.decidedEpoch
+	}
 	return sim.elected && sim.placementCount == sim.placedBefore
 }
 
 // faultChance is the probability that a request fails. During a handover no patch fails: a pod
 // that cannot be fenced at all is waited out, which is not simulated here.
 func (sim *simulation) faultChance(verb string) float64 {
-	if verb == "patch" && sim.inHandover() {
+	if verb == "patch" && sim.inHandover() { // also one of a leader that has a successor
 		return 0
 	}
 	return sim.settings.requestFaults[verb]
@@ -197,8 +212,13 @@ func (sim *simulation) bindCommit(process int, b *v1.Binding) (commit func() (*v
 	if pod := sim.server.pods[keyOf(b)]; pod != nil && pod.ResourceVersion == b.ResourceVersion && binding.HasPodScheduledFalse(pod) {
 		kind = refusedPodWrite
 	}
+	epoch := sim.leaderEpoch()
 	return func() (*v1.Pod, error) {
+		sim.bindingEpoch = epoch
 		err := sim.server.bind(b)
+		if sim.hasReplicas() {
+			sim.noteBinding(epoch, err)
+		}
 		if sim.elected && process < sim.process && sim.placementCount > sim.placedBefore {
 			sim.checkLateBinding(b, kind, err)
 		}

@@ -37,14 +37,14 @@ func (s *server) putPodGroup(group *schedulingv1beta1.PodGroup) {
 		c.old = old
 	}
 	s.podGroups[keyOf(group)] = group
-	s.log = append(s.log, c)
+	s.append(c)
 }
 
 func (s *server) dropPodGroup(key string) {
 	if old, ok := s.podGroups[key]; ok {
 		delete(s.podGroups, key)
 		s.version++
-		s.log = append(s.log, change{old: old})
+		s.append(change{old: old})
 	}
 }
 

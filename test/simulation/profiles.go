@@ -38,15 +38,21 @@ type profile struct {
 	sim  *simulation
 	name string
 	spec *profileSpec // nil: there is no such object
-	// generation counts the changes of the spec; observedGeneration is the last one that was
-	// reconciled.
-	generation, observedGeneration int
+	// generation counts the changes of the spec.
+	generation int
+	*reconciled
+	// hasRevisions says that it was built once.
+	hasRevisions bool
+}
+
+// reconciled is what the reconciler of one process knows of a profile.
+type reconciled struct {
+	// observedGeneration is the last generation that was reconciled.
+	observedGeneration int
 	// running is the spec that runs, as far as the reconciler knows; paused says that the
 	// profile holds its pods.
 	running *profileSpec
 	paused  bool
-	// hasRevisions says that it was built once.
-	hasRevisions bool
 }
 
 func (p *profile) setSpec(spec *profileSpec) {
@@ -62,11 +68,12 @@ func (p *profile) setSpec(spec *profileSpec) {
 
 // startReconciler starts the reconciler of a new process.
 func (p *profile) startReconciler() {
-	p.observedGeneration, p.running, p.paused = 0, nil, false
+	state := &reconciled{}
+	p.reconciled, p.sim.reconciled = state, append(p.sim.reconciled, state)
 	// Other tasks may delay a build for longer than its deadline.
 	p.sim.tasks.start("reconciler of "+p.name, func() {
 		for {
-			p.sim.tasks.yield(func() bool { return p.observedGeneration < p.generation })
+			p.sim.tasks.yield(func() bool { return state.observedGeneration < p.generation })
 			p.reconcile()
 		}
 	}).ignoreDeadlines = true

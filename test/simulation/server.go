@@ -54,6 +54,8 @@ type server struct {
 // change is one write: an addition without old, a deletion without new.
 type change struct {
 	old, new object
+	// version is the resource version of the write.
+	version int
 }
 
 func newServer() *server {
@@ -95,6 +97,12 @@ func (s *server) stamp(o object) {
 	o.SetResourceVersion(strconv.Itoa(s.version))
 }
 
+// append adds a write at the present version to the log.
+func (s *server) append(c change) {
+	c.version = s.version
+	s.log = append(s.log, c)
+}
+
 // putPod stores a pod and takes ownership of it.
 func (s *server) putPod(pod *v1.Pod) {
 	s.stamp(pod)
@@ -105,7 +113,7 @@ func (s *server) putPod(pod *v1.Pod) {
 	}
 	s.pods[keyOf(pod)] = pod
 	s.index(old, pod)
-	s.log = append(s.log, c)
+	s.append(c)
 	s.onChange(old, pod)
 }
 
@@ -114,7 +122,7 @@ func (s *server) dropPod(key string) {
 		delete(s.pods, key)
 		s.index(old, nil)
 		s.version++
-		s.log = append(s.log, change{old: old})
+		s.append(change{old: old})
 		s.onChange(old, nil)
 	}
 }
@@ -127,14 +135,14 @@ func (s *server) putNode(node *v1.Node) {
 		c.old = old
 	}
 	s.nodes[node.Name] = node
-	s.log = append(s.log, c)
+	s.append(c)
 }
 
 func (s *server) dropNode(name string) {
 	if old, ok := s.nodes[name]; ok {
 		delete(s.nodes, name)
 		s.version++
-		s.log = append(s.log, change{old: old})
+		s.append(change{old: old})
 	}
 }
 

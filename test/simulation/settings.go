@@ -32,6 +32,8 @@ type settings struct {
 	// kinds are the kinds of actions, and actionWeights are parallel to them.
 	kinds         []actionKind
 	actionWeights []int
+	// outcomes are how requests may end that do not succeed.
+	outcomes []outcome
 	// gangs is the number of gangs. nodeCPUs and nodePods are the size of their nodes.
 	gangs, nodeCPUs, nodePods int
 }
@@ -56,6 +58,7 @@ func newSettings(random *rand.Rand) settings {
 			"bind": sometimes(0.8), "patch": sometimes(0.6), "get": sometimes(0.6), "delete": sometimes(0.6),
 		},
 		frequentOutcomes: map[string]outcome{},
+		outcomes:         outcomes,
 		kinds:            actionKinds,
 		pluginFaults:     sometimes(0.1),
 		yields:           sometimes(0.6),
@@ -165,14 +168,20 @@ func (sim *simulation) step() {
 	h := sim.settings.weights
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }
+	if sim.hasReplicas() {
+		sim.offerFaults(offer)
+	}
 	for _, t := range sim.tasks.runnable() {
 		weight := h.task
 		if strings.HasPrefix(t.name, handlerTaskPrefix) {
 			weight = h.handler
 		}
-		offer(weight, func() { sim.tasks.step(t) })
+		offer(weight, func() { sim.stepTask(t) })
 	}
 	for i, r := range sim.requests {
+		if r.blocked() {
+			continue
+		}
 		if r.arrived {
 			offer(h.answer, func() { sim.answer(i) })
 		} else {
@@ -183,24 +192,33 @@ func (sim *simulation) step() {
 		offer(h.termination, func() { sim.finishTermination(i) })
 	}
 	for i, r := range sim.lateWrites {
-		if r.held && sim.delaysLateWrites() {
+		if r.held && sim.delaysLateWrites(r) || r.replica.cutOff {
 			continue
 		}
 		offer(h.lateWrite, func() { sim.commitLate(i) })
 	}
-	for _, watch := range sim.informers {
-		if watch.hasUnread() {
-			offer(h.watch, watch.readNext)
+	for _, r := range sim.replicas {
+		for _, watch := range r.informers {
+			if watch.mayRead() {
+				offer(h.watch, watch.readNext)
+			}
 		}
 	}
-	if !sim.healed && sim.actionsDone < len(sim.plan) {
+	if sim.hasReplicas() {
+		h.clock, h.action = sim.pace(len(choices) == 0)
+	}
+	if !sim.healed && sim.actionsDone < len(sim.plan) && h.action > 0 {
 		offer(h.action, sim.runNextAction)
 	}
-	if len(sim.clock.waiters) > 0 && !(sim.healed && len(choices) > 0) {
-		offer(h.clock, func() { sim.clock.advance() })
+	if sim.timeCanAdvance() && !(sim.healed && len(choices) > 0) {
+		offer(h.clock, sim.advance)
 	}
 	sim.choose(choices)
 	if sim.failure != nil {
+		return
+	}
+	sim.use(sim.front())
+	if sim.dead {
 		return
 	}
 	if sim.steps%(16*(1+sim.settings.gangs/manyGangs)) == 0 {

@@ -18,6 +18,10 @@
 //
 // In a history of gangs, groups of pods come beside the single pods: see gangs.go.
 //
+// In a history of replicas, up to three processes run beside each other, elect a leader and
+// watch API servers whose watch caches lag, under faults of their machines, of the network and
+// of their clocks: see replicas.go.
+//
 // Invariants are checked while a history runs and once more when it is quiescent: see
 // check.go. Seeds that once violated one are kept in seeds/.
 package simulation
@@ -54,24 +58,20 @@ type simulation struct {
 	skipped     map[int]bool
 
 	tasks      *executor
-	clock      *virtualClock
 	server     *server
 	requests   []*request
 	lateWrites []*request // whose sender has given up, and which may still take effect
 
-	// process numbers the processes: a crash starts the next.
-	process         int
-	sched           *scheduler.Scheduler
-	informers       []*informer // pods, nodes, and PodGroups where they are served
-	profiles        []*profile
-	probes          []*probe
-	openGenerations int // Generations that are not closed
-	specCount       int
-	specOf          map[string]int       // the number of a spec, by the Blueprint's hash
-	specs           map[int]*profileSpec // by number
+	// replica is the one whose task runs; between the tasks, the one that front returns.
+	*replica
+	replicas []*replica
+	// processCount numbers the processes of all replicas: a crash starts the next.
+	processCount int
+	profiles     []*profile
+	specCount    int
+	specOf       map[string]int       // the number of a spec, by the Blueprint's hash
+	specs        map[int]*profileSpec // by number
 
-	// knownNow is what known returned last; nil where that has changed since.
-	knownNow       *knownState
 	placements     map[types.UID][]placement
 	placementCount int
 	bindingsSent   map[types.UID]int  // Bindings sent since a pod's last placement
@@ -79,6 +79,7 @@ type simulation struct {
 	unwritable     map[types.UID]bool // pods whose nomination the API server forbids to write
 	evictions
 	leaders
+	faults
 	gangs gangs
 	// healed says that faults and actions have ended.
 	healed bool
@@ -95,6 +96,10 @@ type simulation struct {
 type kind struct {
 	// gangs is the number of gangs in each history; 0: pods come one by one.
 	gangs int
+	// replicas says that replicas run beside each other and watch API servers whose watch caches
+	// lag: see replicas.go. without are the faults that are left out.
+	replicas bool
+	without  faultSet
 }
 
 // run plays the history of a seed and returns its state when it is quiescent, or when the
@@ -105,10 +110,11 @@ func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: skip, keepLog: keep,
 		tasks: newExecutor(), server: newServer(), logHash: fnv.New64a(), counts: map[string]int{},
 		specOf: map[string]int{}, placements: map[types.UID][]placement{}, bindingsSent: map[types.UID]int{},
-		evictions:      evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]bool{}},
+		evictions:      evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}},
 		boundElsewhere: map[types.UID]bool{}, unwritable: map[types.UID]bool{}, specs: map[int]*profileSpec{},
 	}
-	sim.clock = &virtualClock{tasks: sim.tasks, now: startTime}
+	sim.replicas = []*replica{sim.newReplica()}
+	sim.use(sim.replicas[0])
 	sim.server.onBind, sim.server.onEvict, sim.server.now = sim.checkBind, sim.checkEvict, sim.clock.Now
 	sim.server.onChange = sim.noteChange
 	sim.tasks.onPanic = func(t *task, value any, stack []byte) {
@@ -125,18 +131,24 @@ func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	if k.gangs > 0 {
 		sim.drawGangs(k.gangs)
 	}
+	if k.replicas {
+		sim.drawFaults(k.without)
+	}
 	sim.plan = sim.settings.plan(sim.random)
-	if seed%4 == 1 {
+	if seed%4 == 1 && !k.replicas {
 		sim.electLeaders()
 	}
 	sim.createInitialState()
-	sim.startProcess()
+	sim.startReplicas()
 	for sim.failure == nil && sim.actionsDone < len(sim.plan) {
 		sim.step()
 	}
 	sim.endFaults()
-	sim.process++ // Generations that end now are not checked.
-	sim.tasks.endAll()
+	for _, r := range sim.replicas {
+		sim.use(r)
+		r.process = sim.nextProcess() // Generations that end now are not checked.
+		sim.tasks.endAll(r)
+	}
 	return sim
 }
 
@@ -144,9 +156,12 @@ const loopTask = "loop"
 
 // startProcess starts a scheduler and the reconcilers.
 func (sim *simulation) startProcess() {
-	sim.process++
+	sim.process = sim.nextProcess()
 	sim.noteEndOfProcess()
 	sim.probes, sim.openGenerations = nil, 0
+	if sim.hasReplicas() {
+		sim.election = sim.newElection()
+	}
 	pods, nodes := sim.newInformer("pods", isLivePod), sim.newInformer("nodes", isNode)
 	sim.informers, sim.knownNow = []*informer{pods, nodes}, nil
 	factory := newFactory(&client{sim: sim, process: sim.process}, pods, nodes)
@@ -167,7 +182,7 @@ func (sim *simulation) startProcess() {
 		Ledger:      decision.NewLedger(sim.clock.Now),
 		Clock:       sim.clock,
 		Log:         logr.Discard(),
-		Epoch:       func(context.Context) int64 { return int64(sim.process) },
+		Epoch:       func(context.Context) int64 { return sim.leaderEpoch() },
 		Handover:    sim.handover(),
 		Go:          func(work func()) { sim.tasks.start("work", work).known = sim.known() },
 		Wait:        sim.tasks.wait,
@@ -176,23 +191,44 @@ func (sim *simulation) startProcess() {
 	})
 	sched := sim.sched
 	sim.tasks.start("warm", func() { sim.requireNoError(scheduler.Standby{Scheduler: sched}.Start(context.Background())) })
+	if sim.election == nil {
+		sim.startLoop()
+	} else {
+		sim.tasks.start("election", sim.election.run)
+	}
+	sim.reconciled = nil
+	for _, p := range sim.profiles {
+		p.startReconciler()
+	}
+}
+
+// startLoop starts the scheduling loop of the replica.
+func (sim *simulation) startLoop() {
+	sched := sim.sched
 	sim.tasks.start(loopTask, func() {
 		// Start waits for readiness on a channel of its own.
 		sim.tasks.yield(func() bool { return sched.Ready() == nil })
 		sim.requireNoError(sched.Start(context.Background()))
 	})
-	for _, p := range sim.profiles {
-		p.startReconciler()
-	}
+}
+
+// nextProcess returns the number of the next process.
+func (sim *simulation) nextProcess() int {
+	sim.processCount++
+	return sim.processCount
 }
 
 // killProcess ends the process and starts the next. Of each request that it sent, chance
 // decides whether it was committed; writes that arrive after the next process has begun are
 // simulated in leaders.go.
 func (sim *simulation) killProcess() {
+	if sim.hasReplicas() {
+		sim.killReplica(sim.replica)
+		return
+	}
 	sim.logf("the process is killed")
 	sim.count("a crash")
-	sim.tasks.endAll()
+	sim.tasks.endAll(sim.replica)
 	sim.clock.waiters = nil
 	// Each of these arrives before the next process begins. The sender of a late write has
 	// given up, and decided something else since.
@@ -203,7 +239,7 @@ func (sim *simulation) killProcess() {
 		}
 	}
 	sim.requests, sim.lateWrites = nil, nil
-	sim.process++
+	sim.process = sim.nextProcess()
 	sim.startProcess()
 }
 
@@ -224,7 +260,7 @@ func (sim *simulation) maybeYield() {
 
 // logf adds a line to the log.
 func (sim *simulation) logf(format string, args ...any) {
-	line := fmt.Sprintf("%4d %8s  ", sim.steps, sim.clock.now.Sub(startTime)) + fmt.Sprintf(format, args...)
+	line := fmt.Sprintf("%4d %8s  %s", sim.steps, sim.clock.now.Sub(startTime), sim.logPrefix()) + fmt.Sprintf(format, args...)
 	_, _ = sim.logHash.Write([]byte(line))
 	if sim.keepLog {
 		sim.log = append(sim.log, line)

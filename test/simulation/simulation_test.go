@@ -26,6 +26,8 @@ var (
 	printLog = flag.Bool("log", false, "print the log of the first seed, and play no other")
 	stop     = flag.Bool("stop", false, "end at the first failing seed, without shrinking it: for mutation tests")
 
+	replicaSeeds = flag.Uint64("replicaseeds", 300, "number of seeds of histories of replicas")
+
 	gangSeeds     = flag.Uint64("gangseeds", 100, "number of seeds of histories of -gangs gangs")
 	gangCount     = flag.Int("gangs", 20, "gangs in each of these histories")
 	manyGangSeeds = flag.Uint64("manygangseeds", 1, "number of seeds of histories of -manygangs gangs")
@@ -46,6 +48,10 @@ const maxShrunk = 3
 var pods = kind{}
 
 func TestEveryHistoryKeepsTheInvariants(t *testing.T) { pods.test(t, *seeds, requiredEvents()) }
+
+func TestEveryHistoryOfReplicasKeepsTheInvariants(t *testing.T) {
+	kind{replicas: true}.test(t, *replicaSeeds, requiredReplicaEvents())
+}
 
 func TestEveryHistoryOfGangsKeepsTheInvariants(t *testing.T) {
 	kind{gangs: *gangCount}.test(t, *gangSeeds, requiredGangEvents())
@@ -130,7 +136,7 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 
 // A seed decides everything, or a failure could not be reproduced.
 func TestOneSeedHasOneHistory(t *testing.T) {
-	for k, n := range map[kind]uint64{pods: 200, {gangs: 20}: 10} {
+	for k, n := range map[kind]uint64{pods: 200, {gangs: 20}: 10, {replicas: true}: 50} {
 		for seed := uint64(1); seed <= n; seed++ {
 			a, b := k.run(seed, nil, false), k.run(seed, nil, false)
 			if a.logHash.Sum64() != b.logHash.Sum64() {
@@ -140,8 +146,8 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 	}
 }
 
-// Seeds that once failed are played again, those in gangs.txt as histories of gangs. Their
-// histories change with the simulation; what they found is kept in the mutation tests.
+// Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
+// replicas.txt as histories of replicas. Their histories change with the simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
@@ -149,8 +155,11 @@ func TestSeedsThatFailedBefore(t *testing.T) {
 	}
 	for _, file := range files {
 		k := pods
-		if filepath.Base(file) == "gangs.txt" {
+		switch filepath.Base(file) {
+		case "gangs.txt":
 			k = kind{gangs: 20}
+		case "replicas.txt":
+			k = kind{replicas: true}
 		}
 		f, err := os.Open(file)
 		if err != nil {
@@ -213,8 +222,8 @@ func requiredEvents() []string {
 // shrinkRuns bounds how often shrink plays a seed.
 const shrinkRuns = 300
 
-// shrink leaves out as many actions of a failing seed's plan as it can while the seed fails in
-// the same way, and returns the log of what is left.
+// shrink leaves out as many kinds of faults, and actions of a failing seed's plan, as it can while
+// the seed fails in the same way, and returns the log of what is left.
 func (k kind) shrink(seed uint64) string {
 	sim := k.run(seed, nil, false)
 	if sim.failure == nil {
@@ -222,6 +231,14 @@ func (k kind) shrink(seed uint64) string {
 	}
 	skip := map[int]bool{}
 	runs := 0
+	for i := range allFaults {
+		smaller := k
+		smaller.without |= 1 << i
+		if other := smaller.run(seed, nil, false); k.replicas && other.failure != nil && sameFailure(other.failure, sim.failure) {
+			k = smaller
+		}
+	}
+	sim = k.run(seed, nil, false)
 	for size := len(sim.plan) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(sim.plan) && runs < shrinkRuns; from += size {
 			smaller := map[int]bool{}
@@ -241,7 +258,7 @@ func (k kind) shrink(seed uint64) string {
 		}
 	}
 	last := k.run(seed, skip, true)
-	return fmt.Sprintf("%v\n%d of %d actions are left:\n%s", last.failure, len(last.plan)-len(skip), len(last.plan), strings.Join(last.log, "\n"))
+	return fmt.Sprintf("%v\n%d of %d actions are left; without: %s\n%s", last.failure, len(last.plan)-len(skip), len(last.plan), k.without, strings.Join(last.log, "\n"))
 }
 
 // sameFailure compares the first lines of two failures without their digits.

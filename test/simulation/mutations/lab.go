@@ -21,6 +21,9 @@ const (
 	// everyGangHistory is the same for histories of gangs.
 	everyGangHistory = "TestEveryHistoryOfGangsKeepsTheInvariants"
 	gangSimSeeds     = "200"
+	// everyReplicaHistory is the same for histories of replicas.
+	everyReplicaHistory = "TestEveryHistoryOfReplicasKeepsTheInvariants"
+	replicaSimSeeds     = "1000"
 	// deadline is the longest that one run of a test binary may take. A mutation
 	// that makes tests hang is found, too.
 	deadline = 3 * time.Minute

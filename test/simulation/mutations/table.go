@@ -128,6 +128,7 @@ const (
 	singlePods  = "its pods are in no groups; its histories of gangs find it"
 	noTrial     = "its profiles are not tried before they run"
 	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
+	loneLeaders = noLeaders + "; its histories of replicas find it"
 	noRefusal   = "its API server refuses no right"
 	noEvents    = "nobody reads its Events"
 	noLooks     = "it reads caches and queues itself"

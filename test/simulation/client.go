@@ -157,10 +157,14 @@ var outcomes = []outcome{
 // arrive lets the server process r, or lets it fail.
 func (sim *simulation) arrive(r *request) {
 	r.arrived = true
-	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
+	planned, isPlanned := sim.plannedOutcome(r.verb)
+	if isPlanned || !sim.healed && sim.chance(sim.faultChance(r.verb)) {
 		f := outcomes[sim.random.IntN(len(outcomes))]
 		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
 			f = frequent
+		}
+		if isPlanned {
+			f = planned
 		}
 		sim.count(r.verb + " " + f.name)
 		sim.logf("server: %q %s", r.description, f.name)

@@ -162,6 +162,7 @@ func (sim *simulation) createInitialState() {
 func (sim *simulation) step() {
 	sim.steps++
 	sim.maybeFreeze()
+	sim.intervene()
 	h := sim.settings.weights
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }
@@ -176,7 +177,7 @@ func (sim *simulation) step() {
 		if r.arrived {
 			offer(h.answer, func() { sim.answer(i) })
 		} else {
-			offer(h.arrival, func() { sim.arrive(r) })
+			offer(h.arrival, func() { sim.cover.about(r, func() { sim.arrive(r) }) })
 		}
 	}
 	for i := range sim.terminating {
@@ -186,7 +187,7 @@ func (sim *simulation) step() {
 		if r.held && sim.delaysLateWrites() {
 			continue
 		}
-		offer(h.lateWrite, func() { sim.commitLate(i) })
+		offer(h.lateWrite, func() { sim.cover.about(r, func() { sim.commitLate(i) }) })
 	}
 	for _, watch := range sim.informers {
 		if watch.hasUnread() {
@@ -203,6 +204,7 @@ func (sim *simulation) step() {
 	if sim.failure != nil {
 		return
 	}
+	sim.cover.observe(sim)
 	if sim.steps%(16*(1+sim.settings.gangs/manyGangs)) == 0 {
 		sim.checkAlways()
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +34,6 @@ const (
 const (
 	trailSection  = "from, event, to"
 	pathSection   = "three states"
-	whileSection  = "counted while a pod is in a state"
 	taskSection   = "counted by a task"
 	duringSection = "from one state to another while a profile changes"
 )
@@ -60,8 +60,8 @@ type coverage struct {
 	changing map[string]string
 	// crashes is how often a process was killed.
 	crashes int
-	// seen marks the pods of an observation.
-	seen int
+	// seen marks the pods of an observation, and version is that of the API server then.
+	seen, version int
 }
 
 // podTrail is what became of a pod.
@@ -85,16 +85,13 @@ func newCoverage() *coverage {
 
 func (c *coverage) add(section, a, b string) { c.cells[cell{section: section, a: a, b: b}]++ }
 
-// count records what the simulation counts: with the task that runs, with the states of pods,
-// and with the state of the pod that a request is about.
+// count records what the simulation counts: with the task that runs, and with the state of the
+// pod that a request is about.
 func (c *coverage) count(sim *simulation, what string) {
 	if c == nil {
 		return
 	}
 	c.add(taskSection, what, taskKind(sim))
-	for state := range c.present {
-		c.add(whileSection, what, state)
-	}
 	if c.isRequest {
 		c.add(requestSection, what, c.stateOf(c.subject))
 	}
@@ -218,11 +215,19 @@ func (c *coverage) endOfProcess(sim *simulation) {
 	c.wire = nil
 }
 
+// observeWrites is observe for what was written outside a step.
+func (c *coverage) observeWrites(sim *simulation) {
+	if c != nil && c.version != sim.server.version {
+		c.observe(sim)
+	}
+}
+
 // observe records the states of all pods after a step.
 func (c *coverage) observe(sim *simulation) {
 	if c == nil {
 		return
 	}
+	c.version = sim.server.version
 	c.noteRequests(sim)
 	places := sim.sched.Components().Queue.Places()
 	c.seen++
@@ -287,6 +292,13 @@ func (c *coverage) noteRequests(sim *simulation) {
 			c.lateWrites[key] = r.verb
 		}
 	}
+}
+
+// sorted are the cells that were met, in an order of their own.
+func (c *coverage) sorted() []cell {
+	return slices.SortedFunc(maps.Keys(c.cells), func(x, y cell) int {
+		return cmp.Or(cmp.Compare(x.section, y.section), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.c, y.c))
+	})
 }
 
 // end records what the history counted.

@@ -81,13 +81,13 @@ func sections(known knownNames) []section {
 	return []section{
 		{countSection, countsOf(known), []string{""}, anyCell},
 		{transitionSection, states, states, impossibleTransition},
-		{ownEventSection, append(slices.Clone(states), stateNoPod), podEvents, impossibleOwnEvent},
-		{otherEventSection, states, otherEvents, impossibleOtherEvent},
+		{ownEventSection, append(slices.Clone(states), stateNoPod), podEvents, anyCell},
+		{otherEventSection, states, otherEvents, anyCell},
 		{requestSection, requests, append(slices.Clone(states), stateNoPod), impossibleRequest},
-		{lateSection, []string{"bind", "patch", "get", "delete"}, states, impossibleLate},
-		{profileSection, changes, states, impossibleChange},
-		{endSection, ends, states, impossibleEnd},
-		{wireSection, ends, wire, impossibleWire},
+		{lateSection, []string{"bind", "patch", "get", "delete"}, states, anyCell},
+		{profileSection, changes, states, anyCell},
+		{endSection, ends, states, anyCell},
+		{wireSection, ends, wire, anyCell},
 		{phaseSection, slices.Concat(requests, pluginFaults()), []string{phaseStart, phaseHandover, phaseSchedules, phaseQuiet}, impossiblePhase},
 	}
 }

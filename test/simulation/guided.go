@@ -14,8 +14,8 @@ import (
 // A guided run keeps the inputs whose histories met something that no history before had met,
 // and plays changed copies of them beside the histories of fresh seeds.
 
-// feature is a cell that a history met, and how often: 1, 2, 3, 4 to 7, 8 to 15 times and so on.
-// Most of a history's features are in sections that only guide.
+// feature is a cell that a history met, and, of what it counts, how often: 1, 2, 3, 4 to 7, 8
+// to 15 times and so on. Most of a history's features are in sections that only guide.
 type feature struct {
 	cell
 	bucket uint8
@@ -157,8 +157,8 @@ func (r *guidedRun) next() input {
 	return r.mutator.change(parent{chosen.input, chosen.stepsOfFaults}, other.input)
 }
 
-// choose draws an input of the corpus: the best of a few, by how rare their rarest features are
-// and how often they were changed.
+// choose draws an input of the corpus: the best of a few, by how rare their rarest features are,
+// how often they were changed, and how long their histories take.
 func (r *guidedRun) choose() *kept {
 	var best *kept
 	var most float64
@@ -176,7 +176,7 @@ func (k *kept) worth() float64 {
 	for _, f := range k.features {
 		worth += 1 / float64(f.histories)
 	}
-	return worth / float64(1+k.children)
+	return worth / (float64(1+k.children) * float64(200+k.stepsOfFaults))
 }
 
 // play plays inputs in parallel, and adds what they met in their order.
@@ -212,8 +212,11 @@ func (r *guidedRun) add(p playedInput) {
 	r.table.add(p.cover, r.played)
 	k := &kept{input: p.input, stepsOfFaults: p.stepsOfFaults}
 	isNew := false
-	for at, times := range p.cover.cells {
-		f := feature{at, bucketOf(times)}
+	for _, at := range p.cover.sorted() {
+		f := feature{cell: at}
+		if at.section == countSection {
+			f.bucket = bucketOf(p.cover.cells[at])
+		}
 		state := r.features[f]
 		if state == nil {
 			state, isNew = &featureState{}, true
@@ -247,7 +250,7 @@ const rarestFeatures = 20
 
 // keepRarest drops all features but the rarest of now.
 func (k *kept) keepRarest() {
-	slices.SortFunc(k.features, func(a, b *featureState) int { return a.histories - b.histories })
+	slices.SortStableFunc(k.features, func(a, b *featureState) int { return a.histories - b.histories })
 	k.features = slices.Clone(k.features[:min(len(k.features), rarestFeatures)])
 }
 

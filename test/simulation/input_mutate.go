@@ -136,10 +136,10 @@ func (m *mutator) changePlan(in input) []plannedAction {
 	from := m.random.IntN(len(plan))
 	to := min(len(plan), from+1+m.random.IntN(1+m.random.IntN(8)))
 	part, rest := slices.Clone(plan[from:to]), slices.Concat(plan[:from], plan[to:])
-	switch m.random.IntN(6) {
+	switch m.random.IntN(7) {
 	case 0: // repeat
 		plan = slices.Insert(plan, m.random.IntN(len(plan)+1), part...)
-	case 1: // delete
+	case 1, 4: // delete
 		if len(rest) > 0 {
 			plan = rest
 		}

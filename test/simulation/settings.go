@@ -163,6 +163,7 @@ func (sim *simulation) step() {
 	sim.steps++
 	sim.maybeFreeze()
 	sim.intervene()
+	sim.cover.observeWrites(sim)
 	h := sim.settings.weights
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }

@@ -12,7 +12,6 @@ import (
 const (
 	sameState       = "a pod that stays in a state does not go there"
 	newUID          = "a pod that is created again has another UID"
-	placeIsKept     = "a pod that is requeued keeps its last place until it has the next"
 	deletedByItself = "the deletion of a pod is a step of its own, and the queue hears of it in a later one"
 	answerFirst     = "the caller waits for the response"
 	attemptFirst    = "a binding cycle runs in a task of its own, after the step that popped the pod"
@@ -36,13 +35,11 @@ func impossibleTransition(from, to string) string {
 		return sameState
 	case isGone(from) && !isGone(to), from == stateDeleted:
 		return newUID
-	case queued && to == stateAdded:
-		return placeIsKept
 	case queued && to == stateDeleted, !queued && !isGone(from) && isGone(to) && to != stateDeleted, queued && isGone(to) && to != inQueue(from)+deletedMark:
 		return deletedByItself
 	case (from == stateBindingSent || from == stateBindingTaken) && slices.Contains(unplaced, to), from == stateBindingSent && inQueue(to) == stateTried && to != stateBindingTaken:
 		return answerFirst
-	case slices.Contains(unplaced, from) && (to == stateBindingSent || to == stateBindingTaken || to == stateReadAgain):
+	case slices.Contains(unplaced, from) && (to == stateBindingSent || to == stateBindingTaken):
 		return attemptFirst
 	}
 	return ""

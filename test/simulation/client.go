@@ -191,10 +191,14 @@ var outcomes = []outcome{
 // arrive lets the server process r, or lets it fail.
 func (sim *simulation) arrive(r *request) {
 	r.arrived = true
-	if !sim.healed && sim.chance(sim.faultChance(r.verb)) {
+	planned, isPlanned := sim.plannedOutcome(r.verb)
+	if isPlanned || !sim.healed && sim.chance(sim.faultChance(r.verb)) {
 		f := sim.settings.outcomes[sim.random.IntN(len(sim.settings.outcomes))]
 		if frequent, ok := sim.settings.frequentOutcomes[r.verb]; ok && sim.chance(0.7) {
 			f = frequent
+		}
+		if isPlanned {
+			f = planned
 		}
 		if f.writesOnly && !isPodWrite(r.verb) {
 			f = committedLater

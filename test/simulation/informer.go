@@ -172,6 +172,7 @@ func (i *informer) deliver() {
 }
 
 func (i *informer) callHandler(n notification) {
+	i.sim.cover.event(i.name, n)
 	switch {
 	case n.new == nil:
 		i.sim.logf("%s handler: deleted %s, found by a list: %v", i.name, describe(n.old), n.unknownState)

@@ -80,7 +80,7 @@ func (p *probe) Close() error {
 func (p *probe) call(point string) *fwk.Status {
 	p.begin(point)
 	p.maybeSleep(point)
-	if p.sim.healed || !p.sim.chance(p.sim.settings.pluginFaults) {
+	if p.sim.healed || !p.sim.plannedPluginFault(point) && !p.sim.chance(p.sim.settings.pluginFaults) {
 		return nil
 	}
 	if p.sim.chance(0.3) {

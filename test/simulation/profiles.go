@@ -86,6 +86,7 @@ func (p *profile) reconcile() {
 	set := sim.sched.Profiles()
 	p.observedGeneration = p.generation
 	spec := p.spec
+	defer sim.cover.profileChange(p)()
 	sim.logf("reconciler: profile %s", p.name)
 	if spec == nil {
 		set.Delete(p.name)

@@ -165,6 +165,8 @@ func (sim *simulation) createInitialState() {
 func (sim *simulation) step() {
 	sim.steps++
 	sim.maybeFreeze()
+	sim.intervene()
+	sim.cover.observeWrites(sim)
 	h := sim.settings.weights
 	var choices []choice
 	offer := func(weight int, do func()) { choices = append(choices, choice{weight, do}) }
@@ -185,7 +187,7 @@ func (sim *simulation) step() {
 		if r.arrived {
 			offer(h.answer, func() { sim.answer(i) })
 		} else {
-			offer(h.arrival, func() { sim.arrive(r) })
+			offer(h.arrival, func() { sim.cover.about(r, func() { sim.arrive(r) }) })
 		}
 	}
 	for i := range sim.terminating {
@@ -195,7 +197,7 @@ func (sim *simulation) step() {
 		if r.held && sim.delaysLateWrites(r) || r.replica.cutOff {
 			continue
 		}
-		offer(h.lateWrite, func() { sim.commitLate(i) })
+		offer(h.lateWrite, func() { sim.cover.about(r, func() { sim.commitLate(i) }) })
 	}
 	for _, r := range sim.replicas {
 		for _, watch := range r.informers {
@@ -221,6 +223,7 @@ func (sim *simulation) step() {
 	if sim.dead {
 		return
 	}
+	sim.cover.observe(sim)
 	if sim.steps%(16*(1+sim.settings.gangs/manyGangs)) == 0 {
 		sim.checkAlways()
 	}

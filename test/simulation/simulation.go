@@ -24,6 +24,10 @@
 //
 // Invariants are checked while a history runs and once more when it is quiescent: see
 // check.go. Seeds that once violated one are kept in seeds/.
+//
+// An input is a seed with what changes its history: other settings, another plan, what happens
+// at a step. A guided run keeps inputs that meet what no other has met, and changes them: see
+// input.go, coverage.go and guided.go.
 package simulation
 
 import (
@@ -52,10 +56,11 @@ type simulation struct {
 	random   *rand.Rand
 	settings settings
 	// plan are the actions in order; actionsDone counts those that have happened, and skipped
-	// has those that are left out.
+	// has the gaps in it.
 	plan        []action
 	actionsDone int
 	skipped     map[int]bool
+	interventions
 
 	tasks      *executor
 	server     *server
@@ -89,6 +94,8 @@ type simulation struct {
 	log     []string // kept when keepLog says so
 	keepLog bool
 	counts  map[string]int
+	// cover records what the history meets; nil: nothing does.
+	cover   *coverage
 	failure error
 }
 
@@ -103,11 +110,24 @@ type kind struct {
 }
 
 // run plays the history of a seed and returns its state when it is quiescent, or when the
-// first invariant was violated. skip leaves actions out of the plan; keepLog keeps the log's
-// lines.
-func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
+// first invariant was violated. keepLog keeps the log's lines.
+func (k kind) run(seed uint64, keepLog bool) *simulation {
+	return k.runInput(input{Seed: seed}, runOptions{keepLog: keepLog})
+}
+
+// runOptions change nothing in a history.
+type runOptions struct {
+	keepLog bool
+	cover   *coverage
+	// drawOnly ends the run as soon as the settings and the plan are drawn.
+	drawOnly bool
+}
+
+// runInput is run for an input.
+func (k kind) runInput(in input, o runOptions) *simulation {
+	seed := in.Seed
 	sim := &simulation{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: skip, keepLog: keep,
+		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: map[int]bool{}, keepLog: o.keepLog, cover: o.cover,
 		tasks: newExecutor(), server: newServer(), logHash: fnv.New64a(), counts: map[string]int{},
 		specOf: map[string]int{}, placements: map[types.UID][]placement{}, bindingsSent: map[types.UID]int{},
 		evictions:      evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}},
@@ -138,17 +158,23 @@ func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	if seed%4 == 1 && !k.replicas {
 		sim.electLeaders()
 	}
+	if o.drawOnly {
+		return sim
+	}
+	sim.applyInput(in)
 	sim.createInitialState()
 	sim.startReplicas()
 	for sim.failure == nil && sim.actionsDone < len(sim.plan) {
 		sim.step()
 	}
+	sim.stepsOfFaults = sim.steps
 	sim.endFaults()
 	for _, r := range sim.replicas {
 		sim.use(r)
 		r.process = sim.nextProcess() // Generations that end now are not checked.
 		sim.tasks.endAll(r)
 	}
+	sim.cover.end(sim)
 	return sim
 }
 
@@ -157,6 +183,7 @@ const loopTask = "loop"
 // startProcess starts a scheduler and the reconcilers.
 func (sim *simulation) startProcess() {
 	sim.process = sim.nextProcess()
+	sim.cover.endOfProcess(sim)
 	sim.noteEndOfProcess()
 	sim.probes, sim.openGenerations = nil, 0
 	if sim.hasReplicas() {
@@ -268,7 +295,10 @@ func (sim *simulation) logf(format string, args ...any) {
 }
 
 // count counts an event that requiredEvents may name.
-func (sim *simulation) count(what string) { sim.counts[what]++ }
+func (sim *simulation) count(what string) {
+	sim.counts[what]++
+	sim.cover.count(sim, what)
+}
 
 // failf records the first violation.
 func (sim *simulation) failf(format string, args ...any) {

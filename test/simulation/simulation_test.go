@@ -66,14 +66,14 @@ func TestEveryHistoryOfManyGangsKeepsTheInvariants(t *testing.T) {
 // test plays n seeds from the flag -first on. A thousand of them must see the required events.
 func (k kind) test(t *testing.T, n uint64, required []string) {
 	if *printLog {
-		sim := k.run(*first, nil, true)
+		sim := k.run(*first, true)
 		t.Logf("seed %d: %v\n%s", *first, sim.failure, strings.Join(sim.log, "\n"))
 		return
 	}
 	counts, broken := k.runSeeds(*first, n)
 	slices.Sort(broken)
 	if *stop && len(broken) > 0 {
-		t.Fatalf("seed %d: %v", broken[0], k.run(broken[0], nil, false).failure)
+		t.Fatalf("seed %d: %v", broken[0], k.run(broken[0], false).failure)
 	}
 	if len(broken) > 0 {
 		t.Logf("seeds that fail: %v; now to shrink them, which may take longer than the seeds", broken) // -v prints it at once
@@ -83,7 +83,7 @@ func (k kind) test(t *testing.T, n uint64, required []string) {
 			t.Errorf("and %d more seeds: %v", len(broken)-i, broken[i:])
 			break
 		}
-		t.Errorf("seed %d: %s", seed, k.shrink(seed))
+		t.Errorf("seed %d: %s", seed, k.story(seed))
 	}
 	if n >= 1000 && len(broken) == 0 {
 		checkCoverage(t, counts, n, required)
@@ -99,7 +99,7 @@ func (k kind) runSeeds(from, n uint64) (counts map[string]int, broken []uint64) 
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
-				sim := k.run(from+i, nil, false)
+				sim := k.run(from+i, false)
 				mu.Lock()
 				for what, times := range sim.counts {
 					counts[what] += times
@@ -138,7 +138,7 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 func TestOneSeedHasOneHistory(t *testing.T) {
 	for k, n := range map[kind]uint64{pods: 200, {gangs: 20}: 10, {replicas: true}: 50} {
 		for seed := uint64(1); seed <= n; seed++ {
-			a, b := k.run(seed, nil, false), k.run(seed, nil, false)
+			a, b := k.run(seed, false), k.run(seed, false)
 			if a.logHash.Sum64() != b.logHash.Sum64() {
 				t.Errorf("seed %d of %+v has two histories", seed, k)
 			}
@@ -171,8 +171,8 @@ func TestSeedsThatFailedBefore(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %q does not begin with a seed", file, lines.Text())
 			}
-			if sim := k.run(seed, nil, false); sim.failure != nil {
-				t.Errorf("seed %d (which found: %s): %s", seed, found, k.shrink(seed))
+			if sim := k.run(seed, false); sim.failure != nil {
+				t.Errorf("seed %d (which found: %s): %s", seed, found, k.story(seed))
 			}
 		}
 		_ = f.Close()
@@ -205,9 +205,7 @@ func requiredEvents() []string {
 			all = append(all, verb+" "+f.name)
 		}
 	}
-	for _, point := range []string{
-		"QueueingHint", "PreFilter", "Filter", "Reserve", "Unreserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind",
-	} {
+	for _, point := range pluginPoints {
 		all = append(all, "a panic in "+point)
 		if point != "Unreserve" && point != "PostBind" {
 			all = append(all, "an error in "+point)
@@ -219,57 +217,13 @@ func requiredEvents() []string {
 	return all
 }
 
-// shrinkRuns bounds how often shrink plays a seed.
-const shrinkRuns = 300
-
-// shrink leaves out as many kinds of faults, and actions of a failing seed's plan, as it can while
-// the seed fails in the same way, and returns the log of what is left.
-func (k kind) shrink(seed uint64) string {
-	sim := k.run(seed, nil, false)
-	if sim.failure == nil {
-		return "does not fail"
+// story plays a failing seed with as few kinds of faults and actions as it can, and returns the
+// log.
+func (k kind) story(seed uint64) string {
+	k = k.withFewestFaults(seed)
+	_, story := k.shrink(input{Seed: seed})
+	if k.replicas {
+		return fmt.Sprintf("without: %s; %s", k.without, story)
 	}
-	skip := map[int]bool{}
-	runs := 0
-	for i := range allFaults {
-		smaller := k
-		smaller.without |= 1 << i
-		if other := smaller.run(seed, nil, false); k.replicas && other.failure != nil && sameFailure(other.failure, sim.failure) {
-			k = smaller
-		}
-	}
-	sim = k.run(seed, nil, false)
-	for size := len(sim.plan) / 2; size > 0; size /= 2 {
-		for from := 0; from < len(sim.plan) && runs < shrinkRuns; from += size {
-			smaller := map[int]bool{}
-			for i := range skip {
-				smaller[i] = true
-			}
-			for i := from; i < min(from+size, len(sim.plan)); i++ {
-				smaller[i] = true
-			}
-			if len(smaller) == len(skip) {
-				continue
-			}
-			runs++
-			if other := k.run(seed, smaller, false); other.failure != nil && sameFailure(other.failure, sim.failure) {
-				skip = smaller
-			}
-		}
-	}
-	last := k.run(seed, skip, true)
-	return fmt.Sprintf("%v\n%d of %d actions are left; without: %s\n%s", last.failure, len(last.plan)-len(skip), len(last.plan), k.without, strings.Join(last.log, "\n"))
-}
-
-// sameFailure compares the first lines of two failures without their digits.
-func sameFailure(a, b error) bool { return withoutNumbers(a) == withoutNumbers(b) }
-
-func withoutNumbers(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
+	return story
 }

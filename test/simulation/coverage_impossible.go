@@ -1,0 +1,97 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berthdev/berth/scheduler/queue"
+)
+
+// Why cells of the table cannot be met. A run that meets one fails: its reason is wrong, or has
+// become so.
+const (
+	sameState       = "a pod that stays in a state does not go there"
+	newUID          = "a pod that is created again has another UID"
+	deletedByItself = "the deletion of a pod is a step of its own, and the queue hears of it in a later one"
+	answerFirst     = "the caller waits for the response"
+	attemptFirst    = "a binding cycle runs in a task of its own, after the step that popped the pod"
+	aboutNoPod      = "such a request is about no pod"
+	noSuchPod       = "the API server has no such pod"
+	boundOnce       = "the API server binds no pod that has a node"
+	noPodByName     = "a request names a pod, and a deleted one has no name any more"
+	faultsEnded     = "faults have ended"
+	noFence         = "no patch of a new leader fails, since a pod that it cannot fence is not simulated"
+	notPlaced       = "a leader takes over until it has placed a pod"
+	notStarted      = "nothing is tried before the informers have listed"
+)
+
+// unplaced are the states of a pod whose attempt has not begun.
+var unplaced = []string{stateAdded, string(queue.Active), string(queue.Backoff), string(queue.Unschedulable), string(queue.Gated), string(queue.Held)}
+
+func impossibleTransition(from, to string) string {
+	queued := slices.Contains(queuedStates, from)
+	switch {
+	case from == to:
+		return sameState
+	case isGone(from) && !isGone(to), from == stateDeleted:
+		return newUID
+	case queued && to == stateDeleted, !queued && !isGone(from) && isGone(to) && to != stateDeleted, queued && isGone(to) && to != inQueue(from)+deletedMark:
+		return deletedByItself
+	case (from == stateBindingSent || from == stateBindingTaken) && slices.Contains(unplaced, to), from == stateBindingSent && inQueue(to) == stateTried && to != stateBindingTaken:
+		return answerFirst
+	case slices.Contains(unplaced, from) && (to == stateBindingSent || to == stateBindingTaken):
+		return attemptFirst
+	}
+	return ""
+}
+
+// inQueue is the place that a pod in a state has in the queue.
+func inQueue(state string) string {
+	if slices.Contains([]string{stateAtPermit, stateBindingSent, stateBindingTaken, stateReadAgain, statePatched}, state) {
+		return stateTried
+	}
+	return state
+}
+
+func impossibleRequest(row, state string) string {
+	isAnswer := strings.HasSuffix(row, " done")
+	switch verb := verbOf(row); {
+	case verb == "list" || verb == "journal":
+		if state != stateNoPod {
+			return aboutNoPod
+		}
+	case state == stateDeleted:
+		return noPodByName
+	case isAnswer && isGone(state), isAnswer && state == stateNoPod && verb != "patch":
+		return noSuchPod
+	case isAnswer && state == stateOnNode && verb == "bind":
+		return boundOnce
+	}
+	return ""
+}
+
+// verbOf is the verb of a row about requests.
+func verbOf(row string) string {
+	words := strings.Fields(row)
+	if words[0] == "late" {
+		return words[1]
+	}
+	return words[0]
+}
+
+func impossiblePhase(row, phase string) string {
+	isLate, isEnd := strings.HasPrefix(row, "late "), strings.HasSuffix(row, " done") || strings.HasSuffix(row, " refused")
+	isTimeout := strings.HasPrefix(row, pluginFaultPrefixes[2])
+	verb := verbOf(row)
+	switch {
+	case phase == phaseQuiet && !isEnd && !isTimeout:
+		return faultsEnded
+	case phase == phaseHandover && verb == "patch" && !isEnd:
+		return noFence
+	case phase == phaseHandover && verb == "bind" && !isLate:
+		return notPlaced
+	case phase == phaseStart && verb == "bind" && !isLate:
+		return notStarted
+	}
+	return ""
+}

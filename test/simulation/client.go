@@ -112,8 +112,10 @@ type request struct {
 	arrived, answered bool
 	// held says that it does not arrive before the next leader has placed a pod.
 	held bool
-	pod  *v1.Pod
-	err  error
+	// about is the UID of the object that it changes; empty where nobody asks for it.
+	about types.UID
+	pod   *v1.Pod
+	err   error
 }
 
 // call sends a request and waits for its response. The product must not cancel it: ctx may

@@ -93,6 +93,8 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 	sim.placements[pod.UID] = append(sim.placements[pod.UID], d)
 	sim.forgetKnown(pod)
 	sim.bindingsSent[pod.UID] = 0
+	sim.notePlacedClaims(pod, node)
+	sim.notePlacedDeviceClaims(pod)
 	sim.noteBegun(pod, number)
 	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
 }
@@ -220,7 +222,7 @@ func (sim *simulation) feasibleNode(pod *v1.Pod, p *profile) (node string, ok bo
 				there = append(there, other)
 			}
 		}
-		if overcommitted(n, there) == "" && portConflict(pod, there) == "" {
+		if overcommitted(n, there) == "" && portConflict(pod, there) == "" && sim.volumesRefuse(pod, n, there) == "" && sim.devicesRefuse(pod, n) == "" {
 			return n.Name, true
 		}
 	}

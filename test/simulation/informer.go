@@ -27,6 +27,13 @@ type informer struct {
 	initialLeft int
 	// handled are the objects that the handler has received.
 	handled map[string]object
+
+	// indexer is the store as client-go's listers read it, nil for none; listed is closed after
+	// the first list. passesOver says that the watch has nothing but its kind. See kinds.go.
+	indexer    toolscache.Indexer
+	listed     chan struct{}
+	passesOver bool
+	listeners  []*listener
 }
 
 // notification is one call of the handler: an addition without old, a deletion without new.
@@ -55,6 +62,9 @@ const handlerTaskPrefix = "handler of "
 
 // AddEventHandler lists the objects and starts the task that calls the handler.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.handler != nil {
+		return i.addListener(handler), nil
+	}
 	i.handler = handler
 	i.list()
 	i.initialLeft = len(i.notifications)
@@ -76,7 +86,10 @@ func (r registration) HasSynced() bool {
 
 func (i *informer) HasSynced() bool { return i.initialLeft == 0 }
 
-func (i *informer) hasUnread() bool { return i.logIndex < len(i.sim.server.log) }
+func (i *informer) hasUnread() bool {
+	i.passOver()
+	return i.logIndex < len(i.sim.server.log)
+}
 
 // readNext reads one more write of the log.
 func (i *informer) readNext() {
@@ -84,6 +97,8 @@ func (i *informer) readNext() {
 	i.logIndex++
 	if c.new != nil {
 		i.resourceVersion = c.new.GetResourceVersion()
+	} else if c.version > 0 {
+		i.resourceVersion = itoa(c.version)
 	}
 	was := c.old != nil && i.selects(c.old)
 	is := c.new != nil && i.selects(c.new)
@@ -91,12 +106,12 @@ func (i *informer) readNext() {
 	case is:
 		key := keyOf(c.new)
 		is := i.sim.server.delivered(c.new)
-		i.notifications = append(i.notifications, notification{old: i.store[key], new: is})
-		i.store[key] = is
+		i.notify(notification{old: i.store[key], new: is})
+		i.keep(key, is)
 	case was:
 		key := keyOf(c.old)
-		i.notifications = append(i.notifications, notification{old: i.store[key]})
-		delete(i.store, key)
+		i.notify(notification{old: i.store[key]})
+		i.keep(key, nil)
 	}
 }
 
@@ -118,9 +133,16 @@ func (i *informer) list() {
 			there[keyOf(group)] = group
 		}
 	}
+	for _, of := range i.sim.server.further {
+		for key, o := range of {
+			if i.selects(o) {
+				there[key] = o
+			}
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(i.store)) {
 		if there[key] == nil {
-			i.notifications = append(i.notifications, notification{old: i.store[key], unknownState: true})
+			i.notify(notification{old: i.store[key], unknownState: true})
 			i.sim.count("a deletion found only by a list")
 		}
 	}
@@ -130,10 +152,11 @@ func (i *informer) list() {
 			i.sim.count("a list finds another object under the same name")
 		}
 		if old != there[key] {
-			i.notifications = append(i.notifications, notification{old: old, new: there[key]})
+			i.notify(notification{old: old, new: there[key]})
 		}
 	}
-	i.store, i.logIndex, i.resourceVersion = there, len(i.sim.server.log), itoa(i.sim.server.version)
+	i.keepAll(there)
+	i.logIndex, i.resourceVersion = len(i.sim.server.log), itoa(i.sim.server.version)
 }
 
 // deliver calls the handler for each notification.

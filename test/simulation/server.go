@@ -21,7 +21,7 @@ import (
 
 var podResource = schema.GroupResource{Resource: "pods"}
 
-// object is a Pod, a Node or a PodGroup. Objects in the model are replaced, never changed.
+// object is a Pod, a Node, a PodGroup or of a further kind. Objects in the model are replaced, never changed.
 type object interface {
 	metav1.Object
 	runtime.Object
@@ -39,7 +39,9 @@ type server struct {
 	podsByNode map[string][]*v1.Pod
 	// podGroups are by namespace/name, as pods.
 	podGroups map[string]*schedulingv1beta1.PodGroup
-	log       []change
+	// further are the objects of further kinds: see kinds.go.
+	further objects
+	log     []change
 	// onBind is called for each Binding that is committed, with the pod before and after it.
 	onBind func(before, after *v1.Pod)
 	// onChange is called for each write of a pod, with the pod before and after it; nil for none.
@@ -54,12 +56,14 @@ type server struct {
 // change is one write: an addition without old, a deletion without new.
 type change struct {
 	old, new object
+	// version is that of a deletion, where it is known.
+	version int
 }
 
 func newServer() *server {
 	return &server{
 		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, podsByNode: map[string][]*v1.Pod{},
-		podGroups: map[string]*schedulingv1beta1.PodGroup{}, trimmed: map[*v1.Pod]*v1.Pod{},
+		podGroups: map[string]*schedulingv1beta1.PodGroup{}, further: objects{}, trimmed: map[*v1.Pod]*v1.Pod{},
 	}
 }
 

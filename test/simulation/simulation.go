@@ -16,7 +16,9 @@
 // In every fourth history leaders are elected. A frozen leader has a successor, and what it
 // has sent arrives at any later moment: see leaders.go.
 //
-// In a history of gangs, groups of pods come beside the single pods: see gangs.go.
+// In a history of gangs, groups of pods come beside the single pods: see gangs.go. In a history
+// of volumes or of devices pods use claims: see volumes.go and devices.go. In a history of
+// explanations it is written why pods wait: see explanations.go.
 //
 // Invariants are checked while a history runs and once more when it is quiescent: see
 // check.go. Seeds that once violated one are kept in seeds/.
@@ -80,6 +82,7 @@ type simulation struct {
 	evictions
 	leaders
 	gangs gangs
+	furtherState
 	// healed says that faults and actions have ended.
 	healed bool
 
@@ -95,6 +98,12 @@ type simulation struct {
 type kind struct {
 	// gangs is the number of gangs in each history; 0: pods come one by one.
 	gangs int
+	// volumes says that pods use PersistentVolumeClaims.
+	volumes bool
+	// devices says that pods use ResourceClaims.
+	devices bool
+	// explanations says that the explainer writes why pods wait.
+	explanations bool
 }
 
 // run plays the history of a seed and returns its state when it is quiescent, or when the
@@ -125,6 +134,15 @@ func (k kind) run(seed uint64, skip map[int]bool, keep bool) *simulation {
 	if k.gangs > 0 {
 		sim.drawGangs(k.gangs)
 	}
+	if k.volumes {
+		sim.drawVolumes()
+	}
+	if k.devices {
+		sim.drawDevices()
+	}
+	if k.explanations {
+		sim.drawExplanations()
+	}
 	sim.plan = sim.settings.plan(sim.random)
 	if seed%4 == 1 {
 		sim.electLeaders()
@@ -146,7 +164,7 @@ const loopTask = "loop"
 func (sim *simulation) startProcess() {
 	sim.process++
 	sim.noteEndOfProcess()
-	sim.probes, sim.openGenerations = nil, 0
+	sim.probes, sim.openGenerations, sim.handle = nil, 0, nil
 	pods, nodes := sim.newInformer("pods", isLivePod), sim.newInformer("nodes", isNode)
 	sim.informers, sim.knownNow = []*informer{pods, nodes}, nil
 	factory := newFactory(&client{sim: sim, process: sim.process}, pods, nodes)
@@ -154,25 +172,33 @@ func (sim *simulation) startProcess() {
 		factory.podGroups = sim.newInformer("podgroups", isPodGroup)
 		sim.informers = append(sim.informers, factory.podGroups)
 	}
+	if kinds := sim.furtherKinds(); len(kinds) > 0 {
+		sim.addFurtherInformers(factory, kinds)
+	}
+	ledger := decision.NewLedger(sim.clock.Now)
+	explained := sim.newExplanations(ledger)
 	registry := sim.registry()
 	api := &client{sim: sim, process: sim.process}
 	sim.sched = scheduler.New(scheduler.Options{
-		Client:      api,
-		Informers:   factory,
-		PodGroups:   eventhandlers.PodGroups{Native: sim.hasGangs()},
-		Transform:   transform,
-		RecorderFor: func(string) events.EventRecorderLogger { return recorder{sim: sim} },
-		Registry:    registry,
-		Unsupported: plugins.Unsupported(registry),
-		Ledger:      decision.NewLedger(sim.clock.Now),
-		Clock:       sim.clock,
-		Log:         logr.Discard(),
-		Epoch:       func(context.Context) int64 { return int64(sim.process) },
-		Handover:    sim.handover(),
-		Go:          func(work func()) { sim.tasks.start("work", work).known = sim.known() },
-		Wait:        sim.tasks.wait,
-		ChunkSize:   1,
-		Yield:       sim.maybeYield,
+		Client:       api,
+		Informers:    factory,
+		PodGroups:    eventhandlers.PodGroups{Native: sim.hasGangs()},
+		Storage:      sim.storage(),
+		Devices:      sim.servedDevices(),
+		Transform:    transform,
+		RecorderFor:  func(string) events.EventRecorderLogger { return recorder{sim: sim} },
+		Registry:     registry,
+		Unsupported:  plugins.Unsupported(registry),
+		Ledger:       ledger,
+		Explanations: explained,
+		Clock:        sim.clock,
+		Log:          logr.Discard(),
+		Epoch:        func(context.Context) int64 { return int64(sim.process) },
+		Handover:     sim.handover(),
+		Go:           func(work func()) { sim.tasks.start("work", work).known = sim.known() },
+		Wait:         sim.tasks.wait,
+		ChunkSize:    1,
+		Yield:        sim.maybeYield,
 	})
 	sched := sim.sched
 	sim.tasks.start("warm", func() { sim.requireNoError(scheduler.Standby{Scheduler: sched}.Start(context.Background())) })
@@ -184,6 +210,7 @@ func (sim *simulation) startProcess() {
 	for _, p := range sim.profiles {
 		p.startReconciler()
 	}
+	sim.startExplainer(explained)
 }
 
 // killProcess ends the process and starts the next. Of each request that it sent, chance

@@ -52,7 +52,7 @@ func (c deviceClaimClient) Get(ctx context.Context, name string, _ metav1.GetOpt
 	if err != nil {
 		return nil, err
 	}
-	return found, nil
+	return found.DeepCopy(), nil // as each response is decoded
 }
 
 // Update writes all but the status.
@@ -119,7 +119,7 @@ func (c deviceClaimClient) write(
 	if err != nil {
 		return nil, err
 	}
-	return written, nil
+	return written.DeepCopy(), nil
 }
 
 // reservationPatch is the patch that ends the reservation of one pod.
@@ -162,7 +162,7 @@ func (c deviceClaimClient) Patch(ctx context.Context, name string, _ types.Patch
 	if err != nil {
 		return nil, err
 	}
-	return written, nil
+	return written.DeepCopy(), nil
 }
 
 // devicesOf are the devices of an allocation, each as pool/device; nil has none.

@@ -90,13 +90,16 @@ func (sim *simulation) startExplainer(explained *explain.Queue) {
 	sim.tasks.start("explainer", func() { sim.requireNoError(x.Start(log.IntoContext(context.Background(), logr.Discard()))) })
 }
 
-// pause waits for some time, or until wake has a value. quiescent does not wait for it.
+// pause waits for some time, or until wake has a value; for wake alone where the time is an hour,
+// to which the clock must not jump. quiescent does not wait for it.
 func (sim *simulation) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	until := sim.clock.now.Add(max(d, 0))
-	waiter := sim.clock.add(until, func() {})
-	waiter.periodic = true
+	if wake == nil || d < time.Hour {
+		waiter := sim.clock.add(until, func() {})
+		waiter.periodic = true
+		defer sim.clock.remove(waiter)
+	}
 	sim.tasks.yield(func() bool { return !sim.clock.now.Before(until) || len(wake) > 0 })
-	sim.clock.remove(waiter)
 	if len(wake) > 0 {
 		<-wake
 	}
@@ -225,7 +228,7 @@ func (s decisionServer) store(object *v1alpha1.SchedulingDecision) metav1.Partia
 // nodeNames and foreignPods are the names of nodes and of the pods in the namespace system.
 var (
 	nodeNames   = regexp.MustCompile(`\bn\d+\b`)
-	foreignPods = regexp.MustCompile(`\bd\d+\b`)
+	foreignPods = regexp.MustCompile(`\bd\d{1,5}\b`)
 )
 
 // checkNames checks what users of a namespace may read: it names no pod of another namespace, and

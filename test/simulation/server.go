@@ -232,7 +232,7 @@ func (s *server) bind(b *v1.Binding) error {
 			pod.Annotations = map[string]string{}
 		}
 		maps.Copy(pod.Annotations, b.Annotations)
-		setCondition(pod, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
+		setCondition(pod, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now())})
 	})
 	s.onBind(before, after)
 	return nil

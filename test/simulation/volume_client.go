@@ -113,5 +113,5 @@ func patchObject[T interface {
 	if err != nil {
 		return none, err
 	}
-	return written, nil
+	return written.DeepCopyObject().(T), nil // as each response is decoded
 }

@@ -24,6 +24,8 @@ type knownClaims struct {
 	boundTo map[string]string
 	// limit is how many volumes the node may have.
 	limit int64
+	// nodes are the nodes that were known. Pods on a node that is gone use no claims.
+	nodes map[string]*v1.Node
 }
 
 // noLimit is the limit of a node without a CSINode.
@@ -35,11 +37,11 @@ func (sim *simulation) noteClaims(pod *v1.Pod) {
 		return
 	}
 	known := knownClaims{uids: map[string]types.UID{}, boundTo: map[string]string{}}
-	names, _ := claimNamesOf(pod)
+	names, own := claimNamesOf(pod)
 	for _, name := range names {
 		if claim := stored[*v1.PersistentVolumeClaim](sim, pod.Namespace+"/"+name); claim != nil {
 			known.uids[name] = claim.UID
-			if isClaimBound(claim) {
+			if isClaimBound(claim) && !own[name] { // VolumeZone passes over ephemeral volumes
 				known.boundTo[name] = claim.Spec.VolumeName
 			}
 		}
@@ -58,7 +60,7 @@ func (sim *simulation) notePlacedClaims(pod *v1.Pod, node string) {
 			delete(known.uids, name)
 		}
 	}
-	known.limit = volumeLimit(stored[*storagev1.CSINode](sim, node))
+	known.limit, known.nodes = volumeLimit(stored[*storagev1.CSINode](sim, node)), sim.tasks.current.known.nodes
 	sim.volumes.known[pod.UID] = known
 }
 
@@ -100,12 +102,22 @@ func (sim *simulation) checkVolumesOfBind(pod *v1.Pod, d placement) {
 		}
 		sim.count("a pod is bound with a claim for one pod")
 		for uid, other := range sim.usersOnNodes(claim) {
-			if uid != pod.UID && sim.placedByUs(other) && sim.knownClaim(other, name) != nil {
+			if uid != pod.UID && sim.knownClaim(other, name) != nil && sim.knewOther(pod, d, other) {
 				sim.failf("%s was bound, and %s uses its claim %s as well, which is for one pod", describe(pod), describe(other), name)
 			}
 		}
 	}
 	sim.checkVolumeLimit(pod, d)
+}
+
+// knewOther says whether we placed another pod, and the later of both placements knew the node of
+// the earlier one.
+func (sim *simulation) knewOther(pod *v1.Pod, d placement, other *v1.Pod) bool {
+	of, ours := sim.placementOf(other)
+	if ours && of.number > d.number {
+		return sim.volumes.known[other.UID].nodes[d.node] != nil
+	}
+	return ours && sim.volumes.known[pod.UID].nodes[of.node] != nil
 }
 
 // knownClaim returns a claim of a pod, nil where it is not the one that was known when the pod was
@@ -265,12 +277,14 @@ func (sim *simulation) claimRefuses(claim *v1.PersistentVolumeClaim, node *v1.No
 			}
 		}
 		delete(users, pod.UID)
+		maps.DeleteFunc(users, func(_ types.UID, other *v1.Pod) bool { return other.Spec.NodeName != "" && sim.server.nodes[other.Spec.NodeName] == nil })
 		if len(users) > 0 {
 			return "another pod uses a claim that is for one pod", false
 		}
 	}
 	if isClaimBound(claim) {
-		if p := find[*v1.PersistentVolume](sim.server, claim.Spec.VolumeName); p == nil || !reaches(p, node, true) {
+		own := metav1.IsControlledBy(claim, pod)
+		if p := find[*v1.PersistentVolume](sim.server, claim.Spec.VolumeName); p == nil || !reaches(p, node, !own) {
 			return "the node does not reach a volume", true
 		}
 		return "", true

@@ -74,7 +74,7 @@ func (sim *simulation) startExplainer(explained *explain.Queue) {
 	if explained == nil {
 		return
 	}
-	config := &restclient.Config{Host: "http://simulation", Transport: decisionServer{sim: sim}, APIPath: "/apis", QPS: -1}
+	config := &restclient.Config{Host: "http://simulation", Transport: decisionServer{sim: sim, process: sim.process}, APIPath: "/apis", QPS: -1}
 	config.GroupVersion, config.NegotiatedSerializer = &v1alpha1.GroupVersion, clientgoscheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	client, err := restclient.RESTClientFor(config)
@@ -106,8 +106,12 @@ func (sim *simulation) pause(ctx context.Context, d time.Duration, wake <-chan s
 	return ctx.Err() == nil
 }
 
-// decisionServer is the REST interface of SchedulingDecisions.
-type decisionServer struct{ sim *simulation }
+// decisionServer is the REST interface of SchedulingDecisions for one process. What it has sent does
+// not arrive any more once the next leader has begun: explanations are not fenced.
+type decisionServer struct {
+	sim     *simulation
+	process int
+}
 
 // RoundTrip sends a request to the model of the API server.
 func (s decisionServer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -119,6 +123,9 @@ func (s decisionServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	name = strings.Replace(strings.Replace(name, "/schedulingdecisions", "", 1), "schedulingdecisions", "", 1)
 	var answer any
 	err := s.sim.callOrCancel(r.Context(), writeExplanation, "explanations: "+r.Method+" "+name, "", func() (err error) {
+		if s.process < s.sim.process {
+			return errLost
+		}
 		f, fails := s.sim.explanationFault()
 		if !fails || f.commits || f.late && s.sim.chance(0.5) {
 			answer, err = s.serve(r.Method, name, body)

@@ -277,7 +277,9 @@ func (sim *simulation) claimRefuses(claim *v1.PersistentVolumeClaim, node *v1.No
 			}
 		}
 		delete(users, pod.UID)
-		maps.DeleteFunc(users, func(_ types.UID, other *v1.Pod) bool { return other.Spec.NodeName != "" && sim.server.nodes[other.Spec.NodeName] == nil })
+		maps.DeleteFunc(users, func(_ types.UID, other *v1.Pod) bool {
+			return other.Spec.NodeName != "" && sim.server.nodes[other.Spec.NodeName] == nil
+		})
 		if len(users) > 0 {
 			return "another pod uses a claim that is for one pod", false
 		}

@@ -45,6 +45,7 @@ type explainer struct {
 	pods      corelisters.PodLister
 	synced    func() bool
 	clock     clock.Clock
+	wait      waitFunc
 	limiter   *writeLimiter
 	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
@@ -53,8 +54,8 @@ type explainer struct {
 	errorLog errorLogLimiter
 }
 
-// Options are the dependencies of an explainer. All are required but BindsInProgress
-// and FinalWrites.
+// Options are the dependencies of an explainer. All are required but Wait,
+// BindsInProgress and FinalWrites.
 type Options struct {
 	// Queue holds the explanations to write.
 	Queue *explain.Queue
@@ -65,6 +66,9 @@ type Options struct {
 	PodsSynced func() bool
 	// Clock paces the writes.
 	Clock clock.Clock
+	// Wait returns after d, or when wake receives, which may be nil; false when ctx ended. nil
+	// means with a timer of Clock.
+	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
 	// BindsInProgress reports whether pods are being bound. Writes slow down meanwhile.
 	// May be nil.
 	BindsInProgress func() bool
@@ -75,10 +79,13 @@ type Options struct {
 
 // New returns the explainer, which a manager runs while it leads.
 func New(o Options) manager.Runnable {
-	limiter := &writeLimiter{clock: o.Clock, bindsInProgress: o.BindsInProgress}
+	if o.Wait == nil {
+		o.Wait = waitOn(o.Clock)
+	}
+	limiter := &writeLimiter{clock: o.Clock, wait: o.Wait, bindsInProgress: o.BindsInProgress}
 	return &explainer{
 		queue: o.Queue, decisions: &decisionClient{rest: o.Client, limiter: limiter},
-		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, limiter: limiter, errorLog: errorLogLimiter{clock: o.Clock}, finalWrites: o.FinalWrites,
+		pods: o.Pods, synced: o.PodsSynced, clock: o.Clock, wait: o.Wait, limiter: limiter, errorLog: errorLogLimiter{clock: o.Clock}, finalWrites: o.FinalWrites,
 	}
 }
 
@@ -94,13 +101,13 @@ func (x *explainer) Start(ctx context.Context) error {
 		if ok {
 			break
 		}
-		if !waitFor(ctx, x.clock, pause, nil) {
+		if !x.wait(ctx, pause, nil) {
 			return nil
 		}
 	}
 	for {
 		pause, wake := x.runOnce(ctx, logger)
-		if !waitFor(ctx, x.clock, pause, wake) || ctx.Err() != nil {
+		if !x.wait(ctx, pause, wake) || ctx.Err() != nil {
 			x.writeRemaining(logger)
 			return nil
 		}
@@ -119,7 +126,7 @@ func (x *explainer) writeRemaining(logger logr.Logger) {
 	for {
 		pause, wake := x.runOnce(ctx, logger)
 		done := wake != nil && x.limiter.yieldDelay() == 0
-		if done || ctx.Err() != nil || !waitFor(ctx, x.clock, pause, nil) {
+		if done || ctx.Err() != nil || !x.wait(ctx, pause, nil) {
 			return
 		}
 	}
@@ -133,7 +140,7 @@ const idleInterval = time.Hour
 // call, and a channel that ends the wait early; nil for none.
 func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Duration, <-chan struct{}) {
 	// The task is taken only when it may be written: the choice then knows all that waits.
-	if x.limiter.wait(ctx) != nil {
+	if x.limiter.await(ctx) != nil {
 		return 0, nil
 	}
 	take, yields := x.queue.Take, x.limiter.yieldDelay()
@@ -155,22 +162,28 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 	return pause, x.queue.Changed()
 }
 
-// waitFor returns after d, or when wake receives; false when ctx ended.
-func waitFor(ctx context.Context, c clock.Clock, d time.Duration, wake <-chan struct{}) bool {
-	timer := c.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-timer.C():
+// waitFunc is Options.Wait.
+type waitFunc func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+
+// waitOn waits with a timer of a clock.
+func waitOn(c clock.Clock) waitFunc {
+	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+		timer := c.NewTimer(max(d, 0))
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wake:
+		case <-timer.C():
+		}
+		return true
 	}
-	return true
 }
 
 // writeLimiter spaces writes.
 type writeLimiter struct {
 	clock clock.Clock
+	wait  waitFunc
 	// bindsInProgress reports whether pods are being bound, to which writes yield; may
 	// be nil.
 	bindsInProgress func() bool
@@ -185,18 +198,18 @@ type writeLimiter struct {
 // yieldDelay returns for how long only outdated objects may be written.
 func (l *writeLimiter) yieldDelay() time.Duration { return max(l.nextYielding.Sub(l.clock.Now()), 0) }
 
-// wait returns when a write may be made, or with the error of ctx.
-func (l *writeLimiter) wait(ctx context.Context) error {
+// await returns when a write may be made, or with the error of ctx.
+func (l *writeLimiter) await(ctx context.Context) error {
 	d := l.next.Sub(l.clock.Now())
 	if d > 0 {
-		waitFor(ctx, l.clock, d, nil)
+		l.wait(ctx, d, nil)
 	}
 	return ctx.Err()
 }
 
 // acquire waits until a write may be made, and counts one that is made now.
 func (l *writeLimiter) acquire(ctx context.Context) error {
-	if err := l.wait(ctx); err != nil {
+	if err := l.await(ctx); err != nil {
 		return err
 	}
 	now := l.clock.Now()

@@ -107,6 +107,19 @@ func (a *allocatedDevices) remove(result *resourceapi.AllocationResult) {
 	})
 }
 
+// holds reports whether all devices of an allocation are held, each wholly or by its share.
+func (a *allocatedDevices) holds(result *resourceapi.AllocationResult) bool {
+	held := true
+	forEachDevice(result, func(id structured.DeviceID, result *resourceapi.DeviceRequestAllocationResult) {
+		if result.ShareID == nil {
+			held = held && a.devices[id] > 0
+			return
+		}
+		held = held && a.shares[structured.MakeSharedDeviceID(id, result.ShareID)] > 0
+	})
+	return held
+}
+
 // forEachDevice calls do for each device of an allocation, which may be nil. A device
 // with admin access is not held: other claims may have it.
 func forEachDevice(allocation *resourceapi.AllocationResult, do func(structured.DeviceID, *resourceapi.DeviceRequestAllocationResult)) {

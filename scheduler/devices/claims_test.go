@@ -129,7 +129,7 @@ func TestAllocationsInFlight(t *testing.T) {
 		env.want("removed for both", claims.MaybeRemoveClaimPendingAllocation(uidOf("a"), false), true)
 		env.want("devices of neither", env.devices(), []string{})
 		env.want("removed again", claims.MaybeRemoveClaimPendingAllocation(uidOf("a"), true), false)
-		if env.changes != changes+1 {
+		if env.changes != changes+2 { // once more before the event
 			env.t.Errorf("Changed was called %d times for a removal", env.changes-changes)
 		}
 
@@ -137,7 +137,42 @@ func TestAllocationsInFlight(t *testing.T) {
 		env.signal("a", "d0")
 		env.want("removed by force", claims.MaybeRemoveClaimPendingAllocation(uidOf("a"), true), true)
 		env.want("devices after force", env.devices(), []string{})
-		env.wantEvents("of allocations in flight")
+		env.wantEvents("of allocations in flight that end", "ResourceClaimUpdate a: d0 -> free", "ResourceClaimUpdate a: d0 -> free")
+	}, twoClaims...)
+}
+
+// The devices of an allocation in flight are held by its claim, too, from the write on, unless the
+// claim was deallocated since: its pod may be deleted in PreBind.
+func TestTheEndOfAnAllocationInFlightIsAnEventWhereItsDevicesAreFree(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		claims := env.ResourceClaims()
+		env.signal("a", "d0")
+		if _, err := env.bind("a", "web", "d0"); err != nil {
+			env.t.Fatal(err)
+		}
+		synctest.Wait()
+		env.takeEvents()
+		env.signal("b", "d1")
+		claims.MaybeRemoveClaimPendingAllocation(uidOf("b"), true)
+		env.wantEvents("of a pod that failed before the write", "ResourceClaimUpdate b: d1 -> free")
+
+		env.replaceClaim("a", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
+		synctest.Wait()
+		env.takeEvents()
+		env.want("devices while the allocation is in flight", env.devices(), []string{"d0"})
+		claims.MaybeRemoveClaimPendingAllocation(uidOf("a"), true)
+		env.want("devices after that", env.devices(), []string{})
+		env.wantEvents("of a claim that was deallocated meanwhile", "ResourceClaimUpdate a: d0 -> free")
+	}, twoClaims...)
+	runInVirtualTime(t, func(env *testEnv) {
+		env.signal("a", "d0")
+		if _, err := env.bind("a", "web", "d0"); err != nil {
+			env.t.Fatal(err)
+		}
+		synctest.Wait()
+		env.takeEvents()
+		env.ResourceClaims().MaybeRemoveClaimPendingAllocation(uidOf("a"), true)
+		env.wantEvents("of a claim that was written")
 	}, twoClaims...)
 }
 

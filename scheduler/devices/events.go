@@ -30,20 +30,34 @@ func (e *events) add(event func()) {
 // deliver delivers all events, unless another goroutine is about to. The caller holds no
 // lock. The receiver of an event may make changes, whose events come after it.
 func (e *events) deliver() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.delivering {
+	if !e.begin() {
 		return
 	}
-	e.delivering = true
-	for len(e.queued) > 0 {
-		event := e.queued[0]
-		e.queued = e.queued[1:]
-		e.mu.Unlock()
+	for event := e.take(); event != nil; event = e.take() {
 		event()
-		e.mu.Lock()
 	}
-	e.queued, e.delivering = nil, false
+}
+
+// begin reports whether the caller is to deliver the events.
+func (e *events) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	begins := !e.delivering
+	e.delivering = true
+	return begins
+}
+
+// take returns the next event; nil where none is left, which ends the delivery.
+func (e *events) take() func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queued) == 0 {
+		e.queued, e.delivering = nil, false
+		return nil
+	}
+	event := e.queued[0]
+	e.queued = e.queued[1:]
+	return event
 }
 
 // addEvent queues the event that an object was added (before is nil), changed, or was

@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,8 @@ import (
 // allocate: its write carries the old one and fails, however late it arrives. Otherwise it
 // could allocate devices that this leader has given to another claim. Such claims have the
 // finalizer, which is written before the allocation, and no allocation: FenceClaims removes
-// the finalizer. Claims that were allocated meanwhile are assumed as they are.
+// the finalizer, in the order of their names. Claims that were allocated meanwhile are assumed as
+// they are.
 //
 // The first error that is neither a conflict nor the end of a claim ends it; then it may be
 // called again.
@@ -24,6 +26,7 @@ func (d *Devices) FenceClaims(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(all, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	for _, claim := range all {
 		if err := d.fenceClaim(ctx, claim); err != nil {
 			return err

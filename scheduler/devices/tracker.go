@@ -119,18 +119,16 @@ func (c *claimCache) addPending(uid types.UID, claim *resourceapi.ResourceClaim)
 
 // MaybeRemoveClaimPendingAllocation records that a pod no longer uses an allocation in
 // flight, and removes it if no other pod does, or if force is true. It reports whether
-// the allocation was removed.
-func (c *claimCache) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) bool {
-	removed := c.removePending(uid, force)
-	if removed {
-		c.parent.options.Changed()
-	}
+// the allocation was removed. Where no claim holds its devices now, it adds the event that
+// they are free, which no event of the API server says: the pod failed before its claim was
+// written, or the claim was deallocated since. kube-scheduler adds none.
+func (c *claimCache) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (removed bool) {
+	c.update(func() { removed = c.removePending(uid, force) })
 	return removed
 }
 
+// removePending removes an allocation in flight. The caller holds the lock.
 func (c *claimCache) removePending(uid types.UID, force bool) (removed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	pending := c.pending[uid]
 	if pending == nil {
 		return false
@@ -140,7 +138,23 @@ func (c *claimCache) removePending(uid types.UID, force bool) (removed bool) {
 	}
 	delete(c.pending, uid)
 	c.allocated.remove(pending.claim.Status.Allocation)
+	c.changed = true
+	if !c.allocated.holds(pending.claim.Status.Allocation) {
+		c.addFreed(pending.claim)
+	}
 	return true
+}
+
+// addFreed adds the event that the devices of an allocation in flight are free. The caller holds
+// the lock.
+func (c *claimCache) addFreed(claim *resourceapi.ResourceClaim) {
+	if cached := c.claims[keyOf(claim)]; cached == nil || cached.latest.UID != claim.UID {
+		c.parent.addEvent(fwk.ResourceClaim, claim, nil)
+		return
+	}
+	free := *claim
+	free.Status = resourceapi.ResourceClaimStatus{}
+	c.parent.addEvent(fwk.ResourceClaim, claim, &free)
 }
 
 // AssumeClaimAfterAPICall makes reads return a version that the API server has returned,

@@ -98,6 +98,12 @@ func createPod(sim *simulation, random *rand.Rand) bool {
 	if random.IntN(25) == 0 && !sim.hasGangs() { // GangScheduling gates the pods of a group that does not exist
 		pod.Mutate(func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new("gang")} })
 	}
+	if sim.hasVolumes() {
+		sim.addClaims(pod, random)
+	}
+	if sim.hasDevices() {
+		sim.addDeviceClaims(pod, random)
+	}
 	sim.addPod(pod.Mutate(func(p *v1.Pod) { fixture.AddWorkloadFields(&p.Spec) }).Obj())
 	return true
 }

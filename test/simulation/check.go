@@ -34,6 +34,7 @@ func (sim *simulation) checkBind(before, after *v1.Pod) {
 		sim.failf("%s was bound and has changed since it was placed: %s", describe(after), describe(d.pod))
 	}
 	sim.checkRecord(after, d)
+	sim.checkAnnotation(after, d)
 	sim.checkCycleSpec(after, d)
 	last := d
 	for _, pod := range sim.podsOn(d.node) {
@@ -47,6 +48,10 @@ func (sim *simulation) checkBind(before, after *v1.Pod) {
 	if why := portConflict(after, sim.podsConsidered(d)); why != "" {
 		sim.failf("%s was bound to %s, but %s", describe(after), d.node, why)
 	}
+	if sim.hasVolumes() {
+		sim.checkVolumesOfBind(after, d)
+	}
+	sim.checkDevicesOfBind(after)
 }
 
 // podsConsidered are the pods on a node that a placement had to take into account: those that
@@ -173,12 +178,12 @@ func (sim *simulation) checkIdle() {
 
 // idle says that only time can advance, and all that the watches read was delivered.
 func (sim *simulation) idle() bool {
-	if len(sim.requests) > 0 || len(sim.tasks.runnable()) > 0 {
+	if len(sim.requests) > 0 || len(sim.tasks.runnable()) > 0 || len(sim.controllerSteps()) > 0 {
 		return false
 	}
 	for _, r := range sim.replicas {
 		for _, watch := range r.informers {
-			if watch.hasUnread() || len(watch.notifications) > 0 {
+			if watch.hasUnread() || watch.hasPending() {
 				return false
 			}
 		}
@@ -200,6 +205,9 @@ func (sim *simulation) endFaults() {
 		if pod.Labels[permitLabel] != "" {
 			sim.updatePod(pod, "is permitted", func(p *v1.Pod) { delete(p.Labels, permitLabel) })
 		}
+	}
+	if sim.hasVolumes() {
+		sim.healVolumes()
 	}
 	if sim.hasGangs() {
 		sim.endGangs()
@@ -239,7 +247,7 @@ func (sim *simulation) quiescent() bool {
 			return false // it is released later
 		}
 	}
-	return sim.onlyPeriodic() && sim.waitingPods() == 0
+	return sim.onlyPeriodic() && sim.waitingPods() == 0 && sim.explained()
 }
 
 // waitingPods is the number of pods that wait on Permit.
@@ -265,6 +273,8 @@ func (sim *simulation) checkQuiescent() {
 	if sim.hasReplicas() {
 		sim.checkStandbys()
 	}
+	sim.checkVolumes()
+	sim.checkDevices()
 	if markers, kept := sim.sched.Components().Queue.InFlightCounts(); markers+kept > 0 {
 		sim.failf("the log of events keeps %d markers and %d events", markers, kept)
 	}
@@ -337,6 +347,9 @@ func (sim *simulation) checkPlace(pod *v1.Pod, p *profile, place queue.Place, qu
 		return
 	case isGatedPod(pod, p.running):
 		want = queue.Gated
+	}
+	if want == queue.Unschedulable && place == queue.Gated && sim.hasUnusableDeviceClaim(pod) {
+		want = queue.Gated // by DynamicResources
 	}
 	sim.count("a quiescent pod is " + string(want))
 	if place != want {

@@ -128,8 +128,10 @@ type request struct {
 	sentAt  time.Time
 	// retryAfter says that client-go sends it again, after the time in the response.
 	retryAfter bool
-	pod        *v1.Pod
-	err        error
+	// about is the UID of the object that it changes; empty where nobody asks for it.
+	about types.UID
+	pod   *v1.Pod
+	err   error
 }
 
 // call sends a request and waits for its response. The product must not cancel it: ctx may

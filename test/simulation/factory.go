@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ type factory struct {
 	pods, nodes *informer
 	// podGroups is nil where the API server serves none.
 	podGroups *informer
+	// further are the informers that plugins read through client-go's listers, by Go type.
+	further map[reflect.Type]*informer
 }
 
 func newFactory(c *client, pods, nodes *informer) *factory {

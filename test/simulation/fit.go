@@ -100,6 +100,8 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 	if !d.deposed {
 		sim.bindingsSent[pod.UID] = 0
 	}
+	sim.notePlacedClaims(pod, node)
+	sim.notePlacedDeviceClaims(pod)
 	sim.noteBegun(pod, number)
 	sim.logf("placement %d: %s on %s", sim.steps, describe(pod), node)
 }
@@ -232,7 +234,7 @@ func (sim *simulation) feasibleNode(pod *v1.Pod, p *profile) (node string, ok bo
 				there = append(there, other)
 			}
 		}
-		if overcommitted(n, there) == "" && portConflict(pod, there) == "" {
+		if overcommitted(n, there) == "" && portConflict(pod, there) == "" && sim.volumesRefuse(pod, n, there) == "" && sim.devicesRefuse(pod, n) == "" {
 			return n.Name, true
 		}
 	}

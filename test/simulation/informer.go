@@ -28,6 +28,13 @@ type informer struct {
 	initialLeft int
 	// handled are the objects that the handler has received.
 	handled map[string]object
+
+	// indexer is the store as client-go's listers read it, nil for none; listed is closed after
+	// the first list. passesOver says that the watch has nothing but its kind. See kinds.go.
+	indexer    toolscache.Indexer
+	listed     chan struct{}
+	passesOver bool
+	listeners  []*listener
 }
 
 // notification is one call of the handler: an addition without old, a deletion without new.
@@ -59,6 +66,9 @@ const handlerTaskPrefix = "handler of "
 
 // AddEventHandler lists the objects and starts the task that calls the handler.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.handler != nil {
+		return i.addListener(handler), nil
+	}
 	i.handler = handler
 	i.listAgain()
 	i.initialLeft = len(i.notifications)
@@ -86,6 +96,7 @@ func (i *informer) hasUnread() bool {
 	if i.api != nil {
 		return i.handler != nil && !i.replica.dead && (!i.connected || i.unreadBefore(len(i.sim.server.log)))
 	}
+	i.passOver()
 	return i.logIndex < len(i.sim.server.log)
 }
 
@@ -104,17 +115,19 @@ func (i *informer) readNext() {
 		i.syncedTo(c.version)
 	case i.api == nil && c.new != nil:
 		i.resourceVersion = c.new.GetResourceVersion()
+	case i.api == nil:
+		i.resourceVersion = itoa(c.version)
 	}
 	switch {
 	case is:
 		key := keyOf(c.new)
 		is := i.sim.server.delivered(c.new)
-		i.notifications = append(i.notifications, notification{old: i.store[key], new: is})
-		i.store[key] = is
+		i.notify(notification{old: i.store[key], new: is})
+		i.keep(key, is)
 	case was:
 		key := keyOf(c.old)
-		i.notifications = append(i.notifications, notification{old: i.store[key]})
-		delete(i.store, key)
+		i.notify(notification{old: i.store[key]})
+		i.keep(key, nil)
 	}
 }
 
@@ -136,6 +149,13 @@ func (i *informer) list() {
 			there[keyOf(group)] = group
 		}
 	}
+	for _, of := range i.sim.server.further {
+		for key, o := range of {
+			if i.selects(o) {
+				there[key] = o
+			}
+		}
+	}
 	i.replace(there)
 	i.logIndex, i.resourceVersion = len(i.sim.server.log), itoa(i.sim.server.version)
 }
@@ -144,7 +164,7 @@ func (i *informer) list() {
 func (i *informer) replace(there map[string]object) {
 	for _, key := range slices.Sorted(maps.Keys(i.store)) {
 		if there[key] == nil {
-			i.notifications = append(i.notifications, notification{old: i.store[key], unknownState: true})
+			i.notify(notification{old: i.store[key], unknownState: true})
 			i.sim.count("a deletion found only by a list")
 		}
 	}
@@ -154,10 +174,10 @@ func (i *informer) replace(there map[string]object) {
 			i.sim.count("a list finds another object under the same name")
 		}
 		if old != there[key] {
-			i.notifications = append(i.notifications, notification{old: old, new: there[key]})
+			i.notify(notification{old: old, new: there[key]})
 		}
 	}
-	i.store = there
+	i.keepAll(there)
 }
 
 // deliver calls the handler for each notification.

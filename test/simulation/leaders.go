@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -166,6 +167,12 @@ func (sim *simulation) list(ctx context.Context, kind schema.GroupVersionResourc
 		if kind.Resource == "nodes" {
 			for _, node := range sim.server.sortedNodes() {
 				note(node)
+			}
+			return nil, nil
+		}
+		if kind.Resource == "resourceclaims" {
+			for _, claim := range all[*resourceapi.ResourceClaim](sim.server) {
+				note(claim)
 			}
 			return nil, nil
 		}

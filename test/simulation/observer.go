@@ -33,7 +33,8 @@ type observer struct {
 	spec int
 }
 
-func (sim *simulation) newObserver(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+func (sim *simulation) newObserver(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	sim.handle = handle
 	sim.openGenerations++
 	return &observer{sim.newInstance(observerName), args.(*ObserverArgs).Spec}, nil
 }
@@ -48,8 +49,10 @@ func (n *observer) Close() error {
 // outside the loop is a task that was started right after UpdateSnapshot, with what was known
 // then. The members of a group are decided with what was known at the first, or after the last
 // other pod that was tried between them.
-func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	n.checkOpen("PreFilter")
+	n.sim.noteClaims(pod)
+	n.sim.noteDeviceClaims(pod)
 	group := state.(*framework.CycleState).Group()
 	current, seen := n.sim.tasks.current, n.sim.sched.Components().Cache.Snapshot().ResourceVersions()
 	if current.name != loopTask {

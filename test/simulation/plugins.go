@@ -166,7 +166,7 @@ func (p *probe) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fwk.
 		return s
 	}
 	if !p.admits(node.Node()) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the tier is another")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.sim.refusal(node.Node()))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/plugins/gangscheduling"
+	"github.com/berthdev/berth/scheduler/plugins/volumebinding"
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
@@ -26,6 +27,9 @@ type profileSpec struct {
 	backoff       int32
 	withoutScores bool
 	gangs         bool // GangScheduling is enabled
+	bindTimeout   int  // of VolumeBinding, in seconds; 0: the default
+	namesNodes    bool // explanations may name nodes
+	silent        bool // no pod is explained
 }
 
 // admits says whether Probe's Filter passes a node.
@@ -142,6 +146,9 @@ func (sim *simulation) countSwap(name string) {
 		if r.verb == "bind" {
 			sim.count("a swap meets a Binding under way")
 		}
+		if r.verb == writeClaimStatus {
+			sim.count("a swap meets an allocation under way")
+		}
 	}
 }
 
@@ -161,6 +168,15 @@ func (s *profileSpec) schedulingProfile(p *profile) *v1alpha1.SchedulingProfile 
 	if !s.withoutProbe {
 		enable(&o.Spec.Plugins.MultiPoint, probeName)
 		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(probeName, map[string]any{"tier": s.tier, "build": s.build}))
+	}
+	if s.bindTimeout > 0 {
+		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(volumebinding.Name, map[string]any{"bindTimeoutSeconds": s.bindTimeout}))
+	}
+	if s.namesNodes {
+		o.Spec.Decisions.Detail = v1alpha1.DetailNodes
+	}
+	if s.silent {
+		o.Spec.Decisions.Explain = v1alpha1.ExplainNone
 	}
 	if s.gangs {
 		enable(&o.Spec.Plugins.MultiPoint, gangscheduling.Name)
@@ -197,6 +213,12 @@ func newSpec(sim *simulation, random *rand.Rand) *profileSpec {
 	}
 	if sim.hasGangs() {
 		spec.gangs = random.IntN(8) > 0
+	}
+	if sim.explanations.on {
+		spec.namesNodes, spec.silent = random.IntN(3) == 0, random.IntN(8) == 0
+	}
+	if sim.hasVolumes() {
+		spec.bindTimeout = []int{0, 0, 3, 100}[random.IntN(4)]
 	}
 	return spec
 }

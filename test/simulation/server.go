@@ -21,7 +21,7 @@ import (
 
 var podResource = schema.GroupResource{Resource: "pods"}
 
-// object is a Pod, a Node or a PodGroup. Objects in the model are replaced, never changed.
+// object is a Pod, a Node, a PodGroup or of a further kind. Objects in the model are replaced, never changed.
 type object interface {
 	metav1.Object
 	runtime.Object
@@ -39,7 +39,9 @@ type server struct {
 	podsByNode map[string][]*v1.Pod
 	// podGroups are by namespace/name, as pods.
 	podGroups map[string]*schedulingv1beta1.PodGroup
-	log       []change
+	// further are the objects of further kinds: see kinds.go.
+	further objects
+	log     []change
 	// onBind is called for each Binding that is committed, with the pod before and after it.
 	onBind func(before, after *v1.Pod)
 	// onChange is called for each write of a pod, with the pod before and after it; nil for none.
@@ -61,7 +63,7 @@ type change struct {
 func newServer() *server {
 	return &server{
 		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, podsByNode: map[string][]*v1.Pod{},
-		podGroups: map[string]*schedulingv1beta1.PodGroup{}, trimmed: map[*v1.Pod]*v1.Pod{},
+		podGroups: map[string]*schedulingv1beta1.PodGroup{}, further: objects{}, trimmed: map[*v1.Pod]*v1.Pod{},
 	}
 }
 
@@ -236,7 +238,7 @@ func (s *server) bind(b *v1.Binding) error {
 			pod.Annotations = map[string]string{}
 		}
 		maps.Copy(pod.Annotations, b.Annotations)
-		setCondition(pod, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
+		setCondition(pod, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now())})
 	})
 	s.onBind(before, after)
 	return nil

@@ -149,6 +149,12 @@ func (sim *simulation) createInitialState() {
 			addNode(sim, sim.random)
 		}
 	}
+	if sim.hasVolumes() {
+		sim.createVolumes()
+	}
+	if sim.hasDevices() {
+		sim.createDevices()
+	}
 	for _, name := range sim.settings.profileNames {
 		sim.profiles = append(sim.profiles, &profile{sim: sim, name: name})
 	}
@@ -192,6 +198,9 @@ func (sim *simulation) step() {
 	}
 	for i := range sim.terminating {
 		offer(h.termination, func() { sim.finishTermination(i) })
+	}
+	for _, do := range sim.controllerSteps() {
+		offer(sim.controllerWeight, do)
 	}
 	for i, r := range sim.lateWrites {
 		if r.held && sim.delaysLateWrites(r) || r.replica.cutOff {

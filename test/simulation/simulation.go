@@ -16,7 +16,9 @@
 // In every fourth history leaders are elected. A frozen leader has a successor, and what it
 // has sent arrives at any later moment: see leaders.go.
 //
-// In a history of gangs, groups of pods come beside the single pods: see gangs.go.
+// In a history of gangs, groups of pods come beside the single pods: see gangs.go. In a history
+// of volumes or of devices pods use claims: see volumes.go and devices.go. In a history of
+// explanations it is written why pods wait: see explanations.go.
 //
 // In a history of replicas, up to three processes run beside each other, elect a leader and
 // watch API servers whose watch caches lag, under faults of their machines, of the network and
@@ -86,6 +88,7 @@ type simulation struct {
 	leaders
 	faults
 	gangs gangs
+	furtherState
 	// healed says that faults and actions have ended.
 	healed bool
 
@@ -107,6 +110,12 @@ type kind struct {
 	// lag: see replicas.go. without are the faults that are left out.
 	replicas bool
 	without  faultSet
+	// volumes says that pods use PersistentVolumeClaims.
+	volumes bool
+	// devices says that pods use ResourceClaims.
+	devices bool
+	// explanations says that the explainer writes why pods wait.
+	explanations bool
 }
 
 // run plays the history of a seed and returns its state when it is quiescent, or when the
@@ -154,6 +163,15 @@ func (k kind) runInput(in input, o runOptions) *simulation {
 	if k.replicas {
 		sim.drawFaults(k.without)
 	}
+	if k.volumes {
+		sim.drawVolumes()
+	}
+	if k.devices {
+		sim.drawDevices()
+	}
+	if k.explanations {
+		sim.drawExplanations()
+	}
 	sim.plan = sim.settings.plan(sim.random)
 	if seed%4 == 1 && !k.replicas {
 		sim.electLeaders()
@@ -185,7 +203,7 @@ func (sim *simulation) startProcess() {
 	sim.process = sim.nextProcess()
 	sim.cover.endOfProcess(sim)
 	sim.noteEndOfProcess()
-	sim.probes, sim.openGenerations = nil, 0
+	sim.probes, sim.openGenerations, sim.handle = nil, 0, nil
 	if sim.hasReplicas() {
 		sim.election = sim.newElection()
 	}
@@ -196,25 +214,33 @@ func (sim *simulation) startProcess() {
 		factory.podGroups = sim.newInformer("podgroups", isPodGroup)
 		sim.informers = append(sim.informers, factory.podGroups)
 	}
+	if kinds := sim.furtherKinds(); len(kinds) > 0 {
+		sim.addFurtherInformers(factory, kinds)
+	}
+	ledger := decision.NewLedger(sim.clock.Now)
+	explained := sim.newExplanations(ledger)
 	registry := sim.registry()
 	api := &client{sim: sim, process: sim.process}
 	sim.sched = scheduler.New(scheduler.Options{
-		Client:      api,
-		Informers:   factory,
-		PodGroups:   eventhandlers.PodGroups{Native: sim.hasGangs()},
-		Transform:   transform,
-		RecorderFor: func(string) events.EventRecorderLogger { return recorder{sim: sim} },
-		Registry:    registry,
-		Unsupported: plugins.Unsupported(registry),
-		Ledger:      decision.NewLedger(sim.clock.Now),
-		Clock:       sim.clock,
-		Log:         logr.Discard(),
-		Epoch:       func(context.Context) int64 { return sim.leaderEpoch() },
-		Handover:    sim.handover(),
-		Go:          func(work func()) { sim.tasks.start("work", work).known = sim.known() },
-		Wait:        sim.tasks.wait,
-		ChunkSize:   1,
-		Yield:       sim.maybeYield,
+		Client:       api,
+		Informers:    factory,
+		PodGroups:    eventhandlers.PodGroups{Native: sim.hasGangs()},
+		Storage:      sim.storage(),
+		Devices:      sim.servedDevices(),
+		Transform:    transform,
+		RecorderFor:  func(string) events.EventRecorderLogger { return recorder{sim: sim} },
+		Registry:     registry,
+		Unsupported:  plugins.Unsupported(registry),
+		Ledger:       ledger,
+		Explanations: explained,
+		Clock:        sim.clock,
+		Log:          logr.Discard(),
+		Epoch:        func(context.Context) int64 { return sim.leaderEpoch() },
+		Handover:     sim.handover(),
+		Go:           func(work func()) { sim.tasks.start("work", work).known = sim.known() },
+		Wait:         sim.tasks.wait,
+		ChunkSize:    1,
+		Yield:        sim.maybeYield,
 	})
 	sched := sim.sched
 	sim.tasks.start("warm", func() { sim.requireNoError(scheduler.Standby{Scheduler: sched}.Start(context.Background())) })
@@ -227,6 +253,7 @@ func (sim *simulation) startProcess() {
 	for _, p := range sim.profiles {
 		p.startReconciler()
 	}
+	sim.startExplainer(explained)
 }
 
 // startLoop starts the scheduling loop of the replica.

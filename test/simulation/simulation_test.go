@@ -136,7 +136,9 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 
 // A seed decides everything, or a failure could not be reproduced.
 func TestOneSeedHasOneHistory(t *testing.T) {
-	for k, n := range map[kind]uint64{pods: 200, {gangs: 20}: 10, {replicas: true}: 50} {
+	for k, n := range map[kind]uint64{
+		pods: 200, {gangs: 20}: 10, {replicas: true}: 50, {volumes: true}: 30, {devices: true}: 30, {explanations: true}: 30,
+	} {
 		for seed := uint64(1); seed <= n; seed++ {
 			a, b := k.run(seed, false), k.run(seed, false)
 			if a.logHash.Sum64() != b.logHash.Sum64() {

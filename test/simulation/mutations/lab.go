@@ -24,6 +24,11 @@ const (
 	// everyReplicaHistory is the same for histories of replicas.
 	everyReplicaHistory = "TestEveryHistoryOfReplicasKeepsTheInvariants"
 	replicaSimSeeds     = "1000"
+	// The same for histories of volumes, of devices and of explanations.
+	everyVolumeHistory      = "TestEveryHistoryOfVolumesKeepsTheInvariants"
+	everyDeviceHistory      = "TestEveryHistoryOfDevicesKeepsTheInvariants"
+	everyExplanationHistory = "TestEveryHistoryOfExplanationsKeepsTheInvariants"
+	furtherSimSeeds         = "2000"
 	// deadline is the longest that one run of a test binary may take. A mutation
 	// that makes tests hang is found, too.
 	deadline = 3 * time.Minute

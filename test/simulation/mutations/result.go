@@ -27,7 +27,8 @@ func (l *lab) run(ctx context.Context, k killer, mutation string) result {
 	defer cancel()
 	args := []string{"-test.v", "-test.run", "^(" + k.test + ")$", "-test.timeout", (deadline - deadline/10).String()}
 	if k.pkg == simulation {
-		args = append(args, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds, "-stop")
+		args = append(args, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds, "-volumeseeds", furtherSimSeeds,
+			"-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds, "-stop")
 	}
 	command := exec.CommandContext(ctx, l.binary(k.pkg), args...)
 	command.Dir = filepath.Join(l.root, k.pkg)

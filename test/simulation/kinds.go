@@ -264,7 +264,10 @@ func (c listedChecker) Done() <-chan struct{} { return c.informer.listed }
 // callOrCancel is call for a request that its caller may cancel. A request that is canceled before
 // it arrives may be committed later. about is the UID of the object that it changes, if that is known.
 func (sim *simulation) callOrCancel(ctx context.Context, verb, what string, about types.UID, commit func() error) error {
-	r := &request{verb: verb, description: what, about: about, commit: func() (*v1.Pod, error) { return nil, commit() }}
+	r := &request{
+		verb: verb, description: what, about: about, commit: func() (*v1.Pod, error) { return nil, commit() },
+		replica: sim.replica, epoch: sim.leaderEpoch(), sentAt: sim.clock.now,
+	}
 	sim.requests = append(sim.requests, r)
 	sim.logf("%s: %s", sim.tasks.current.name, what)
 	sim.tasks.yield(func() bool { return r.answered || errors.Is(ctx.Err(), context.Canceled) })

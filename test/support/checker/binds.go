@@ -208,9 +208,13 @@ func (r *replay) checkEpoch(change *history.Change, name string, d decision) {
 	if transitions != nil && d.Epoch > int64(*transitions) {
 		r.fail(I7, change.Revision, name, "it was bound by leader epoch %d, and the Lease has had %d transitions", d.Epoch, *transitions)
 	}
-	if began := r.successorBegan(change, d.Epoch); began > 0 && max(d.Walk.Nodes, d.Walk.Pods) > began {
-		r.fail(I7, change.Revision, name, "leader epoch %d decided about it at revision %d or later, and its successor had the Lease at %d",
-			d.Epoch, max(d.Walk.Nodes, d.Walk.Pods), began)
+	// A Binding names the version of the pod that its sender knew, which the API server compares.
+	knew := max(d.Walk.Nodes, d.Walk.Pods)
+	if before := r.at(keyOf(change.Object), change.Revision-1); before != nil {
+		knew = max(knew, before.Revision)
+	}
+	if began := r.successorBegan(change, d.Epoch); began > 0 && knew > began {
+		r.fail(I7, change.Revision, name, "it was bound by leader epoch %d, which knew revision %d, and its successor had the Lease at %d", d.Epoch, knew, began)
 	}
 	if j := r.journalAt(change.Revision); j != nil && j.fence == "done" && j.epoch > d.Epoch {
 		r.fail(I7, change.Revision, name, "it was bound by leader epoch %d, after epoch %d had fenced the pods of earlier leaders", d.Epoch, j.epoch)

@@ -3,6 +3,7 @@ package checker
 import (
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
@@ -144,8 +145,14 @@ var bindPlants = []planted{
 		s.point, s.plant = "end", decide("Pod shop/web-3", "top", []any{map[string]any{"node": "n2", "score": 3}})
 	}, "I4 Pod shop/web-3", "has n2 as the best node, and chose n1"},
 
-	{"an earlier leader binds after the fence of its successor", "end", decide("Pod shop/web-3", "epoch", 0),
-		"I7 Pod shop/web-3", "after epoch 1 had fenced the pods of earlier leaders"},
+	{"an earlier leader binds a pod that was written after its successor had the Lease", "web-3 waits", func(s *story) {
+		s.versions("ConfigMap berth-system/berth-bindings")[2].Object.(*corev1.ConfigMap).Data["fence"] = "fresh"
+		s.point, s.plant = "end", decide("Pod shop/web-3", "epoch", 0)
+	}, "I7 Pod shop/web-3", "and its successor had the Lease at"},
+	{"an earlier leader binds after the fence of its successor", "end", func(s *story) {
+		edit(s, "Lease berth-system/berth-manager", func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = nil })
+		decide("Pod shop/web-3", "epoch", 0)(s)
+	}, "I7 Pod shop/web-3", "after epoch 1 had fenced the pods of earlier leaders"},
 	{"an earlier leader decides after its successor has the Lease", "before web-3", func(s *story) {
 		s.addNode()
 		s.versions("ConfigMap berth-system/berth-bindings")[2].Object.(*corev1.ConfigMap).Data["fence"] = "fresh"

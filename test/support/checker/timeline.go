@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -207,6 +206,3 @@ func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	}
 	return nil
 }
-
-// since is the time between two changes as they were seen.
-func since(before, after *history.Change) time.Duration { return after.Seen.Sub(before.Seen) }

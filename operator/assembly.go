@@ -169,8 +169,8 @@ func (m *Manager) unservedWatch() *unserved.Reporter {
 	return unserved.New(unserved.Options{
 		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Profiles: m.sched.Profiles(), OtherSchedulers: m.otherSchedulers,
 		HoldReasons:   []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
-		ProfileExists: m.profileExists,
-		ClosestName:   compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
+		ProfileExists: m.profileExists, NamesOfProfiles: profilesToFence(m.clients.meta, m.options),
+		ClosestName: compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
 }
 

@@ -65,6 +65,9 @@ type Options struct {
 	// ProfileExists reports whether there is a profile of that name. It returns an error when
 	// that is unknown now.
 	ProfileExists func(ctx context.Context, name string) (bool, error)
+	// NamesOfProfiles returns the names of the profiles that exist, and of those that were
+	// deleted and are remembered still. It is called once, if there may be pods of the latter.
+	NamesOfProfiles func(ctx context.Context) ([]string, error)
 	// ClosestName returns the one of the names that was most likely meant; empty for none.
 	ClosestName func(name string, among []string) string
 	Recorder    events.EventRecorder
@@ -80,6 +83,9 @@ type Reporter struct {
 	// deletedProfiles are the names for which HoldDeleted was called, while pods of them are
 	// held.
 	deletedProfiles sets.Set[string]
+	// started says that the pods were held whose profile was deleted before this process led,
+	// though no status says that they are held.
+	started bool
 }
 
 // New returns a Reporter that has checked nothing yet.
@@ -134,13 +140,27 @@ func (r *Reporter) check(ctx context.Context) {
 
 // holdDeletedProfiles calls HoldDeleted for the profiles that do not exist though the status
 // of pods says that Berth holds them. Otherwise a pod that an earlier process held would not
-// be counted, and its status would not say that the profile was deleted.
+// be counted, and its status would not say that the profile was deleted. At first it also
+// does so for pods that an earlier process tried: it may have ended after the deletion, and
+// before it wrote their status. An Unschedulable one would make an autoscaler add nodes.
 func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, known sets.Set[string]) {
-	names := sets.New[string]()
+	names, tried := sets.New[string](), sets.New[string]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !known.Has(pod.Spec.SchedulerName) && r.isHeld(pod) {
-			names.Insert(pod.Spec.SchedulerName)
+		switch name := pod.Spec.SchedulerName; {
+		case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || known.Has(name):
+		case r.isHeld(pod):
+			names.Insert(name)
+		case hasPodScheduled(pod):
+			tried.Insert(name)
 		}
+	}
+	if !r.started && tried.Len() > 0 {
+		profiles, err := r.options.NamesOfProfiles(ctx)
+		if err != nil {
+			r.options.Log.Error(err, "Cannot list profiles to find those that were deleted")
+			return
+		}
+		names = names.Union(tried.Intersection(sets.New(profiles...)))
 	}
 	r.deletedProfiles = r.deletedProfiles.Intersection(names)
 	for _, name := range sets.List(names.Difference(r.deletedProfiles)) {
@@ -154,6 +174,7 @@ func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, know
 			r.deletedProfiles.Insert(name)
 		}
 	}
+	r.started = true
 }
 
 func (r *Reporter) isHeld(pod *v1.Pod) bool {
@@ -196,7 +217,11 @@ func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.P
 // condition: no scheduler tried it, and no scheduling gate holds it.
 func IsUnserved(pod *v1.Pod, now time.Time) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && now.Sub(pod.CreationTimestamp.Time) >= ReportAfter &&
-		!slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
+		!hasPodScheduled(pod)
+}
+
+func hasPodScheduled(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 }
 
 func setGauge(unserved []*v1.Pod) {

@@ -38,6 +38,8 @@ type testEnv struct {
 	profiles    []string
 	profilesErr error
 	heldDeleted []string
+	// remembered are the names that NamesOfProfiles returns.
+	remembered []string
 }
 
 func newTestEnv() *testEnv {
@@ -52,6 +54,7 @@ func newTestEnv() *testEnv {
 		ProfileExists: func(_ context.Context, name string) (bool, error) {
 			return slices.Contains(e.profiles, name), e.profilesErr
 		},
+		NamesOfProfiles: func(context.Context) ([]string, error) { return e.remembered, e.profilesErr },
 	})
 	return e
 }
@@ -178,6 +181,63 @@ func TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted(t *testing
 			}
 		})
 	}
+}
+
+// A process that ended after the deletion of a profile may not have written that its pods are
+// held.
+func TestPodsThatAnEarlierProcessTriedAreHeldWhenTheirProfileIsDeleted(t *testing.T) {
+	tried := func(p *v1.Pod) {
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+	}
+	for name, c := range map[string]struct {
+		prepare func(e *testEnv)
+		want    []string
+	}{
+		"the profile is remembered":     {func(e *testEnv) { e.pod("web", "shop", tried); e.remembered = []string{"shop"} }, []string{"shop"}},
+		"the profile is not remembered": {func(e *testEnv) { e.pod("web", "shop", tried); e.remembered = []string{"other"} }, nil},
+		"the profile exists": {func(e *testEnv) {
+			e.pod("web", "shop", tried)
+			e.remembered, e.profiles = []string{"shop"}, []string{"shop"}
+		}, nil},
+		"no process tried the pod": {func(e *testEnv) { e.pod("web", "shop"); e.remembered = []string{"shop"} }, nil},
+		"the pod has a node":       {func(e *testEnv) { e.pod("web", "shop", tried, asBound); e.remembered = []string{"shop"} }, nil},
+		"another scheduler serves the name": {func(e *testEnv) {
+			e.pod("web", "default-scheduler", tried)
+			e.remembered = []string{"default-scheduler"}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newTestEnv()
+			c.prepare(e)
+			e.check(t.Context())
+			if !slices.Equal(e.heldDeleted, c.want) {
+				t.Errorf("held the pods of %q, want %q", e.heldDeleted, c.want)
+			}
+		})
+	}
+
+	t.Run("the profiles cannot be read at first", func(t *testing.T) {
+		e := newTestEnv()
+		e.pod("web", "shop", tried)
+		e.remembered, e.profilesErr = []string{"shop"}, errors.New("no")
+		e.check(t.Context())
+		e.profilesErr = nil
+		e.check(t.Context())
+		if want := []string{"shop"}; !slices.Equal(e.heldDeleted, want) {
+			t.Errorf("held the pods of %q, want %q", e.heldDeleted, want)
+		}
+	})
+
+	t.Run("another scheduler may serve the name later", func(t *testing.T) {
+		e := newTestEnv()
+		e.remembered = []string{"shop"}
+		e.check(t.Context())
+		e.pod("web", "shop", tried)
+		e.check(t.Context())
+		if len(e.heldDeleted) > 0 {
+			t.Errorf("held the pods of %q", e.heldDeleted)
+		}
+	})
 }
 
 func TestManyUnservedPodsAreReportedInStepsAndCountedUnderFewNames(t *testing.T) {

@@ -21,8 +21,9 @@ type scenario struct {
 	// refuses selects writes of which the first ones are not sent on, as refusal says.
 	refuses func(request) bool
 	refusal refusalOf
-	// victims is how many pods the manager has to evict.
-	victims int
+	// victims is how many pods the manager has to evict. moreVictims is how many more it may
+	// evict after a crash.
+	victims, moreVictims int
 	// expect checks the end, beside what is checked of every scenario; may be nil.
 	expect func(context.Context, *env) error
 	// specRefused says that the profile's newest spec is refused in the end.
@@ -76,7 +77,9 @@ var allScenarios = []*scenario{
 	{name: devicesReturned, prepare: prepareDevices, act: actDevices, refuses: isBinding, refusal: forbiddenOnce},
 	{name: devicesDeallocated, prepare: prepareDeallocation, act: actDeallocation},
 	{name: groups, prepare: prepareGroups, act: actGroups, expect: expectGroups},
-	{name: groupPreemption, prepare: prepareGroupPreemption, act: actGroupPreemption, victims: 3},
+	// As kube-scheduler does, a group that was nominated by an earlier process counts twice: its
+	// pods on the nodes of the plan, and their nominations. Then no victim is spared.
+	{name: groupPreemption, prepare: prepareGroupPreemption, act: actGroupPreemption, victims: 3, moreVictims: 1},
 	{name: profileStarts, prepare: nothing, act: actProfileStarts},
 	{name: swapAccepted, prepare: prepareSwap, act: actSwapAccepted},
 	{name: swapRefused, prepare: prepareSwap, act: actSwapRefused, specRefused: true},

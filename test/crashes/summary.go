@@ -18,6 +18,9 @@ type Summary struct {
 	// were run.
 	Cells    int       `json:"cells"`
 	Outcomes []Outcome `json:"outcomes"`
+	// NotRun are the cells that could not be run, with the reason: a leader lost the Lease
+	// while the scenario was prepared, since the machine was busy.
+	NotRun []string `json:"notRun,omitempty"`
 	// LostLeases counts the leaders that lost the Lease because the machine was busy.
 	LostLeases int `json:"lostLeases"`
 }
@@ -62,15 +65,15 @@ func (r *Summary) String() string {
 	}
 	slices.Sort(seconds)
 	violations, missed := r.Violations(), r.NotReached()
-	fmt.Fprintf(&text, "%d fault points in the code, %d of them unreachable; %d cells, %d run, %d never reached; %d violations; %d Leases lost because the machine was busy",
-		r.FaultPoints, len(r.Unreachable), r.Cells, len(r.Outcomes), len(missed), len(violations), r.LostLeases)
+	fmt.Fprintf(&text, "%d fault points in the code, %d of them unreachable; %d cells, %d run, %d could not be run, %d never reached; %d violations; %d Leases lost because the machine was busy",
+		r.FaultPoints, len(r.Unreachable), r.Cells, len(r.Outcomes), len(r.NotRun), len(missed), len(violations), r.LostLeases)
 	if len(seconds) > 0 {
 		fmt.Fprintf(&text, "; a cell took %.1f s (median), %.1f s at most", seconds[len(seconds)/2], seconds[len(seconds)-1])
 	}
 	for _, list := range []struct {
 		title string
 		lines []string
-	}{{"unreachable", r.Unreachable}, {"violation", violations}, {"not reached", missed}} {
+	}{{"unreachable", r.Unreachable}, {"violation", violations}, {"not run", r.NotRun}, {"not reached", missed}} {
 		for _, line := range list.lines {
 			fmt.Fprintf(&text, "\n  %s: %s", list.title, line)
 		}

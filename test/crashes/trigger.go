@@ -142,6 +142,14 @@ func (t *trigger) victim() *replica {
 	return t.killed
 }
 
+// mostVictims returns how many pods the manager may evict.
+func (t *trigger) mostVictims() int {
+	if t.victim() == nil {
+		return t.scenario.victims
+	}
+	return t.scenario.victims + t.scenario.moreVictims
+}
+
 // events returns how many writes of Events there were.
 func (t *trigger) events() int {
 	t.mu.Lock()

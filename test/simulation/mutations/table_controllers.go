@@ -65,6 +65,10 @@ var controllerMutants = []mutant{
 
 	{"EarlierHoldsForgotten", "pods that an earlier process held for a profile that is deleted now are not held",
 		[]killer{{unserved, "TestPodsThatAnEarlierProcessHeldAreHeldWhenTheirProfileIsDeleted"}}, noUsers},
+	{"TriedPodsForgotten", "pods that an earlier process tried for a profile that is deleted now stay Unschedulable",
+		[]killer{{unserved, "TestPodsThatAnEarlierProcessTriedAreHeldWhenTheirProfileIsDeleted"}}, noUsers},
+	{"TriedPodsAlwaysHeld", "pods of a deleted profile's name are held also when another scheduler tries them later",
+		[]killer{{unserved, "TestPodsThatAnEarlierProcessTriedAreHeldWhenTheirProfileIsDeleted"}}, noUsers},
 	{"CountsStartAtZero", "a new leader publishes counts that start at zero",
 		[]killer{{controllers, "TestANewLeaderContinuesThePublishedCounts"}}, noUsers},
 	{"RequestsNotTraced", "requests to the API server do not carry the attempt's trace context",

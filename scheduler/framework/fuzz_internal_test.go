@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 
@@ -43,8 +44,12 @@ func FuzzRequests(f *testing.F) {
 		for i := range 1 + b.Below(4) {
 			pod := b.Pod(fmt.Sprint("p", i))
 			pod.Spec.NodeName = "n0"
+			wantRequest, wantCPU, wantMemory := referenceRequests(pod.DeepCopy())
+			before := pod.DeepCopy()
 			request, cpu, memory := podRequests(pod)
-			wantRequest, wantCPU, wantMemory := referenceRequests(pod)
+			if !equality.Semantic.DeepEqual(before, pod) {
+				t.Fatalf("the pod was changed:\n%s", cmp.Diff(before, pod))
+			}
 			if diff := cmp.Diff([]any{wantRequest.amounts(), wantCPU, wantMemory}, []any{request.amounts(), cpu, memory}); diff != "" {
 				t.Fatalf("requests of %+v (-library,+fast):\n%s", pod.Spec, diff)
 			}

@@ -34,6 +34,20 @@ func RunningPodRequests(pod *v1.Pod, assumed v1.ResourceList) v1.ResourceList {
 	options := PodRequestOptions()
 	options.UseStatusResources = StatusAffectsRequests(pod)
 	options.NonMissingContainerRequests = assumed
+	return ComputePodRequests(pod, options)
+}
+
+// ComputePodRequests returns the requests of pod by
+// k8s.io/component-helpers/resource, and does not change the pod: the library
+// adds the overhead to the pod-level amounts in the pod itself where these do
+// not fit into an int64.
+func ComputePodRequests(pod *v1.Pod, options resourcehelper.PodResourcesOptions) v1.ResourceList {
+	if pod.Spec.Resources != nil && pod.Spec.Overhead != nil {
+		own := *pod
+		own.Spec.Resources = pod.Spec.Resources.DeepCopy()
+		own.Status.Resources, own.Status.AllocatedResources = pod.Status.Resources.DeepCopy(), pod.Status.AllocatedResources.DeepCopy()
+		pod = &own
+	}
 	return resourcehelper.PodRequests(pod, options)
 }
 

@@ -59,6 +59,16 @@ func randomContainer(rng *rand.Rand) v1.Container {
 	return v1.Container{Resources: v1.ResourceRequirements{Requests: requests}}
 }
 
+// Pods are those of informers, which all goroutines share.
+func TestAPodIsNotChangedByItsRequests(t *testing.T) {
+	huge := v1.ResourceList{"hugepages-2Mi": resource.MustParse("8Ei")} // becomes the largest int64
+	pod := &v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: huge}, Overhead: huge.DeepCopy()}}
+	podRequests(pod)
+	if amount := pod.Spec.Resources.Requests["hugepages-2Mi"]; amount.String() != "9223372036854775807" {
+		t.Errorf("the pod requests %s afterwards", amount.String())
+	}
+}
+
 func TestSumRequestsDeclinesOtherPods(t *testing.T) {
 	for name, change := range map[string]func(*v1.Pod){
 		"overhead":                       func(p *v1.Pod) { p.Spec.Overhead = v1.ResourceList{} },

@@ -48,7 +48,7 @@ type extendedResource struct {
 // extendedResourcesOf returns those that the pod requests, by name.
 func (p *Plugin) extendedResourcesOf(pod *v1.Pod) (resources []extendedResource) {
 	var requests framework.Resource
-	requests.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	requests.SetMaxResource(framework.ComputePodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	for _, name := range slices.Sorted(maps.Keys(requests.ScalarResources)) {
 		if requests.ScalarResources[name] == 0 || !framework.IsDeviceResourceName(name) {
 			continue

@@ -29,7 +29,7 @@ func computePodResourceRequest(pod *v1.Pod) framework.Resource {
 		return framework.Resource{MilliCPU: sum.MilliCPU, Memory: sum.Memory, EphemeralStorage: sum.EphemeralStorage}
 	}
 	var amounts framework.Resource
-	amounts.SetMaxResource(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	amounts.SetMaxResource(framework.ComputePodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	return amounts
 }
 

@@ -84,7 +84,7 @@ func (s scoredResources) requestsOf(pod *v1.Pod) scoredRequests {
 	}
 	var requests v1.ResourceList
 	if s.nonZeroRequests {
-		requests = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
+		requests = framework.ComputePodRequests(pod, resourcehelper.PodResourcesOptions{
 			SkipPodLevelResources: true,
 			NonMissingContainerRequests: v1.ResourceList{
 				v1.ResourceCPU:    *resource.NewMilliQuantity(framework.DefaultMilliCPURequest, resource.DecimalSI),

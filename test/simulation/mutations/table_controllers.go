@@ -88,6 +88,8 @@ var controllerMutants = []mutant{
 	{"ProbesNameProfiles", "a failed readiness probe names the profiles that would be rejected",
 		[]killer{{controllers, "TestAReplicaIsReadyUnlessItWouldRefuseWhatRuns"}}, noUsers},
 
+	{"OverheadAddedToPod", "the overhead of a pod is added to the requests in its spec, each time these are counted",
+		[]killer{{framework, "TestAPodIsNotChangedByItsRequests"}, {framework, "FuzzRequests"}}, "its pods have no overhead"},
 	{"EvidenceUnbounded", "numbers in the annotations of a revision are taken as they are, negative or so large that one more is negative",
 		[]killer{{history, "FuzzRevision"}}, noUsers},
 	{"ClockAheadTrusted", "a death or a build by a clock that was ahead counts until that time has come",

@@ -181,7 +181,7 @@ const (
 
 // table has all layers. A new kind of histories is one more row.
 var table = []layer{
-	seeds("simulation", "TestEveryHistoryKeepsTheInvariants", "-seeds", 25, 2000),
+	seeds("simulation", "TestEveryHistoryKeepsTheInvariants", "-seeds", 25, 300),
 	seeds("simulation of replicas", "TestEveryHistoryOfReplicasKeepsTheInvariants", "-replicaseeds", 5, 200),
 	seeds("simulation of volumes", "TestEveryHistoryOfVolumesKeepsTheInvariants", "-volumeseeds", 4, 200),
 	seeds("simulation of devices", "TestEveryHistoryOfDevicesKeepsTheInvariants", "-deviceseeds", 4, 200),

@@ -44,10 +44,10 @@ func TestAStepHasAsManySeedsAsFitIntoHalfAMinute(t *testing.T) {
 		want uint64
 		ok   bool
 	}{
-		"at first":              {0, time.Hour, 2000, true},
+		"at first":              {0, time.Hour, 300, true},
 		"a known rate":          {300, time.Hour, 9000, true},
 		"less time":             {300, 10 * time.Second, 3000, true},
-		"too little time":       {300, 2 * time.Second, 600, false},
+		"too little time":       {30, 2 * time.Second, 60, false},
 		"no time":               {300, 0, 0, false},
 		"one seed takes longer": {0.01, time.Hour, 1, true},
 	} {

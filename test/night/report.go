@@ -157,11 +157,14 @@ func sayFindings(say func(string, ...any), layers []layer, m *merged) {
 	for _, l := range layers {
 		if t := m.layers[l.name]; t != nil {
 			for _, f := range t.findings {
-				say("- %s: %s. `%s`", l.name, strings.ReplaceAll(f.What, "|", "/"), f.Repeat)
+				say("- %s: %s; %s", l.name, asCode(f.What), asCode(f.Repeat))
 			}
 		}
 	}
 }
+
+// asCode formats a text so that nothing in it is formatting.
+func asCode(text string) string { return "`" + strings.ReplaceAll(text, "`", "'") + "`" }
 
 // curves is what tools/plot draws.
 type curves struct {

@@ -42,10 +42,10 @@ func TestTheReportIsOfTheNewestProduct(t *testing.T) {
 
 func TestFindingsHaveNoBound(t *testing.T) {
 	r := seedsOf(1, 1001)
-	r.Findings = []finding{{What: "seed 7: a pod | is lost", Repeat: "go test -first 7"}}
+	r.Findings = []finding{{What: "seed 7: a `pod` <is> lost", Repeat: "go test -first 7"}}
 	m := merge([]*part{partOf("new", 0, r)})
 	report := formatReport([]layer{layerOf("a", 1)}, m, m, false)
-	for _, want := range []string{"| a | 1.00 | 1,000 seeds | 1,000 seeds | 1 |  |", "- a: seed 7: a pod / is lost. `go test -first 7`"} {
+	for _, want := range []string{"| a | 1.00 | 1,000 seeds | 1,000 seeds | 1 |  |", "- a: `seed 7: a 'pod' <is> lost`; `go test -first 7`"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}

@@ -228,7 +228,7 @@ func (c *churn) changeProfile(ctx context.Context) error {
 		if c.edits%invalidEvery == 0 {
 			change, counter = c.applyInvalid, &c.result.Rejected
 		}
-		if err := change(ctx, c.edits); err != nil {
+		if err := finishChange(ctx, change, c.edits); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -240,6 +240,14 @@ func (c *churn) changeProfile(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// finishChange makes a change also when the run ends meanwhile: pods may be bound by its generation,
+// which then has to be known.
+func finishChange(ctx context.Context, change func(context.Context, int) error, i int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestPending)
+	defer cancel()
+	return change(ctx, i)
 }
 
 // sample samples the manager, and ends the run at the first violation.

@@ -23,7 +23,7 @@ func (q *Queue) Tick(ctx context.Context) {
 func (q *Queue) completedBackoffs(now time.Time) (woken []*Entity) {
 	for _, l := range q.subQueues {
 		for _, h := range []*podHeap{l.backoff, l.errorBackoff} {
-			for p := h.peek(); p != nil && !isBackingOff(p, now); p = h.peek() {
+			for p := h.peek(); p != nil && !q.isBackingOff(p, now); p = h.peek() {
 				q.detach(p)
 				woken = append(woken, p)
 			}
@@ -66,7 +66,7 @@ func (q *Queue) flushUnschedulable(now time.Time) (flushed []*Entity) {
 // whose backoff ends in the same window are requeued together and without delay.
 func (q *Queue) Run(ctx context.Context) {
 	now := q.clock.Now()
-	windowEnd := q.clock.NewTimer(now.Add(backoffWindow).Truncate(backoffWindow).Sub(now))
+	windowEnd := q.clock.NewTimer(q.windows.startOf(now).Add(backoffWindow).Sub(now))
 	select {
 	case <-ctx.Done():
 		windowEnd.Stop()

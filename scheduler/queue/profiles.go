@@ -62,7 +62,7 @@ func (q *Queue) moveToHeap(p *Entity, rules *Rules) {
 	}
 	to, until := q.subQueueOf(rules.Sort).active, p.backoffUntil
 	if p.place == Backoff {
-		to, until = q.subQueueOf(rules.Sort).backoffHeap(p), rules.backoffExpiration(p)
+		to, until = q.subQueueOf(rules.Sort).backoffHeap(p), rules.backoffExpiration(p, q.windows)
 	}
 	if to != p.heap || !until.Equal(p.backoffUntil) {
 		p.heap.remove(p)

@@ -242,7 +242,7 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Rules{InitialBackoff: c.initial, MaxBackoff: c.maximum}
-			got := r.backoffExpiration(&Entity{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors})
+			got := r.backoffExpiration(&Entity{timestamp: start, unschedulableCount: c.refusals, consecutiveErrors: c.errors}, newBackoffWindows(start))
 			want := start.Truncate(time.Second).Add(c.want)
 			if c.want < 0 {
 				want = time.Time{}
@@ -251,6 +251,26 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("until %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// The end of a backoff has a monotonic clock, or it would not come while the wall clock is set back;
+// pods whose backoff ends in the same window have the same end.
+func TestBackoffIsMonotonic(t *testing.T) {
+	now := time.Now()
+	windows, r := newBackoffWindows(now), &Rules{InitialBackoff: time.Second, MaxBackoff: time.Second}
+	start := windows.startOf(now)
+	var ends []time.Time
+	for _, after := range []time.Duration{0, time.Millisecond, time.Second - 1} {
+		ends = append(ends, r.backoffExpiration(&Entity{timestamp: start.Add(after), unschedulableCount: 1}, windows))
+	}
+	for _, end := range ends {
+		if end == end.Round(0) { // Round drops a monotonic clock
+			t.Errorf("%v has no monotonic clock", end)
+		}
+		if !end.Equal(ends[0]) || end.Sub(start) != time.Second {
+			t.Errorf("the backoff ends %v after the window's start, want a second", end.Sub(start))
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // but Pop and TryPop have one caller, the scheduling loop.
 type Queue struct {
 	clock     clock.WithTicker
+	windows   backoffWindows
 	wait      framework.WaitFunc
 	yield     func()
 	sliceSize int
@@ -93,6 +94,7 @@ func New(o Options) *Queue {
 	}
 	return &Queue{
 		clock:         o.Clock,
+		windows:       newBackoffWindows(o.Clock.Now()),
 		wait:          o.Wait,
 		yield:         o.Yield,
 		sliceSize:     o.SliceSize,

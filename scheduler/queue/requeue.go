@@ -249,8 +249,8 @@ func (q *Queue) enqueue(p *Entity, d requeueDecision) {
 		return
 	}
 	now, sub := q.clock.Now(), q.subQueueOf(d.rules.Sort)
-	p.backoffUntil = d.rules.backoffExpiration(p)
-	if d.strategy == queueAfterBackoff && isBackingOff(p, now) {
+	p.backoffUntil = d.rules.backoffExpiration(p, q.windows)
+	if d.strategy == queueAfterBackoff && q.isBackingOff(p, now) {
 		p.place = Backoff
 		sub.backoffHeap(p).add(p)
 		countIncoming(p, "backoff", d.cause)

@@ -13,6 +13,19 @@ import (
 // not in the order of their failures.
 const backoffWindow = time.Second
 
+// backoffWindows rounds times down to the start of their windows, which are counted from the
+// first. time.Truncate would drop the monotonic clock: while the wall clock is set back, no backoff
+// would end.
+type backoffWindows struct{ first time.Time }
+
+func newBackoffWindows(now time.Time) backoffWindows {
+	return backoffWindows{first: now.Add(now.Truncate(backoffWindow).Sub(now))}
+}
+
+func (w backoffWindows) startOf(t time.Time) time.Time {
+	return w.first.Add(t.Sub(w.first).Truncate(backoffWindow))
+}
+
 // subQueue holds the pods of all profiles that have the same sort: one heap of
 // active pods, one of pods that back off after a refusal, and one of pods that
 // back off after an error. Errors have a heap of their own because an idle queue
@@ -129,7 +142,7 @@ func (l *subQueue) backoffHeap(p *Entity) *podHeap {
 
 // backoffExpiration returns when p may be tried again; zero when it need not wait.
 // The wait starts at InitialBackoff, doubles with each refusal (or, while errors
-func (r *Rules) backoffExpiration(p *Entity) time.Time {
+func (r *Rules) backoffExpiration(p *Entity, windows backoffWindows) time.Time {
 	count := p.unschedulableCount
 	if p.consecutiveErrors > 0 {
 		count = p.consecutiveErrors
@@ -141,7 +154,7 @@ func (r *Rules) backoffExpiration(p *Entity) time.Time {
 	if shift := count - 1; shift < 63 && r.InitialBackoff <= wait>>shift {
 		wait = r.InitialBackoff << shift
 	}
-	return p.timestamp.Add(wait).Truncate(backoffWindow)
+	return windows.startOf(p.timestamp.Add(wait))
 }
 
 // maxBackoff returns the longest wait of p: for a group MaxBackoff times the square root of
@@ -154,8 +167,8 @@ func (r *Rules) maxBackoff(p *Entity) time.Duration {
 }
 
 // isBackingOff reports whether p's backoff is not over at now.
-func isBackingOff(p *Entity, now time.Time) bool {
-	return !p.backoffUntil.Before(now.Truncate(backoffWindow))
+func (q *Queue) isBackingOff(p *Entity, now time.Time) bool {
+	return !p.backoffUntil.Before(q.windows.startOf(now))
 }
 
 // podHeap is a heap of pods. Each pod knows its index, so that any of them can be

@@ -22,6 +22,8 @@ var queueMutants = []mutant{
 		[]killer{{queue, "TestTransitions"}}, "to write what is written is no write"},
 	{"OpenGateUnnoticed", "a pod whose gate opened without an event stays gated",
 		[]killer{{queue, "TestAPodWhoseGateOpenedIsRequeued"}}, rare},
+	{"BackoffOnTheWallClock", "while the wall clock is set back, no backoff ends",
+		[]killer{{queue, "TestBackoffIsMonotonic"}, {simulation, everyReplicaHistory}}, loneLeaders},
 	{"BackoffEndsWithASwap", "a swap ends the backoff of pods",
 		[]killer{{queue, "TestSwaps"}}, noHaste},
 	{"RejectedPodNotRequeued", "a pod whose rejecting plugin changed is not requeued",

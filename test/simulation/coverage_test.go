@@ -72,7 +72,7 @@ pods and events: 2 of 7
 func TestEverySectionOfTheTableIsMet(t *testing.T) {
 	known := whatExists(t)
 	known.gangs = true
-	r := newGuidedRun(guidedOptions{histories: 60, seed: 1, unguided: true, kinds: []string{"", "", "", "", "", "gangs"}, known: known})
+	r := newGuidedRun(guidedOptions{histories: 40, seed: 1, unguided: true, kinds: []string{"", "", "", "", "", "gangs"}, known: known})
 	r.run(nil)
 	for _, s := range r.table.sections {
 		if cells := r.table.cellsOf(s); cells.met == 0 {

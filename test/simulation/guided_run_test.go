@@ -10,7 +10,7 @@ import (
 // A number of histories and a seed decide a guided run, however many processors there are.
 func TestAGuidedRunHasOneCourse(t *testing.T) {
 	course := func() []string {
-		r := newGuidedRun(guidedOptions{histories: 3 * batchSize, seed: 11, kinds: []string{""}, known: whatExists(t)})
+		r := newGuidedRun(guidedOptions{histories: 2 * batchSize, seed: 11, kinds: []string{""}, known: whatExists(t)})
 		r.run([]input{{Seed: 3}})
 		var inputs []string
 		for _, k := range r.corpus {

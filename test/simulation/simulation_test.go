@@ -140,18 +140,15 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 	}
 }
 
-// Seeds that once failed are played again, those in gangs.txt as histories of gangs. Their
-// histories change with the simulation; what they found is kept in the mutation tests.
+// Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
+// devices.txt as histories of devices. Their histories change with the simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seeds: %v", err)
 	}
 	for _, file := range files {
-		k := pods
-		if filepath.Base(file) == "gangs.txt" {
-			k = kind{gangs: 20}
-		}
+		k := map[string]kind{"gangs.txt": {gangs: 20}, "devices.txt": {devices: true}}[filepath.Base(file)]
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

@@ -42,6 +42,8 @@ var deviceMutants = []mutant{
 		[]killer{{dynamicresources, "TestBindingConditions"}}, noVolumes},
 	{"DevicesNotGivenBack", "devices stay allocated in flight for a pod that failed",
 		[]killer{{dynamicresources, "TestUnreserve"}, {loop, "TestEveryStateOfAPodWithAClaimUnderEveryProfileChange"}}, noVolumes},
+	{"DevicesFreedSilently", "pods are not requeued when an allocation in flight ends that no claim holds",
+		[]killer{{devices, "TestTheEndOfAnAllocationInFlightIsAnEventWhereItsDevicesAreFree"}}, noVolumes},
 	{"ExtendedClaimLeft", "the claim for extended resources stays when its pod fails",
 		[]killer{{dynamicresources, "TestUnreserveDeletesTheClaimForExtendedResources"}}, noVolumes},
 	{"AlternativesReversed", "a later alternative of a request scores higher",

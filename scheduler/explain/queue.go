@@ -51,6 +51,8 @@ type Queue struct {
 	// outdatedInARow counts the last tasks in a row that concerned outdated objects.
 	outdatedInARow int
 	lastSequence   uint64
+	// taken says that the writer has asked for a task: by then all existing objects were added.
+	taken bool
 }
 
 // podRecord is what the queue knows of a pod and its SchedulingDecision. It is small,
@@ -152,7 +154,13 @@ func (q *Queue) PodDeleted(namespace, pod string, uid types.UID) {
 func (q *Queue) Withdraw(namespace, pod string, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podDeleted && !r.podBound {
+	r := q.recordOf(namespace, pod, uid)
+	if name := (types.NamespacedName{Namespace: namespace, Name: pod}); !q.taken && q.records[name] == nil {
+		// The object of an earlier process may not be known yet.
+		r = &podRecord{name: name, uid: uid}
+		q.records[name] = r
+	}
+	if r != nil && !r.podDeleted && !r.podBound {
 		q.withdraw(r)
 		q.notify()
 	}

@@ -177,6 +177,15 @@ func TestQueue(t *testing.T) {
 			c.Put(explanationOf("db", "cpu"))
 			c.want("create web of web: cpu", "create db of db: cpu")
 		},
+		"an explanation of an earlier process that is withdrawn before it is known is deleted": func(c *queueTest) {
+			c.Withdraw("shop", "web", "web")
+			c.Withdraw("shop", "db", "db")
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "web-object", WrittenAt: c.time})
+			c.want("delete web of web")
+			if len(c.records) > 0 {
+				c.t.Errorf("%d records are left", len(c.records))
+			}
+		},
 		"an explanation that is put again before its deletion stays": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))
 			c.doTasks()

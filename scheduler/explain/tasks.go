@@ -60,6 +60,7 @@ func (q *Queue) TakeOutdated() (Task, time.Time, bool) {
 // an item will be due, when none is.
 func (q *Queue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, bool) {
 	q.mu.Lock()
+	q.taken = true
 	var missed []string
 	defer func() {
 		q.mu.Unlock()

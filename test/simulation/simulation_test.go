@@ -149,20 +149,15 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 }
 
 // Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
-// replicas.txt as histories of replicas. Their histories change with the simulation; what they found is kept in the mutation tests.
+// replicas.txt and devices.txt as those of their names. Their histories change with the
+// simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seeds: %v", err)
 	}
 	for _, file := range files {
-		k := pods
-		switch filepath.Base(file) {
-		case "gangs.txt":
-			k = kind{gangs: 20}
-		case "replicas.txt":
-			k = kind{replicas: true}
-		}
+		k := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "devices.txt": {devices: true}}[filepath.Base(file)]
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

@@ -116,31 +116,34 @@ const keptDryRuns = "TestKeptDryRunsEqualNewOnes"
 
 // Why the simulation does not find some mutations.
 const (
-	noOrder     = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
-	noHaste     = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
-	rare        = "it takes a chance that one history in many thousands has"
-	noUsers     = "its profiles are reconciled by a few lines of its own"
-	noPoison    = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
-	noWhy       = "nobody asks it why a pod waits"
-	noVolumes   = "its pods have no claims"
-	noPlans     = "any pods of lower priority may be its victims"
-	noGroups    = "its pods are in no groups"
-	singlePods  = "its pods are in no groups; its histories of gangs find it"
-	noTrial     = "its profiles are not tried before they run"
-	noLeaders   = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
-	loneLeaders = noLeaders + "; its histories of replicas find it"
-	noRefusal   = "its API server refuses no right"
-	noEvents    = "nobody reads its Events"
-	noLooks     = "it reads caches and queues itself"
-	noEnd       = "its loop never hangs, and its processes are killed without a warning"
-	noExtenders = "its profiles have no extenders"
-	noFiles     = "it reads no configuration, and writes none"
-	noMetrics   = "nobody scrapes it"
-	noTraces    = "nobody collects its traces"
-	noLeaks     = "it looks at what becomes of pods, not at what stays in memory"
-	noGoodEnd   = "its leaders die, and do not end"
-	noWire      = "its objects are never encoded"
-	noWaits     = "nothing in it waits for a pod when it hears of a late plugin"
+	noOrder       = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
+	noHaste       = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
+	rare          = "it takes a chance that one history in many thousands has"
+	noUsers       = "its profiles are reconciled by a few lines of its own"
+	noPoison      = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
+	noWhy         = "nobody asks it why a pod waits"
+	noVolumes     = "its pods have no claims"
+	onlyVolumes   = "its pods have no claims; its histories of volumes find it"
+	onlyDevices   = "its pods have no claims; its histories of devices find it"
+	onlyExplained = "nobody asks it why a pod waits; its histories of explanations find it"
+	noPlans       = "any pods of lower priority may be its victims"
+	noGroups      = "its pods are in no groups"
+	singlePods    = "its pods are in no groups; its histories of gangs find it"
+	noTrial       = "its profiles are not tried before they run"
+	noLeaders     = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
+	loneLeaders   = noLeaders + "; its histories of replicas find it"
+	noRefusal     = "its API server refuses no right"
+	noEvents      = "nobody reads its Events"
+	noLooks       = "it reads caches and queues itself"
+	noEnd         = "its loop never hangs, and its processes are killed without a warning"
+	noExtenders   = "its profiles have no extenders"
+	noFiles       = "it reads no configuration, and writes none"
+	noMetrics     = "nobody scrapes it"
+	noTraces      = "nobody collects its traces"
+	noLeaks       = "it looks at what becomes of pods, not at what stays in memory"
+	noGoodEnd     = "its leaders die, and do not end"
+	noWire        = "its objects are never encoded"
+	noWaits       = "nothing in it waits for a pod when it hears of a late plugin"
 )
 
 // table is every mutation, by what it breaks.
@@ -175,7 +178,7 @@ var generalMutants = []mutant{
 	{"LostLeadershipIsAVerdict", "the end of a leadership is written as a verdict about the pod",
 		[]killer{{loop, "TestTheEndOfALeadershipIsNoSchedulingFailure"}}, "its processes are killed, and never step down"},
 	{"ExplanationsNotRedacted", "explanations name nodes and pods of other namespaces",
-		[]killer{{loop, "TestAnExplanationNamesNoOtherTenantsObject"}}, noWhy},
+		[]killer{{loop, "TestAnExplanationNamesNoOtherTenantsObject"}, {simulation, everyExplanationHistory}}, onlyExplained},
 	{"DeletedPodExplained", "a pod that is deleted while it is explained stays explained",
 		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, noWhy},
 	{"AbandonedCallSeesChanges", "a plugin call that was abandoned sees the nodes change",
@@ -333,7 +336,7 @@ var generalMutants = []mutant{
 	{"TrialCallsExtenders", "a trial calls the profile's extenders",
 		[]killer{{profile, "TestATrialCallsNoExtender"}}, noTrial},
 	{"VolumesNotReleased", "a volume stays assumed for a pod that is not bound",
-		[]killer{{"scheduler/volumes", "TestReadsReturnAssumedObjects"}, {loop, "TestAReleasedVolumeWakesPodsThatWantIt"}}, noVolumes},
+		[]killer{{"scheduler/volumes", "TestReadsReturnAssumedObjects"}, {loop, "TestAReleasedVolumeWakesPodsThatWantIt"}, {simulation, everyVolumeHistory}}, onlyVolumes},
 	{"VolumesByGeneration", "each Generation has assumed volumes of its own",
 		[]killer{{loop, "TestASwapKeepsAssumedVolumes"}}, noVolumes},
 	{"QueueSortNotTried", "a trial does not evaluate the QueueSort plugin",

@@ -117,7 +117,26 @@ func (s *Suite) play(ctx context.Context, scenario *scenario, target *Cell) (t *
 		}
 	}
 	s.trigger.Store(nil) // the checks cause writes, too
-	return t, s.check(ctx, e, t), nil
+	return t, s.checkWhileRunning(ctx, e, t), nil
+}
+
+// checkWhileRunning is check. Meanwhile it starts a process where the leader ended by itself,
+// since the machine is too busy to renew the Lease.
+func (s *Suite) checkWhileRunning(ctx context.Context, e *env, t *trigger) []string {
+	result := make(chan []string, 1)
+	go func() { result <- s.check(ctx, e, t) }()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case violations := <-result:
+			return violations
+		case <-tick.C:
+			if err := s.restartEnded(); err != nil {
+				return append([]string{err.Error()}, <-result...)
+			}
+		}
+	}
 }
 
 // finish removes what a scenario made.

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/support/operator"
 )
@@ -69,17 +70,11 @@ func (e *testEnv) run(ctx context.Context, f fault) {
 	By("the fault")
 	bound := p.record.bound()
 	end := f.begin(ctx, p)
-	Consistently(func(g Gomega) {
-		for i, r := range p.replicas {
-			g.Expect(r.live(ctx)).To(Succeed(), "replica %d", i)
-			if !f.ends {
-				g.Expect(r.restarts()).To(BeZero(), "replica %d has ended", i)
-			}
-		}
-		if !f.problems {
-			g.Expect(profileProblems(witness)).To(BeEmpty())
-		}
-	}).WithTimeout(f.lasts).Should(Succeed())
+	// One pod at the beginning, and one when the fault has shown its effect.
+	p.createUnfit(ctx, "unfit-early")
+	p.watch(ctx, f, witness, f.lasts*4/5)
+	p.createUnfit(ctx, "unfit-late")
+	p.watch(ctx, f, witness, f.lasts/5)
 	if f.binds {
 		Expect(p.record.bound()).To(BeNumerically(">", bound+warm), "pods are bound during the fault")
 	}
@@ -95,6 +90,31 @@ func (e *testEnv) run(ctx context.Context, f fault) {
 	if !f.problems {
 		Expect(profileProblems(witness)).To(BeEmpty())
 	}
+}
+
+// watch watches the managers under a fault for that long.
+func (p *play) watch(ctx context.Context, f fault, witness *operator.ProblemRecorder, lasts time.Duration) {
+	GinkgoHelper()
+	Consistently(func(g Gomega) {
+		for i, r := range p.replicas {
+			g.Expect(r.live(ctx)).To(Succeed(), "replica %d", i)
+			if !f.ends {
+				g.Expect(r.restarts()).To(BeZero(), "replica %d has ended", i)
+			}
+		}
+		if !f.problems {
+			g.Expect(profileProblems(witness)).To(BeEmpty())
+		}
+	}).WithTimeout(lasts).Should(Succeed())
+}
+
+// createUnfit creates a pod that wants a node which does not exist: no pod that leaves makes a
+// manager try it again, so that what could not be reported of it has to be made up for. The fault
+// may refuse it.
+func (p *play) createUnfit(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, _ = p.client.CoreV1().Pods(namespace).Create(ctx, podOf(profile, name).Requests("cpu", "64").NodeSelector("no-such", "node").Valid(), metav1.CreateOptions{})
 }
 
 // noElection is a manager that does not end when the API server is away.

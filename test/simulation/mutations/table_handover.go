@@ -3,7 +3,7 @@ package main
 // handoverMutants break how one leader takes over from another, and what informers hold.
 var handoverMutants = []mutant{
 	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
-		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}, {simulation, everyReplicaHistory}}, loneLeaders},
+		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
 	{"QuorumVersionNotAwaited", "a new leader takes its informers for current",
 		[]killer{{loop, "TestANewLeaderWaitsForTheQuorumVersion"}}, noLeaders},
 	{"VersionsOfAStartReadAgain", "a process that leads from its start takes over after its informers have listed",
@@ -27,7 +27,7 @@ var handoverMutants = []mutant{
 	{"WrongFieldCutOut", "the informers' client cuts owner references out of pods",
 		[]killer{{eventhandlers, "TestWhatIsCutOutIsWhatTrimDrops"}}, noWire},
 	{"PodsNotFenced", "a Binding of an earlier leader binds a pod after the new leader has begun to schedule",
-		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}, {simulation, everyReplicaHistory}}, ""},
+		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, ""},
 	{"IncompleteHandoverCounts", "a leadership that ends before all pods were fenced tells the next leader that they are",
 		[]killer{{loop, "TestAHandoverThatIsCutShortIsNotComplete"}}, "its leaders die, and do not end, while they take over"},
 	{"EveryPodFenced", "a new leader fences every pending pod",
@@ -35,7 +35,7 @@ var handoverMutants = []mutant{
 	{"WritesAfterExpiry", "a leader that could not renew its Lease in time keeps writing",
 		[]killer{{leadership, "TestWhenAWriteIsSent"}, {simulation, everyReplicaHistory}}, loneLeaders},
 	{"AmbiguousWriteRepeated", "client-go repeats a write that may have taken effect, and the repetition is refused",
-		[]killer{{leadership, "TestAWriteThatMayHaveTakenEffectIsNotRepeated"}, {simulation, everyReplicaHistory}}, loneLeaders},
+		[]killer{{leadership, "TestAWriteThatMayHaveTakenEffectIsNotRepeated"}}, loneLeaders},
 	{"OtherHolderUnnoticed", "a leader that reads another holder in its Lease keeps writing until its own time is over",
 		[]killer{{leadership, "TestWhenAWriteIsSent"}}, noLeaders},
 	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",

@@ -104,6 +104,10 @@ oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 mo
 sim: ## Play SEEDS histories of the scheduler on a virtual clock, GANGSEEDS of 20 gangs and MANYGANGSEEDS of 1,000, from FIRST on (200000, 100000, 100, 1).
 	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -gangseeds $(or $(GANGSEEDS),100000) -manygangseeds $(or $(MANYGANGSEEDS),100) -manygangs $(or $(MANYGANGS),1000) -first $(or $(FIRST),1)
 
+.PHONY: sim-guided
+sim-guided: ## Play guided histories for GUIDED (1h), from and into the folder CORPUS; says what none has ever met.
+	go test ./test/simulation -run TestGuidedHistories -v -timeout 0 -args -guided $(or $(GUIDED),1h) -corpus $(abspath $(or $(CORPUS),bin/corpus)) -first $(or $(FIRST),1)
+
 .PHONY: mutants
 mutants: ## Break the code in one place after the other and see that the tests find it. MUTANTS="Name,Name" names some mutations.
 	go run ./test/simulation/mutations $(if $(MUTANTS),--only $(MUTANTS))

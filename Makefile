@@ -101,8 +101,9 @@ oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 mo
 	cd test/exactness/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -preemptions 200000 -histories 1000 -device-clusters 8000 -device-decisions 200000 -groups 50000
 
 .PHONY: sim
-sim: ## Play SEEDS histories of the scheduler on a virtual clock, GANGSEEDS of 20 gangs and MANYGANGSEEDS of 1,000, from FIRST on (200000, 100000, 100, 1).
-	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -gangseeds $(or $(GANGSEEDS),100000) -manygangseeds $(or $(MANYGANGSEEDS),100) -manygangs $(or $(MANYGANGS),1000) -first $(or $(FIRST),1)
+sim: ## Play SEEDS histories of the scheduler on a virtual clock, GANGSEEDS of 20 gangs and MANYGANGSEEDS of 1,000, and of replicas, volumes, devices and explanations, from FIRST on (200000, 100000, 100, 20000, 50000 each, 1).
+	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -gangseeds $(or $(GANGSEEDS),100000) -manygangseeds $(or $(MANYGANGSEEDS),100) -manygangs $(or $(MANYGANGS),1000) -replicaseeds $(or $(REPLICASEEDS),20000) \
+		-volumeseeds $(or $(VOLUMESEEDS),50000) -deviceseeds $(or $(DEVICESEEDS),50000) -explanationseeds $(or $(EXPLANATIONSEEDS),50000) -first $(or $(FIRST),1)
 
 .PHONY: sim-guided
 sim-guided: ## Play guided histories for GUIDED (1h), from and into the folder CORPUS; says what none has ever met.
@@ -111,6 +112,19 @@ sim-guided: ## Play guided histories for GUIDED (1h), from and into the folder C
 .PHONY: mutants
 mutants: ## Break the code in one place after the other and see that the tests find it. MUTANTS="Name,Name" names some mutations.
 	go run ./test/simulation/mutations $(if $(MUTANTS),--only $(MUTANTS))
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for TIME (2m); what fails stays as a test. RESUME=1 goes on after those that passed.
+	@mkdir -p bin
+	go run ./test/fuzzing --time=$(or $(TIME),2m) --json=bin/fuzzing.json $(if $(RESUME),--resume)
+
+.PHONY: crashes
+crashes: controlplane ## Kill the manager before and after each of its writes, and at each step between them. CRASHES_ARGS="-part 2/5 -report FILE".
+	go test -vet=off -count=1 -timeout 8h ./test/crashes -run TestCrashes -args -cells all $(CRASHES_ARGS)
+
+.PHONY: faults
+faults: controlplane ## The shipped manager while etcd, API servers, connections, webhooks, tokens or its own process fail; an hour. FOCUS=… runs some.
+	go test ./test/faults -count=1 -timeout 120m -v -ginkgo.v $(if $(FOCUS),-ginkgo.focus "$(FOCUS)") -args -all
 
 .PHONY: tracing
 tracing: controlplane ## Traces of a manager that runs, in the OpenTelemetry Collector; compiling that takes minutes, once.

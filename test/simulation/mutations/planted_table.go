@@ -30,7 +30,7 @@ var planted = []plantedFault{
 	{"PodReadByName", "a pod that was created again counts as the one that was being bound"},
 	{"UnreserveSkipped", "one of 100 pods that are given up is not unreserved"},
 	{"StatusAfterTheBind", "one of ten pending status writes is sent after the pod was bound"},
-	{"StatusGivenUp", "a status is given up after three failures"},
+	{"StatusGivenUpEarly", "a status is given up after three failures"},
 	{"DeliveredVersionForgotten", "a version that the informer delivered during a patch is forgotten"},
 	{"FailedEvictionCounts", "the second failure of an eviction counts as success"},
 	{"NewerEvictionEnds", "the end of an eviction ends a newer one of the same pod"},

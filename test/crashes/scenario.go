@@ -22,7 +22,9 @@ type scenario struct {
 	refuses func(request) bool
 	refusal refusalOf
 	// victims is how many pods the manager has to evict. moreVictims is how many more it may
-	// evict after a crash.
+	// evict after a crash: the members of a group that an earlier process nominated count twice
+	// while victims are reprieved, in kube-scheduler as well (podgrouppreemption.go,
+	// reprieveVictim).
 	victims, moreVictims int
 	// expect checks the end, beside what is checked of every scenario; may be nil.
 	expect func(context.Context, *env) error

@@ -29,7 +29,7 @@ func TestANominationIsKeptThoughTheStatusLacksIt(t *testing.T) {
 		env.apply("one")
 		defer env.startLeading()()
 		env.a.Nominates = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}
-		env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))})
+		env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: apierrors.NewBadRequest("no")})
 		env.create(webPod("a"))
 		env.want("nominated node in the status of a", env.cluster.Pod(webPod("a")).Status.NominatedNodeName, "")
 		env.a.Nominates = nil
@@ -43,13 +43,13 @@ func TestANominationIsKeptThoughTheStatusLacksIt(t *testing.T) {
 // No update of the pod's status need report the end: the status may never have had the
 // nomination, or may not be written when it ends.
 func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
-	forbidden := fakecluster.Fault{Verb: "patch", Err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))}
+	refused := fakecluster.Fault{Verb: "patch", Err: apierrors.NewBadRequest("no")}
 	for name, c := range map[string]struct {
 		statusNode     string
 		making, ending []fakecluster.Fault
 	}{
-		"that only the cache has":   {making: []fakecluster.Fault{forbidden}},
-		"that the status still has": {statusNode: "n1", ending: []fakecluster.Fault{forbidden}},
+		"that only the cache has":   {making: []fakecluster.Fault{refused}},
+		"that the status still has": {statusNode: "n1", ending: []fakecluster.Fault{refused}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {

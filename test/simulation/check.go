@@ -120,7 +120,7 @@ func (sim *simulation) checkNominations() {
 			if !live[pod.UID] {
 				sim.failf("%s is nominated for %s and is not pending", describe(pod), node.Name)
 			} else if written := sim.server.pods[keyOf(pod)].Status.NominatedNodeName; written != node.Name && sim.settings.requestFaults["patch"] == 0 && !sim.unwritable[pod.UID] {
-				// A forbidden write, or a forbidden read before it, is not repeated.
+				// A write that its sender is not permitted to repeat, since it does not lead, is lost.
 				sim.failf("%s is nominated for %s, and its status says %q", describe(pod), node.Name, written)
 			}
 		}

@@ -155,7 +155,7 @@ func decisions(name, test, flag string, share float64, perHistory, fewest uint64
 	}
 }
 
-// timed is a layer of a command that is told how long to run. It needs more for its start and
+// timed is a layer of a command with a flag for how long to run. It needs more for its start and
 // its end. args are the command's flags.
 func timed(l layer, more time.Duration, args func(at position, left time.Duration) []string) layer {
 	l.step = func(at position, left time.Duration) (step, bool) {

@@ -39,7 +39,7 @@ const (
 )
 
 // coverage records what one history meets. A nil coverage records nothing. It looks at the pods
-// after each step, and knows their states of then: what it is told within a step may be about a
+// after each step, and knows their states of then: what it gets within a step may be about a
 // pod that has gone on already.
 type coverage struct {
 	cells map[cell]int

@@ -186,7 +186,7 @@ const (
 	eventChanged  = "changed"
 )
 
-// eventName names what a handler is told of: the informer, and what has changed.
+// eventName names what a handler gets: the informer, and what has changed.
 func eventName(informer string, n notification) string {
 	return informer + ": " + whatChanged(n)
 }

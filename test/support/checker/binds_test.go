@@ -38,7 +38,7 @@ var bindPlants = []planted{
 		moved.Spec.NodeName = "n2"
 		s.put(moved)
 	}, "I1 Pod shop/web-3", `it was on n1 and is on "n2"`},
-	{"a pod is bound to a node without room for its CPU", "end", func(s *story) { requests(s, "Pod shop/web-3", "3") },
+	{"a pod is bound to a node with too little CPU for it", "end", func(s *story) { requests(s, "Pod shop/web-3", "3") },
 		"I1 Pod shop/web-3", "5 of 4 cpu are requested"},
 	{"an init container needs more than the node has left", "end", func(s *story) {
 		edit(s, "Pod shop/web-3", func(p *corev1.Pod) {

@@ -35,7 +35,7 @@ type verdict struct {
 }
 
 // judge checks the history of the pods of these profiles. Pods of another scheduler are created
-// with their node, and count for nothing: only scenes have them, where they take no room that
+// with their node, and count for nothing: only scenes have them, where they take no resources that
 // their own pods had.
 func (r recorder) judge(profiles ...string) (v verdict, err error) {
 	changes, err := r.Changes()

@@ -94,19 +94,26 @@ func (t *traffic) stopChanges() {
 
 // runPods deletes the oldest pods and creates others, until ctx ends.
 func (t *traffic) runPods(ctx context.Context) {
-	ticker := time.NewTicker(time.Second / podsPerSecond)
+	every(ctx, time.Second/podsPerSecond, func() {
+		if t.existing >= alive {
+			t.deleteOldest(ctx)
+		}
+		if t.existing < alive {
+			t.create(ctx)
+		}
+	})
+}
+
+// every calls do again and again, at most once in an interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		}
-		if t.existing >= alive {
-			t.deleteOldest(ctx)
-		}
-		if t.existing < alive {
-			t.create(ctx)
+			do()
 		}
 	}
 }
@@ -151,16 +158,9 @@ func (t *traffic) deleteOldest(ctx context.Context) {
 
 // runChanges changes the profile again and again, until ctx ends.
 func (t *traffic) runChanges(ctx context.Context) {
-	ticker := time.NewTicker(changeInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_ = t.change(ctx) // a fault may refuse it; the next one follows
-		}
-	}
+	every(ctx, changeInterval, func() {
+		_ = t.change(ctx) // a fault may refuse it; the next one follows
+	})
 }
 
 // change gives the profile another spec, which is valid and places pods in another way.

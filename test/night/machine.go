@@ -5,12 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // shipped are the files and folders that make up what ships.
@@ -19,7 +18,7 @@ var shipped = []string{"go.mod", "main.go", "api", "config", "controllers", "ope
 // newPart returns a part that begins now.
 func newPart(ctx context.Context, root string, now time.Time) *part {
 	p := &part{
-		Name: now.UTC().Format("2006-01-02T15-04-05"), Began: now.UTC(), Ended: now.UTC(), Machine: machine(), LoadBefore: loadAverage(),
+		Name: now.UTC().Format("2006-01-02T15-04-05"), Began: now.UTC(), Ended: now.UTC(), Machine: procs.Machine(), LoadBefore: procs.LoadAverage(),
 		Layers: map[string]*record{}, Skipped: map[string]string{}, Commit: "unknown",
 	}
 	if commit, err := git(ctx, root, "describe", "--always", "--abbrev=12", "--exclude=*"); err == nil {
@@ -48,27 +47,4 @@ func (p *part) describeCommit() string {
 		return p.Commit + "+"
 	}
 	return p.Commit
-}
-
-// machine describes this machine.
-func machine() string {
-	model := "CPU unknown"
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d cores (%s), %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version())
-}
-
-// loadAverage returns the load averages of the machine over 1, 5 and 15 minutes.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(text))[:3], " ")
 }

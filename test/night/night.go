@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/test/support/growth"
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // night runs one part.
@@ -70,7 +71,7 @@ func (n *night) run(ctx context.Context) (*part, error) {
 			return nil, err
 		}
 	}
-	n.part.Complete, n.part.LoadAfter, n.part.Ended = true, loadAverage(), n.now()
+	n.part.Complete, n.part.LoadAfter, n.part.Ended = true, procs.LoadAverage(), n.now()
 	n.summary()
 	return n.part, n.part.save(n.dir)
 }

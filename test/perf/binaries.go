@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/operator"
+	"github.com/berthdev/berth/test/support/procs"
 )
 
 // binaries are the paths of the measured programs.
@@ -99,21 +99,8 @@ func setting(info *debug.BuildInfo, key string) string {
 
 // describe returns the commit and the machine.
 func describe() string {
-	model := "CPU unknown"
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	busy := "unknown"
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		busy = strings.Join(strings.Fields(string(text))[:1], "")
-	}
-	return fmt.Sprintf("commit %s; %d cores (%s), %s/%s, %s, load average %s at the start",
-		commit(), runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version(), busy)
+	busy, _, _ := strings.Cut(procs.LoadAverage(), " ")
+	return fmt.Sprintf("commit %s; %s, load average %s at the start", commit(), procs.Machine(), busy)
 }
 
 // commit is the commit of the source tree, with a plus where files differ from it.

@@ -1,4 +1,4 @@
-// Package procs reads the CPU time and memory of processes from /proc.
+// Package procs reads from /proc what processes cost, and what the machine is.
 package procs
 
 import (

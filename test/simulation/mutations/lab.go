@@ -76,13 +76,18 @@ func (l *lab) writeOverlay(files fs.FS, folder string, mutations []string) error
 func (l *lab) build(ctx context.Context, mutants []mutant) error {
 	for _, pkg := range packagesOf(mutants) {
 		begin := time.Now()
-		// -w: nobody debugs these, and linking is most of the work.
-		if err := l.goTool(ctx, "test", "-c", "-ldflags", "-w", "-o", l.binary(pkg), "./"+pkg); err != nil {
+		if err := l.buildTests(ctx, pkg); err != nil {
 			return err
 		}
 		l.say("built the tests of %s (%s)", pkg, since(begin))
 	}
 	return nil
+}
+
+// buildTests builds the tests of a package with all mutations.
+func (l *lab) buildTests(ctx context.Context, pkg string) error {
+	// -w: nobody debugs these, and linking is most of the work.
+	return l.goTool(ctx, "test", "-c", "-ldflags", "-w", "-o", l.binary(pkg), "./"+pkg)
 }
 
 func (l *lab) binary(pkg string) string {

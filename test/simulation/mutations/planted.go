@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -28,7 +27,7 @@ type layer struct {
 
 // layers are the layers, those that take seconds first.
 var layers = []layer{
-	{name: "units", test: ".*", args: []string{"-test.short"}},
+	{name: "units", test: ".*", args: []string{"-test.short", "-test.failfast"}},
 	{name: "histories", test: everyHistory, pkg: simulation, args: []string{"-seeds", "4000", "-stop"}},
 	{name: "gangs", test: everyGangHistory, pkg: simulation, args: []string{"-gangseeds", "200", "-stop"}},
 	{name: "replicas", test: everyReplicaHistory, pkg: simulation, args: []string{"-replicaseeds", "2000", "-stop"}},
@@ -59,7 +58,9 @@ type plantedRun struct {
 	faults []plantedFault
 	layers []layer
 	// pkgs are the packages that each fault changes.
-	pkgs   map[string][]string
+	pkgs map[string][]string
+	// passed are the tests that have passed without a fault.
+	passed map[killer]bool
 	file   string
 	report plantedReport
 }
@@ -103,7 +104,7 @@ func (r *plantedRun) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.pkgs = map[string][]string{}
+	r.pkgs, r.passed = map[string][]string{}, map[killer]bool{}
 	for _, e := range edits {
 		for _, name := range e.mutations() {
 			r.pkgs[name] = append(r.pkgs[name], path.Dir(e.file))
@@ -145,13 +146,14 @@ func (r *plantedRun) has(fault, layer string) bool {
 
 // try runs a layer with a fault. missing says that the tree has none of its tests.
 func (r *plantedRun) try(ctx context.Context, l layer, f plantedFault) (found finding, missing bool, err error) {
-	begin := time.Now()
 	found = finding{Fault: f.name, Layer: l.name}
 	for _, pkg := range l.packages(r.pkgs[f.name]) {
 		if err := r.ready(ctx, l, pkg); err != nil {
 			return found, false, err
 		}
-		result := r.runLayer(ctx, l, pkg, f.name)
+		begin := time.Now()
+		result := r.runTests(ctx, killer{pkg, l.test}, f.name, l.args...)
+		found.Seconds += since(begin).Seconds()
 		switch {
 		case ctx.Err() != nil:
 			return found, false, ctx.Err()
@@ -166,7 +168,6 @@ func (r *plantedRun) try(ctx context.Context, l layer, f plantedFault) (found fi
 			break
 		}
 	}
-	found.Seconds = time.Since(begin).Round(100 * time.Millisecond).Seconds()
 	verdict := "not found"
 	if found.Found {
 		verdict = "found by " + found.By
@@ -190,31 +191,19 @@ func (l layer) packages(changed []string) []string {
 // ready builds the tests of a package, and requires that the layer's pass without a fault.
 func (r *plantedRun) ready(ctx context.Context, l layer, pkg string) error {
 	if _, err := os.Stat(r.binary(pkg)); err != nil {
-		if err := r.goTool(ctx, "test", "-c", "-ldflags", "-w", "-o", r.binary(pkg), "./"+pkg); err != nil {
+		if err := r.buildTests(ctx, pkg); err != nil {
 			return err
 		}
 	}
-	done := filepath.Join(r.dir, l.name+"-"+strings.ReplaceAll(pkg, "/", "-")+".passed")
-	if _, err := os.Stat(done); err == nil {
+	k := killer{pkg, l.test}
+	if r.passed[k] {
 		return nil
 	}
-	if result := r.runLayer(ctx, l, pkg, ""); result.red {
+	if result := r.runTests(ctx, k, "", l.args...); result.red {
 		return fmt.Errorf("%s: %s fails without a fault: %s\n%s", l.name, pkg, result.why, result.output)
 	}
-	return os.WriteFile(done, nil, 0o644)
-}
-
-func (r *plantedRun) runLayer(ctx context.Context, l layer, pkg, fault string) result {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	args := append([]string{"-test.v", "-test.run", "^(" + l.test + ")$", "-test.timeout", (deadline - deadline/10).String()}, l.args...)
-	if l.test == ".*" {
-		args = append(args, "-test.failfast")
-	}
-	command := exec.CommandContext(ctx, r.binary(pkg), args...)
-	command.Dir, command.Env = filepath.Join(r.root, pkg), environment(r.overlay, fault)
-	output, err := command.CombinedOutput()
-	return read(string(output), err)
+	r.passed[k] = true
+	return nil
 }
 
 func (r *plantedRun) save() error {

@@ -23,13 +23,18 @@ type result struct {
 
 // run runs the tests that k names with one mutation; "": none.
 func (l *lab) run(ctx context.Context, k killer, mutation string) result {
+	if k.pkg != simulation {
+		return l.runTests(ctx, k, mutation)
+	}
+	return l.runTests(ctx, k, mutation, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds,
+		"-volumeseeds", furtherSimSeeds, "-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds, "-stop")
+}
+
+// runTests is run with further arguments of the test binary.
+func (l *lab) runTests(ctx context.Context, k killer, mutation string, further ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	args := []string{"-test.v", "-test.run", "^(" + k.test + ")$", "-test.timeout", (deadline - deadline/10).String()}
-	if k.pkg == simulation {
-		args = append(args, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds, "-volumeseeds", furtherSimSeeds,
-			"-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds, "-stop")
-	}
+	args := append([]string{"-test.v", "-test.run", "^(" + k.test + ")$", "-test.timeout", (deadline - deadline/10).String()}, further...)
 	command := exec.CommandContext(ctx, l.binary(k.pkg), args...)
 	command.Dir = filepath.Join(l.root, k.pkg)
 	command.Env = environment(l.overlay, mutation)

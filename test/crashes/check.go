@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/handover/history"
+	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -276,20 +276,25 @@ func (e *env) checkJournal(ctx context.Context) error {
 // checkHistory replays the versions of the scenario's pods and nodes, and expects that at least
 // so many pods were evicted, and at most so many.
 func (e *env) checkHistory(victims, most int) error {
-	all, err := e.record.Changes()
-	if err != nil {
+	all, err := e.record.History()
+	if err := errors.Join(err, all.Complete()); err != nil {
 		return err
 	}
 	var changes []history.Change
 	evicted := 0
-	for _, change := range all {
-		if change.Node != nil && strings.HasPrefix(change.Node.Name, e.id) {
+	for _, change := range all.Changes {
+		switch o := change.Object.(type) {
+		case *v1.Node:
+			if strings.HasPrefix(o.Name, e.id) {
+				changes = append(changes, change)
+			}
+		case *v1.Pod:
+			if o.Namespace != e.id {
+				continue
+			}
+			change.Object = e.withoutCard(o)
 			changes = append(changes, change)
-		}
-		if change.Pod != nil && change.Pod.Namespace == e.id {
-			change.Pod = e.withoutCard(change.Pod)
-			changes = append(changes, change)
-			if change.Deleted && strings.HasPrefix(change.Pod.Name, "low-") {
+			if change.Deleted && strings.HasPrefix(o.Name, "low-") {
 				evicted++
 			}
 		}

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/test/handover/history"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -129,7 +129,7 @@ func Start(ctx context.Context) (s *Suite, err error) {
 			return s, err
 		}
 	}
-	if s.record, err = history.Start(ctx, s.cp.Client()); err != nil {
+	if s.record, err = history.Start(ctx, s.cp.Etcd(), 0); err != nil {
 		return s, err
 	}
 	return s, s.createCommon(ctx)

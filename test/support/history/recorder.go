@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // retryAfter is how long the recorder waits before it resumes a broken watch.
@@ -166,9 +163,7 @@ func (r *Recorder) addBind(pod *corev1.Pod, change Change) {
 	case pod.Spec.NodeName != "" && !r.bound[pod.UID]:
 		r.bound[pod.UID] = true
 		r.boundPods = append(r.boundPods, name)
-		var decided struct{ Epoch int64 }
-		// The checker reports an invalid annotation.
-		_ = json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &decided)
+		decided, _ := readDecision(pod) // Check and the checker report an invalid annotation
 		r.binds = append(r.binds, Bind{change.Seen, decided.Epoch})
 	}
 }

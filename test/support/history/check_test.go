@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -20,9 +21,9 @@ func parseHistory(t *testing.T, lines ...string) []Change {
 	var changes []Change
 	for i, line := range lines {
 		words := strings.Fields(line)
-		change := Change{Version: uint64(i + 1)}
+		change := Change{Revision: int64(i + 1)}
 		if words[0] == "node" {
-			change.Node = fixture.Node(words[1]).Capacity("cpu", "4", "memory", "8Gi", "pods", words[2]).Obj()
+			change.Object = fixture.Node(words[1]).Capacity("cpu", "4", "memory", "8Gi", "pods", words[2]).Obj()
 			changes = append(changes, change)
 			continue
 		}
@@ -39,9 +40,9 @@ func parseHistory(t *testing.T, lines ...string) []Change {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 		default:
 			pod.Spec.NodeName = words[1]
-			pod.Annotations = map[string]string{decisionKey: fmt.Sprintf(`{"node":%q,"epoch":%s}`, words[1], words[2])}
+			pod.Annotations = map[string]string{v1alpha1.AnnotationDecision: fmt.Sprintf(`{"node":%q,"epoch":%s}`, words[1], words[2])}
 		}
-		pods[words[0]], change.Pod = pod, pod
+		pods[words[0]], change.Object = pod, pod
 		changes = append(changes, change)
 	}
 	return changes

@@ -11,10 +11,9 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
-)
 
-// decisionKey is the annotation of a pod that Berth bound.
-const decisionKey = "berth.dev/decision"
+	"github.com/berthdev/berth/api/v1alpha1"
+)
 
 // Result is the result of a replay.
 type Result struct {
@@ -50,21 +49,27 @@ type replay struct {
 	epoch   int64
 }
 
-// Check replays a history of pods that name one of the schedulers. At its end each pending
-// pod must be unschedulable.
+// Check replays the pods and nodes of a history, of the pods those that name one of the
+// schedulers. At its end each pending pod must be unschedulable. The package checker decides
+// more, of a whole cluster; this is for suites that look at a part of one.
 func Check(changes []Change, schedulers ...string) Result {
 	r := &replay{
 		Result: Result{ByEpoch: map[int64]int{}}, pods: map[types.UID]*corev1.Pod{}, boundTo: map[types.UID]string{},
 		nodes: map[string]*corev1.Node{}, used: map[string]corev1.ResourceList{},
 	}
 	for _, change := range changes {
-		switch {
-		case change.Node != nil && change.Deleted:
-			delete(r.nodes, change.Node.Name)
-		case change.Node != nil:
-			r.nodes[change.Node.Name] = change.Node
-		case slices.Contains(schedulers, change.Pod.Spec.SchedulerName) || change.Pod.Spec.NodeName != "":
-			r.pod(change)
+		switch o := change.Object.(type) {
+		case *corev1.Node:
+			r.nodes[o.Name] = o
+			if change.Deleted {
+				delete(r.nodes, o.Name)
+			}
+		case *corev1.Pod:
+			if slices.Contains(schedulers, o.Spec.SchedulerName) || o.Spec.NodeName != "" {
+				r.pod(change, o)
+			}
+		default:
+			continue
 		}
 		r.Versions++
 	}
@@ -78,8 +83,8 @@ func (r *replay) fail(format string, args ...any) {
 }
 
 // pod applies a version of a pod.
-func (r *replay) pod(change Change) {
-	pod, before := change.Pod, r.pods[change.Pod.UID]
+func (r *replay) pod(change Change, pod *corev1.Pod) {
+	before := r.pods[pod.UID]
 	node, was := pod.Spec.NodeName, r.boundTo[pod.UID]
 	if before != nil && usesResources(before) {
 		r.add(before, -1)
@@ -95,9 +100,9 @@ func (r *replay) pod(change Change) {
 	r.boundTo[pod.UID] = node
 	switch {
 	case was != "" && node != was:
-		r.fail("version %d: %s/%s was on %s and is on %q", change.Version, pod.Namespace, pod.Name, was, node)
+		r.fail("version %d: %s/%s was on %s and is on %q", change.Revision, pod.Namespace, pod.Name, was, node)
 	case was == "" && node != "":
-		r.bind(change, node)
+		r.bind(change.Revision, pod, node)
 	}
 }
 
@@ -131,21 +136,20 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 }
 
 // bind checks a bind at its version.
-func (r *replay) bind(change Change, name string) {
-	pod := change.Pod
+func (r *replay) bind(version int64, pod *corev1.Pod, name string) {
 	r.Binds++
 	decided, err := readDecision(pod)
 	if err != nil || decided.Node != name {
-		r.fail("version %d: %s/%s was bound to %s by a decision that says %q", change.Version, pod.Namespace, pod.Name, name, pod.Annotations[decisionKey])
+		r.fail("version %d: %s/%s was bound to %s by a decision that says %q", version, pod.Namespace, pod.Name, name, pod.Annotations[v1alpha1.AnnotationDecision])
 	}
 	if decided.Epoch < r.epoch {
-		r.fail("version %d: %s/%s was bound by epoch %d, after epoch %d had bound", change.Version, pod.Namespace, pod.Name, decided.Epoch, r.epoch)
+		r.fail("version %d: %s/%s was bound by epoch %d, after epoch %d had bound", version, pod.Namespace, pod.Name, decided.Epoch, r.epoch)
 	}
 	r.epoch = max(r.epoch, decided.Epoch)
 	r.ByEpoch[decided.Epoch]++
 	node := r.nodes[name]
 	if node == nil {
-		r.fail("version %d: %s/%s was bound to %s, which does not exist", change.Version, pod.Namespace, pod.Name, name)
+		r.fail("version %d: %s/%s was bound to %s, which does not exist", version, pod.Namespace, pod.Name, name)
 		return
 	}
 	used := r.used[name]
@@ -153,7 +157,7 @@ func (r *replay) bind(change Change, name string) {
 		r.MostPods, r.Capacity = pods.Value(), node.Status.Allocatable.Pods().Value()
 	}
 	if over := exceeds(used, node.Status.Allocatable); over != "" {
-		r.fail("version %d: %s/%s was bound to %s, which then had %s", change.Version, pod.Namespace, pod.Name, name, over)
+		r.fail("version %d: %s/%s was bound to %s, which then had %s", version, pod.Namespace, pod.Name, name, over)
 	}
 }
 
@@ -164,7 +168,7 @@ type decision struct {
 }
 
 func readDecision(pod *corev1.Pod) (d decision, err error) {
-	return d, json.Unmarshal([]byte(pod.Annotations[decisionKey]), &d)
+	return d, json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &d)
 }
 
 // exceeds describes the first resource of which more is used than offered; "" if there is

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 )
 
@@ -29,8 +30,11 @@ func (d *Devices) clientFor(claim *resourceapi.ResourceClaim) resourceclient.Res
 // binding is one call of BindClaim.
 type binding struct {
 	*Devices
-	client     resourceclient.ResourceClaimInterface
+	client resourceclient.ResourceClaimInterface
+	// allocation is that with which the pod was placed. allocate says that it is to be
+	// written; otherwise the claim had it.
 	allocation *resourceapi.AllocationResult
+	allocate   bool
 	pod        *v1.Pod
 	// claim is the claim as it was read or written last, with the changes to be written.
 	claim *resourceapi.ResourceClaim
@@ -39,14 +43,19 @@ type binding struct {
 }
 
 // BindClaim adds the finalizer and the allocation to a claim, unless allocation is nil,
-// and the reservation for a pod. It returns the claim as it was written last, also with
-// an error, and nil if nothing was written. That version is assumed.
+// and the reservation for a pod. A reservation that the pod has already is removed and
+// added anew: an earlier write that is still under way, such as a deallocation, has an
+// older resource version then and fails. It returns the claim as it was written last, also
+// with an error, and nil if nothing was written. That version is assumed.
 func (d *Devices) BindClaim(ctx context.Context, claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
 	if claim.ResourceVersion == "" {
 		// The API server would overwrite changes by others.
 		return nil, fmt.Errorf("claim %s: metadata.resourceVersion: is empty, want that of a claim in the API server", klog.KObj(claim))
 	}
-	b := &binding{Devices: d, client: d.clientFor(claim), allocation: allocation.DeepCopy(), pod: pod, claim: claim.DeepCopy()}
+	b := &binding{Devices: d, client: d.clientFor(claim), allocation: claim.Status.Allocation, allocate: allocation != nil, pod: pod, claim: claim.DeepCopy()}
+	if b.allocate {
+		b.allocation = allocation
+	}
 	err := d.retryOnConflict(ctx, func(again bool) error {
 		if again {
 			if err := b.refresh(ctx); err != nil {
@@ -74,21 +83,24 @@ func (b *binding) refresh(ctx context.Context) error {
 	return nil
 }
 
-// write writes the finalizer and then the status. Both writes have the resource version
-// of the claim that was checked.
+// write ends an earlier reservation for the pod, adds the finalizer, and writes the status.
+// Each write has the resource version of the claim that was checked.
 func (b *binding) write(ctx context.Context) error {
 	switch {
 	case b.claim.DeletionTimestamp != nil:
 		return fmt.Errorf("claim %s got deleted in the meantime", klog.KObj(b.claim))
-	case b.allocation != nil && isSameAllocation(b.allocation, b.claim.Status.Allocation):
-		b.allocation = nil // written for another pod of the group
-	case b.allocation != nil && b.claim.Status.Allocation != nil:
-		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", klog.KObj(b.claim))
-	case b.allocation == nil && b.claim.Status.Allocation == nil:
+	case b.claim.Status.Allocation == nil && !b.allocate:
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", klog.KObj(b.claim))
+	case b.claim.Status.Allocation != nil && !isSameAllocation(b.allocation, b.claim.Status.Allocation):
+		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", klog.KObj(b.claim))
+	}
+	if err := b.removeReservation(ctx); err != nil {
+		return err
 	}
 	action := "add reservation"
-	if b.allocation != nil {
+	// Another pod of the group may have written the allocation.
+	allocates := b.claim.Status.Allocation == nil
+	if allocates {
 		action = "add allocation and reservation"
 		if err := b.addFinalizer(ctx); err != nil {
 			return err
@@ -104,7 +116,7 @@ func (b *binding) write(ctx context.Context) error {
 	}
 	updated, err := b.client.UpdateStatus(ctx, b.claim, metav1.UpdateOptions{})
 	if err != nil {
-		if b.allocation != nil && mayBeWritten(err) {
+		if allocates && mayBeWritten(err) {
 			b.holdInDoubt(b.claim)
 		}
 		return fmt.Errorf("%s to claim %s: %w", action, klog.KObj(b.claim), err)
@@ -113,7 +125,23 @@ func (b *binding) write(ctx context.Context) error {
 	return nil
 }
 
-// isSameAllocation reports whether a claim has the allocation that was chosen for it.
+// removeReservation removes the reservation for the pod that an earlier attempt has left.
+func (b *binding) removeReservation(ctx context.Context) error {
+	others := slices.DeleteFunc(slices.Clone(b.claim.Status.ReservedFor), func(consumer resourceapi.ResourceClaimConsumerReference) bool { return consumer.UID == b.pod.UID })
+	if len(others) == len(b.claim.Status.ReservedFor) {
+		return nil
+	}
+	b.claim.Status.ReservedFor = others
+	updated, err := b.client.UpdateStatus(ctx, b.claim, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("remove earlier reservation from claim %s: %w", klog.KObj(b.claim), err)
+	}
+	b.claim, b.written = updated.DeepCopy(), updated
+	return nil
+}
+
+// isSameAllocation reports whether a claim has the allocation with which a pod was placed.
+// kube-scheduler reserves a claim that was allocated anew elsewhere, after a conflict.
 func isSameAllocation(chosen, written *resourceapi.AllocationResult) bool {
 	if written == nil {
 		return false
@@ -142,16 +170,32 @@ func removeFinalizer(claim *resourceapi.ResourceClaim) {
 	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(name string) bool { return name == resourceapi.Finalizer })
 }
 
-// UnreserveClaim removes a pod's reservation from a claim, whatever the claim's version
-// is. The patched claim is assumed.
+// UnreserveClaim removes a pod's reservation from a claim, unless the claim was deleted or
+// is not reserved for the pod any more. A conflict is retried with the newest claim; the
+// claim as written is assumed. The patch has the claim's resource version, so that it
+// cannot remove the reservation of a later attempt when it arrives late. kube-scheduler's
+// has none.
 func (d *Devices) UnreserveClaim(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
-	patch := fmt.Sprintf(`{"metadata": {"uid": %q}, "status": { "reservedFor": [ {"$patch": "delete", "uid": %q} ] }}`, claim.UID, pod.UID)
-	patched, err := d.clientFor(claim).Patch(ctx, claim.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	if err != nil {
-		return err
-	}
-	d.assumeWritten(patched)
-	return nil
+	client, version := d.clientFor(claim), claim.ResourceVersion
+	return d.retryOnConflict(ctx, func(again bool) error {
+		if again {
+			fresh, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err), err == nil && (fresh.UID != claim.UID || !resourceclaim.IsReservedForPod(pod, fresh, false)):
+				return nil
+			case err != nil:
+				return fmt.Errorf("get resourceclaim %s after conflict: %w", klog.KObj(claim), err)
+			}
+			version = fresh.ResourceVersion
+		}
+		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "resourceVersion": %q}, "status": { "reservedFor": [ {"$patch": "delete", "uid": %q} ] }}`, claim.UID, version, pod.UID)
+		patched, err := client.Patch(ctx, claim.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		if err != nil {
+			return err
+		}
+		d.assumeWritten(patched)
+		return nil
+	})
 }
 
 // assumeWritten makes reads return the API server's answer to a write, until the informer

@@ -58,7 +58,9 @@ func TestBindClaimFailures(t *testing.T) {
 	const exhausted = `add allocation and reservation to claim default/a: Operation cannot be fulfilled on resourceclaims "a": refused`
 	type claim = *resourceapi.ResourceClaim
 	for name, c := range map[string]struct {
-		// change is made by another client, and before the informer delivers it.
+		// before makes the claim that the informer delivers. change is made by another
+		// client, and before the informer delivers it.
+		before func(c claim)
 		change func(env *testEnv)
 		fault  *fakecluster.Fault
 		// reserve binds without an allocation.
@@ -88,6 +90,11 @@ func TestBindClaimFailures(t *testing.T) {
 		"a claim that is not allocated is not reserved": {
 			reserve: true, want: "claim default/a got deallocated elsewhere in the meantime", state: "free",
 		},
+		"a claim that was allocated anew is not reserved": {
+			before:  func(c claim) { c.Status.Allocation = allocation("d0") },
+			change:  func(env *testEnv) { env.replaceClaim("a", func(c claim) { c.Status.Allocation = allocation("d9") }) },
+			reserve: true, want: "claim default/a got allocated elsewhere in the meantime", state: "d0",
+		},
 		"the finalizer is not written": {
 			fault: &fakecluster.Fault{Verb: "updateclaim", Err: errRefused},
 			want:  "add finalizer to claim default/a: refused", state: "free",
@@ -107,6 +114,10 @@ func TestBindClaimFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runInVirtualTime(t, func(env *testEnv) {
+				if c.before != nil {
+					env.replaceClaim("a", c.before)
+					synctest.Wait()
+				}
 				env.gate.close()
 				if c.change != nil {
 					c.change(env)
@@ -173,10 +184,80 @@ func TestUnreserveClaimKeepsOtherPods(t *testing.T) {
 		env.want("claim", env.state("a"), "d0 for other")
 		stale = stale.DeepCopy()
 		stale.UID = "another"
-		if err := env.UnreserveClaim(env.t.Context(), stale, other); !apierrors.IsConflict(err) {
-			env.t.Errorf("a claim of the same name: got %v, want a conflict", err)
+		if err := env.UnreserveClaim(env.t.Context(), stale, other); err != nil {
+			env.t.Errorf("a claim of the same name: %v", err)
 		}
+		env.want("claim of the same name", env.state("a"), "d0 for other")
 	}, claim)
+}
+
+// A pod may have its reservation from an earlier attempt. Then nothing but the renewal stops
+// a write of that attempt, or of an earlier leader, that arrives when the pod is bound.
+func TestARenewedReservationFailsEarlierWrites(t *testing.T) {
+	web := fixture.Pod("web").ResourceClaim("a").Obj()
+	allocated := fixture.ResourceClaim("a").Allocated("n1", "gpu.example.com/n1/d0").ReservedFor(fixture.Pod("other").Obj()).ReservedFor(web).Obj()
+	for name, write := range map[string]func(env *testEnv, stale *resourceapi.ResourceClaim) error{
+		"a deallocation": func(env *testEnv, stale *resourceapi.ResourceClaim) error {
+			stale.Status = resourceapi.ResourceClaimStatus{}
+			_, err := env.cluster.ResourceV1().ResourceClaims("default").UpdateStatus(env.t.Context(), stale, metav1.UpdateOptions{})
+			return err
+		},
+		"the end of a reservation": func(env *testEnv, stale *resourceapi.ResourceClaim) error {
+			env.cluster.Inject(fakecluster.Fault{Verb: "getclaim", Err: errRefused})
+			return env.UnreserveClaim(env.t.Context(), stale, web)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				stale := env.claim("a").DeepCopy()
+				if _, err := env.bind("a", "web"); err != nil {
+					env.t.Fatal(err)
+				}
+				env.want("claim", env.state("a"), "d0 for other for web")
+				if err := write(env, stale); err == nil {
+					env.t.Error("the earlier write was made")
+				}
+				stored := env.cluster.ResourceClaims()
+				_, state := describeObject(&stored[0])
+				env.want("claim in the API server", state, "d0 for other for web")
+			}, allocated)
+		})
+	}
+}
+
+// kube-scheduler waits for the deallocation, and tries the pod after it.
+func TestAPodThatIsBoundWhileItsClaimIsDeallocated(t *testing.T) {
+	allocated := fixture.ResourceClaim("a").Allocated("n1", "gpu.example.com/n1/d0").ReservedFor(fixture.Pod("web").Obj()).Obj()
+	for name, c := range map[string]struct {
+		// first says that the deallocation is stored before the pod's writes.
+		first       bool
+		err, stored string
+	}{
+		"keeps its devices if its claim is written first":        {stored: "d0 for web"},
+		"is not bound if the deallocation of its claim is first": {first: true, err: "claim default/a got deallocated elsewhere in the meantime", stored: "free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.gate.close()
+				stale := env.claim("a")
+				var err error
+				bind := func() { _, err = env.BindClaim(env.t.Context(), stale, nil, fixture.Pod("web").Obj()) }
+				if c.first {
+					env.DeallocateClaim(stale)
+					synctest.Wait()
+					bind()
+				} else {
+					env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Before: bind})
+					env.DeallocateClaim(stale)
+					time.Sleep(time.Second)
+				}
+				env.wantError("of BindClaim", err, c.err)
+				stored := env.cluster.ResourceClaims()
+				_, state := describeObject(&stored[0])
+				env.want("claim in the API server", state, c.stored)
+			}, allocated)
+		})
+	}
 }
 
 func TestBindClaimRefusesAClaimWithoutVersion(t *testing.T) {
@@ -229,8 +310,9 @@ func TestDeallocateClaim(t *testing.T) {
 		state  string
 		events []string
 	}{
-		"the status is emptied": {state: "free", events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
-		"a conflict is retried": {change: func(c *resourceapi.ResourceClaim) { c.Labels = map[string]string{"x": "y"} }, state: "free", events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
+		"the status is emptied":                        {state: "free", events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
+		"a conflict is retried":                        {change: func(c *resourceapi.ResourceClaim) { c.Status.ReservedFor = nil }, state: "free", events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
+		"a claim whose reservation may be newer stays": {change: func(c *resourceapi.ResourceClaim) { c.Labels = map[string]string{"x": "y"} }, state: "d0 for web", events: []string{failed}},
 		"a claim that another pod needs stays": {change: func(c *resourceapi.ResourceClaim) {
 			c.Status.ReservedFor[0].UID, c.Status.ReservedFor[0].Name = "other", "other"
 		}, state: "d0 for other", events: []string{failed}},

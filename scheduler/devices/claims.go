@@ -114,13 +114,6 @@ func (c *claimCache) observeDeletion(key string, claim *resourceapi.ResourceClai
 	if cached == nil {
 		return
 	}
-	if claim != nil && cached.written && claim.UID != cached.latest.UID {
-		if order, err := compareVersions(claim, cached.latest); err == nil && order < 0 {
-			// A claim of the same name was written since.
-			cached.api = nil
-			return
-		}
-	}
 	delete(c.claims, key)
 	c.setLatest(key, cached, nil)
 }

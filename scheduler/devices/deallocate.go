@@ -26,8 +26,9 @@ var (
 
 // DeallocateClaim removes allocation, reservations and device status of a claim, in the
 // background: kube-scheduler waits for the API server in the scheduling cycle. claim is
-// the version for which the caller decided that nobody needs it. A claim that was
-// reserved for somebody else since is left as it is.
+// the version for which the caller decided that nobody needs it. A claim that is reserved
+// in a newer version is left as it is: BindClaim may have renewed the reservation for a pod
+// that is being bound. The next attempt of the pod decides by that version.
 func (d *Devices) DeallocateClaim(claim *resourceapi.ResourceClaim) {
 	d.options.Go(func() {
 		err := d.deallocate(klog.NewContext(context.Background(), d.options.Log), claim)
@@ -72,15 +73,14 @@ func (d *Devices) deallocate(ctx context.Context, claim *resourceapi.ResourceCla
 }
 
 // checkUnused returns an error if a newer version of a claim has another allocation, or
-// is reserved for somebody for whom it was not.
+// is reserved.
 func checkUnused(claim, fresh *resourceapi.ResourceClaim) error {
-	if !equality.Semantic.DeepEqual(claim.Status.Allocation, fresh.Status.Allocation) {
+	switch {
+	case !equality.Semantic.DeepEqual(claim.Status.Allocation, fresh.Status.Allocation):
 		return fmt.Errorf("claim %s got allocated elsewhere in the meantime", klog.KObj(claim))
-	}
-	for _, consumer := range fresh.Status.ReservedFor {
-		if !slices.ContainsFunc(claim.Status.ReservedFor, func(known resourceapi.ResourceClaimConsumerReference) bool { return known.UID == consumer.UID }) {
-			return fmt.Errorf("claim %s got reserved for %s %s in the meantime", klog.KObj(claim), consumer.Resource, consumer.Name)
-		}
+	case len(fresh.Status.ReservedFor) > 0:
+		consumer := fresh.Status.ReservedFor[0]
+		return fmt.Errorf("claim %s has changed, and is reserved for %s %s", klog.KObj(claim), consumer.Resource, consumer.Name)
 	}
 	return nil
 }

@@ -6,12 +6,11 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// The number of attempts to read a claim whose write is in doubt, and the time between
+// The number of attempts to fence a claim whose write is in doubt, and the time between
 // two. An informer that has no events for longer is no base for allocations anyway.
 const (
 	doubtAttempts = 300
@@ -25,8 +24,8 @@ func mayBeWritten(err error) bool {
 		!apierrors.IsBadRequest(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsMethodNotSupported(err) && !apierrors.IsTooManyRequests(err)
 }
 
-// holdInDoubt keeps the devices of a claim, whose write may have been stored, allocated
-// until a read says whether it was. kube-scheduler gives them to other claims, and
+// holdInDoubt keeps the devices of a claim, whose write may have been stored or may yet be,
+// allocated until the outcome is known. kube-scheduler gives them to other claims, and
 // learns from the informer that they had been taken.
 func (d *Devices) holdInDoubt(claim *resourceapi.ResourceClaim) {
 	claim = claim.DeepCopy()
@@ -35,28 +34,30 @@ func (d *Devices) holdInDoubt(claim *resourceapi.ResourceClaim) {
 		d.claims.changed = true
 	})
 	d.options.Go(func() {
-		live := d.readInDoubt(klog.NewContext(context.Background(), d.options.Log), claim)
+		live := d.endDoubt(klog.NewContext(context.Background(), d.options.Log), claim)
 		d.claims.update(func() {
 			d.claims.allocated.remove(claim.Status.Allocation)
 			d.claims.changed = true
-			if live != nil && live.Status.Allocation == nil {
-				// No event of the API server says that the devices are free after all.
+			// No event of the API server says that the devices are free after all.
+			switch {
+			case live == nil:
+				d.addEvent(fwk.ResourceClaim, claim, nil)
+			case live.Status.Allocation == nil:
 				d.addEvent(fwk.ResourceClaim, claim, live)
 			}
 		})
 	})
 }
 
-// readInDoubt reads a claim until the API server answers, and assumes what it reads. It
-// returns nil if the claim does not exist, or if it gives up.
-func (d *Devices) readInDoubt(ctx context.Context, claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+// endDoubt fences a claim until the API server answers: a write that it has not stored by
+// then fails. It returns the claim as it is then, and nil if it does not exist or if
+// endDoubt gives up.
+func (d *Devices) endDoubt(ctx context.Context, claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	unwritten := claim.DeepCopy()
+	unwritten.Status.Allocation = nil
 	for range doubtAttempts {
-		live, err := d.clientFor(claim).Get(ctx, claim.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err == nil:
-			d.assumeWritten(live)
+		live, err := d.fenceClaim(ctx, unwritten)
+		if err == nil {
 			return live
 		}
 		d.options.Log.Error(err, "Cannot find out whether a ResourceClaim was allocated; its devices stay allocated", "resourceclaim", klog.KObj(claim))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -16,20 +17,26 @@ import (
 func TestAWriteWithUnknownOutcomeKeepsItsDevices(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored bool
-		// deleted says that the claim is deleted while the API server does not answer.
-		deleted bool
-		devices []string
-		events  []string
+		// deleted says that the claim is deleted while the API server does not answer, and
+		// replaced that another one gets its name.
+		deleted, replaced bool
+		devices           []string
+		events            []string
 	}{
-		"until a read says that it was stored":     {stored: true, devices: []string{"d0"}, events: []string{"ResourceClaimUpdate a: free -> d0 for web"}},
-		"until a read says that it was not stored": {devices: []string{}, events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
-		"until the claim is deleted":               {deleted: true, devices: []string{}, events: []string{"ResourceClaimDelete a: free -> none"}},
+		"until the API server says that it was stored": {stored: true, devices: []string{"d0"}, events: []string{"ResourceClaimUpdate a: free -> d0 for web"}},
+		"until it cannot be stored any more":           {devices: []string{}, events: []string{"ResourceClaimUpdate a: d0 for web -> free"}},
+		"until the claim is deleted":                   {deleted: true, devices: []string{}, events: []string{"ResourceClaimDelete a: d0 for web -> none"}},
+		"until the claim is replaced":                  {deleted: true, replaced: true, devices: []string{}, events: []string{"ResourceClaimDelete a: d0 for web -> none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runInVirtualTime(t, func(env *testEnv) {
 				env.gate.close()
 				env.signal("a", "d0")
-				env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Err: errRefused, Committed: c.stored}, fakecluster.Fault{Verb: "getclaim", Err: errRefused, Times: 3})
+				var late *resourceapi.ResourceClaim
+				env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Err: errRefused, Committed: c.stored, Before: func() {
+					late = env.cluster.ResourceClaims()[0].DeepCopy()
+					env.cluster.Inject(fakecluster.Fault{Verb: "updateclaim", Err: errRefused, Times: 3})
+				}})
 				if _, err := env.bind("a", "web", "d0"); err == nil {
 					env.t.Fatal("BindClaim returned no error")
 				}
@@ -41,38 +48,22 @@ func TestAWriteWithUnknownOutcomeKeepsItsDevices(t *testing.T) {
 				if c.deleted {
 					env.removeClaim("a")
 				}
+				if c.replaced {
+					env.cluster.Apply(fixture.ResourceClaim("a").UID("another").Obj())
+				}
 				time.Sleep(time.Second)
 				synctest.Wait()
 				env.want("devices after it has answered", env.devices(), c.devices)
-				if c.deleted {
-					env.gate.open()
-					synctest.Wait()
-				}
 				events := env.takeEvents()
 				env.want("events", events[max(0, len(events)-1):], c.events)
+
+				late.Status.Allocation = allocation("d0")
+				if _, err := env.cluster.ResourceV1().ResourceClaims("default").UpdateStatus(env.t.Context(), late, metav1.UpdateOptions{}); err == nil {
+					env.t.Error("the write was stored after its devices were given back")
+				}
 			}, twoClaims...)
 		})
 	}
-}
-
-func TestTheDeletionOfAnOlderClaimKeepsTheAssumedOne(t *testing.T) {
-	runInVirtualTime(t, func(env *testEnv) {
-		env.gate.close()
-		env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Err: errRefused}, fakecluster.Fault{Verb: "getclaim", Err: errRefused})
-		if _, err := env.bind("a", "web", "d0"); err == nil {
-			env.t.Fatal("BindClaim returned no error")
-		}
-		env.removeClaim("a")
-		env.cluster.Apply(fixture.ResourceClaim("a").UID("another").Allocated("n1", "gpu.example.com/n1/d1").Obj())
-		time.Sleep(2 * time.Second)
-		env.want("claim that was read", env.state("a"), "d1")
-		env.takeEvents()
-		env.gate.open()
-		synctest.Wait()
-		env.want("claim that was delivered", env.state("a"), "d1")
-		env.want("devices", env.devices(), []string{"d1"})
-		env.wantEvents("of the deletion")
-	}, twoClaims...)
 }
 
 // Run with the race detector: reads and writes at the same time, each of which sees

@@ -28,40 +28,43 @@ func (d *Devices) FenceClaims(ctx context.Context) error {
 	}
 	slices.SortFunc(all, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	for _, claim := range all {
-		if err := d.fenceClaim(ctx, claim); err != nil {
+		_, err := d.fenceClaim(ctx, claim)
+		switch {
+		case apierrors.IsForbidden(err):
+			// Then an earlier leader did not allocate it either.
+			d.options.Log.Info("A ResourceClaim cannot be fenced", "resourceclaim", klog.KObj(claim), "reason", err.Error())
+		case err != nil:
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
-	client := d.clientFor(claim)
+// fenceClaim is FenceClaims for one claim. It returns the claim as it is known then, which is
+// assumed, or nil if it does not exist any more. After Forbidden it is not fenced.
+func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	client, uid := d.clientFor(claim), claim.UID
 	for mayBeAllocated(claim) {
 		fenced := claim.DeepCopy()
 		removeFinalizer(fenced)
 		updated, err := client.Update(ctx, fenced, metav1.UpdateOptions{})
 		if err == nil {
 			d.assumeWritten(updated)
-			return nil
+			return updated, nil
 		}
 		if apierrors.IsConflict(err) {
 			updated, err = client.Get(ctx, claim.Name, metav1.GetOptions{})
 		}
 		switch {
-		case apierrors.IsNotFound(err), err == nil && updated.UID != claim.UID:
-			return nil
-		case apierrors.IsForbidden(err):
-			// Then an earlier leader did not allocate it either.
-			d.options.Log.Info("A ResourceClaim cannot be fenced", "resourceclaim", klog.KObj(claim), "reason", err.Error())
-			return nil
+		case apierrors.IsNotFound(err), err == nil && updated.UID != uid:
+			return nil, nil
 		case err != nil:
-			return err
+			return nil, err
 		}
 		claim = updated
 		d.assumeWritten(claim)
 	}
-	return nil
+	return claim, nil
 }
 
 // mayBeAllocated reports whether a claim is in the state between the two writes of

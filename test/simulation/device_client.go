@@ -125,7 +125,8 @@ func (c deviceClaimClient) write(
 // reservationPatch is the patch that ends the reservation of one pod.
 type reservationPatch struct {
 	Metadata struct {
-		UID types.UID `json:"uid"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion"`
 	} `json:"metadata"`
 	Status struct {
 		ReservedFor []struct {
@@ -150,8 +151,11 @@ func (c deviceClaimClient) Patch(ctx context.Context, name string, _ types.Patch
 		if stored == nil {
 			return apierrors.NewNotFound(deviceClaimResource, key)
 		}
-		if stored.UID != patch.Metadata.UID {
+		switch {
+		case stored.UID != patch.Metadata.UID:
 			return apierrors.NewConflict(deviceClaimResource, key, fmt.Errorf("the UID is another"))
+		case patch.Metadata.ResourceVersion != "" && stored.ResourceVersion != patch.Metadata.ResourceVersion:
+			return apierrors.NewConflict(deviceClaimResource, key, fmt.Errorf("the resource version is another"))
 		}
 		c.sim.count("a reservation is taken back")
 		written = c.sim.updateDeviceClaim(stored, func(claim *resourceapi.ResourceClaim) {

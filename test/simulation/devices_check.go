@@ -90,8 +90,8 @@ func (sim *simulation) podsOnNodesThatReserve(claim *resourceapi.ResourceClaim) 
 	return users
 }
 
-// checkDevicesOfBind checks the claims of a pod that was bound, as far as they are those that were
-// known when it was placed: each is allocated and reserved for the pod, with devices that the node
+// checkDevicesOfBind checks the claims of a pod that was bound, which are those that were known
+// when it was placed: each is allocated and reserved for the pod, with devices that the node
 // reaches and that are ready.
 func (sim *simulation) checkDevicesOfBind(pod *v1.Pod) {
 	known := sim.devices.known[pod.UID]
@@ -99,8 +99,8 @@ func (sim *simulation) checkDevicesOfBind(pod *v1.Pod) {
 		claim := find[*resourceapi.ResourceClaim](sim.server, pod.Namespace+"/"+name)
 		switch {
 		case claim == nil || claim.UID != known[name]:
-			sim.count("a device claim is replaced before its pod is bound")
-			continue
+			sim.failf("%s was bound, and its device claim %s was deleted, which the finalizer prevents", describe(pod), name)
+			return
 		case claim.Status.Allocation == nil:
 			sim.failf("%s was bound, and its device claim %s is not allocated", describe(pod), describe(claim))
 			return
@@ -274,18 +274,19 @@ func requiredDeviceEvents() []string {
 		"a claim is generated", "a claim is allocated", "a claim is deallocated", "a claim is reserved for one more pod",
 		"a claim is deleted while an allocation is under way", "a claim with a finalizer is deleted",
 		"a reservation ends with its pod", "a reservation is taken back", "a device is ready", "a device is failed",
-		"a pod is bound with devices", "a pod is bound with devices that another pod has as well", "a device claim is replaced before its pod is bound",
+		"a pod is bound with devices", "a pod is bound with devices that another pod has as well",
 		"a late write to a claim by an earlier leader is refused", "a swap meets an allocation under way",
 		"a swap", "a swap meets a refused pod", "event FailedScheduling", "event Preempted", "unreserved", "post-bound", leaderReplaced,
 	}
 	for _, action := range deviceActions {
 		required = append(required, action.name)
 	}
-	for _, verb := range []string{writeClaim, writeClaimStatus, readClaim} {
+	for _, verb := range []string{writeClaim, writeClaimStatus} {
 		required = append(required, verb+" done", verb+" refused")
 		for _, outcome := range outcomes {
 			required = append(required, verb+" "+outcome.name)
 		}
 	}
-	return append(required, writeClaimStatus+" canceled", "late "+writeClaimStatus+" done", "late "+writeClaimStatus+" refused")
+	// Claims are read after conflicts only.
+	return append(required, readClaim+" done", writeClaimStatus+" canceled", "late "+writeClaimStatus+" done", "late "+writeClaimStatus+" refused")
 }

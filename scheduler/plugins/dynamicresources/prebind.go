@@ -9,7 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -43,11 +42,9 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	for i := range data.claims {
 		c := &data.claims[i]
-		switch {
-		case resourceclaim.IsReservedForPod(pod, c.claim, false):
-		case c.extended:
+		if c.extended {
 			err = p.bindExtended(ctx, data, pod, node)
-		default:
+		} else {
 			err = p.bindClaim(ctx, c, pod)
 		}
 		if err != nil {

@@ -149,7 +149,7 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 }
 
 // Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
-// replicas.txt and devices.txt as those of their names. Their histories change with the
+// replicas.txt, volumes.txt and devices.txt as those of their names. Their histories change with the
 // simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
@@ -157,7 +157,7 @@ func TestSeedsThatFailedBefore(t *testing.T) {
 		t.Fatalf("no seeds: %v", err)
 	}
 	for _, file := range files {
-		k := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "devices.txt": {devices: true}}[filepath.Base(file)]
+		k := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "volumes.txt": {volumes: true}, "devices.txt": {devices: true}}[filepath.Base(file)]
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

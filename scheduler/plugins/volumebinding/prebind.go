@@ -99,7 +99,9 @@ func (c *bindingCheck) allBound() (bool, error) {
 }
 
 // isVolumeBound reports whether a claim is bound to the volume that was selected for
-// it.
+// it. The error says that it is bound to another one, such as one that was provisioned for
+// another pod of the claim; kube-scheduler binds the pod then, to a node that may not reach
+// that volume.
 func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
 	pv, err := c.volumes.APIVolume(b.volume.Name)
 	if err != nil {
@@ -120,6 +122,9 @@ func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
 	}
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" {
 		return false, fmt.Errorf("ClaimRef got reset for pv %q", pv.Name)
+	}
+	if name := claim.Spec.VolumeName; name != "" && name != pv.Name {
+		return false, fmt.Errorf("PVC %q got bound to pv %q instead of pv %q", claim.Name, name, pv.Name)
 	}
 	return isBound(claim), nil
 }

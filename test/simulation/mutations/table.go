@@ -337,6 +337,8 @@ var generalMutants = []mutant{
 		[]killer{{profile, "TestATrialCallsNoExtender"}}, noTrial},
 	{"VolumesNotReleased", "a volume stays assumed for a pod that is not bound",
 		[]killer{{"scheduler/volumes", "TestReadsReturnAssumedObjects"}, {loop, "TestAReleasedVolumeWakesPodsThatWantIt"}, {simulation, everyVolumeHistory}}, onlyVolumes},
+	{"OtherVolumeAccepted", "a pod is bound although its claim was bound to a volume that its node does not reach",
+		[]killer{{"scheduler/plugins/volumebinding", "TestPreBind"}}, onlyVolumes},
 	{"VolumesByGeneration", "each Generation has assumed volumes of its own",
 		[]killer{{loop, "TestASwapKeepsAssumedVolumes"}}, noVolumes},
 	{"QueueSortNotTried", "a trial does not evaluate the QueueSort plugin",

@@ -38,14 +38,11 @@ func (s *Scheduler) explainedAttempt(t *schedulingCycle, err error) explain.Atte
 	return a
 }
 
-// putExplanation adds the explanation of a pending pod to the explanation queue. It does
-// not wait and does no I/O.
+// putExplanation adds the explanation of a pending pod to the explanation queue, unless the
+// pod was deleted: another pod of its name may be explained by now. It does not wait and does
+// no I/O.
 func (s *Scheduler) putExplanation(e decision.Explanation) {
-	s.options.Explanations.Put(e)
-	if !s.queue.Has(e.UID) {
-		// The pod was deleted, maybe before Put.
-		s.options.Explanations.PodDeleted(e.Namespace, e.Pod, e.UID)
-	}
+	s.queue.IfHas(e.UID, func() { s.options.Explanations.Put(e) })
 }
 
 // explainInCycle builds the explanation of a failed cycle while the snapshot does not
@@ -109,7 +106,7 @@ func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {
 	if s.options.Explanations == nil {
 		return
 	}
-	if t.generation.Blueprint().Decisions.Explain == v1alpha1.ExplainAll {
+	if t.generation.Blueprint().Decisions.Explain == v1alpha1.ExplainAll && !s.podGone(t) {
 		s.options.Explanations.Put(s.explainer.Bound(s.explainedAttempt(t, nil)))
 		if s.podGone(t) {
 			s.options.Explanations.PodDeleted(d.Namespace, d.Pod, d.UID)

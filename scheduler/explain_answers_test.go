@@ -152,7 +152,25 @@ func TestAPodThatIsDeletedIsExplainedNoMore(t *testing.T) {
 		env.create(webPod("b"))
 		time.Sleep(time.Second)
 		env.wantStatus("b", nil)
-		// And this one as soon as it is bound.
+		// And this one gives its name to another pod, which is explained before its attempt ends.
+		env.a.SetStatus("Filter", func() *fwk.Status {
+			env.a.SetStatus("Filter", refuse)
+			env.cluster.DeletePod(webPod("d"))
+			env.a.SetStatus("PreEnqueue", probe.Reject("later"))
+			env.cluster.Apply(fixture.Pod("d").SchedulerName("p").UID("another").Obj())
+			time.Sleep(time.Second)
+			if why := env.status("d"); why == nil || why.Result != "Gated" {
+				t.Errorf("the other pod: %+v", why)
+			}
+			return refuse()
+		})
+		env.create(webPod("d"))
+		time.Sleep(2 * time.Minute)
+		if why := env.status("d"); why == nil || why.Result != "Gated" {
+			t.Errorf("the other pod, after the attempt of the first one: %+v", why)
+		}
+		env.a.SetStatus("PreEnqueue", nil)
+		// And this one is deleted as soon as it is bound.
 		env.a.SetStatus("Filter", nil)
 		env.explained(v1alpha1.ExplainAll, v1alpha1.DetailReasons)
 		env.create(webPod("c"))

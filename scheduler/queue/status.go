@@ -150,6 +150,16 @@ func (q *Queue) Has(uid types.UID) bool {
 	return q.pods[uid] != nil
 }
 
+// IfHas calls do if the pod with this UID waits or is in flight. Meanwhile it is not deleted,
+// and do must not call the queue.
+func (q *Queue) IfHas(uid types.UID, do func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.pods[uid] != nil {
+		do()
+	}
+}
+
 // Serves reports whether the queue has rules for the named profile.
 func (q *Queue) Serves(name string) bool {
 	q.mu.Lock()

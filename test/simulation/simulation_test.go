@@ -148,16 +148,24 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 	}
 }
 
-// Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
-// replicas.txt, volumes.txt and devices.txt as those of their names. Their histories change with the
-// simulation; what they found is kept in the mutation tests.
+// seedKinds are the kinds of the histories of which seeds/*.txt have seeds.
+var seedKinds = map[string]kind{
+	"found.txt": pods, "gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "volumes.txt": {volumes: true},
+	"devices.txt": {devices: true}, "explanations.txt": {explanations: true},
+}
+
+// Seeds that once failed are played again. Their histories change with the simulation; what
+// they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seeds: %v", err)
 	}
 	for _, file := range files {
-		k := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "volumes.txt": {volumes: true}, "devices.txt": {devices: true}}[filepath.Base(file)]
+		k, known := seedKinds[filepath.Base(file)]
+		if !known {
+			t.Fatalf("%s: no kind of histories has seeds in a file of that name", file)
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

@@ -382,7 +382,7 @@ func requiredVolumeEvents() []string {
 	required := []string{
 		"a claim is bound", "a volume is provisioned", "a volume is provisioned in any zone", "a claim is lost",
 		"provisioning is given up: it fails", "provisioning is given up: its node is gone",
-		"a volume names a claim that is bound to another one", "a volume is available again",
+		"a volume is available again",
 		"the claim of an ephemeral volume is created", "a claim is deleted while a pod uses it",
 		"a pod is bound with a claim", "a pod is bound with a claim for one pod", "a node has as many volumes as it may have",
 		"a swap", "a swap meets a refused pod", "event FailedScheduling", "event Preempted", "unreserved", "post-bound", leaderReplaced,

@@ -2,6 +2,8 @@ package main
 
 // explanationMutants break what explains, records and reports decisions.
 var explanationMutants = []mutant{
+	{"DeletedPodExplainedBriefly", "the explanation of a pod that was deleted replaces that of another pod of its name",
+		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, onlyExplained},
 	{"TaintUpdatesNotExplained", "explanations do not say that changed taints of a node wake a pod",
 		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
 	{"WithdrawnForGood", "a pod whose explanation was withdrawn is not explained again",

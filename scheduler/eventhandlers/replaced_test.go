@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/informertest"
 )
 
 // After a lost watch, an informer delivers the deletion of an object and the creation of another one
@@ -47,6 +48,7 @@ func TestAnObjectThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(c.object)
+			watched := informertest.WatchStarted(client, c.plural.Resource)
 			q, recorder := queueWithHint(t, c.event)
 			handlers := New(Options{
 				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
@@ -64,6 +66,7 @@ func TestAnObjectThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T
 			if !synced(ctx) {
 				t.Fatal("the handlers are not synced")
 			}
+			<-watched
 			another := c.object.DeepCopyObject()
 			accessor, err := meta.Accessor(another)
 			if err != nil {

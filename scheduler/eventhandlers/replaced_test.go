@@ -3,16 +3,14 @@ package eventhandlers
 import (
 	"context"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -21,7 +19,6 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
-	"github.com/berthdev/berth/test/support/informertest"
 )
 
 // After a lost watch, an informer delivers the deletion of an object and the creation of another one
@@ -47,41 +44,36 @@ func TestAnObjectThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T
 		"a Service":               {framework.Service, core("services"), fixture.Service("web", "app", "web")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(c.object)
-			watched := informertest.WatchStarted(client, c.plural.Resource)
-			q, recorder := queueWithHint(t, c.event)
-			handlers := New(Options{
-				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
-				Storage:     AllStorage(),
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset(c.object)
+				q, recorder := queueWithHint(t, c.event)
+				handlers := New(Options{
+					PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
+					Storage:     AllStorage(),
+				})
+				factory := NewInformers(client, Trim(false))
+				synced, err := handlers.Register(factory)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				factory.Start(ctx.Done())
+				defer factory.Shutdown()
+				defer stop()
+				if !synced(ctx) {
+					t.Fatal("the handlers are not synced")
+				}
+				synctest.Wait() // until each informer has a watch
+				another := c.object.DeepCopyObject()
+				another.(metav1.Object).SetUID("another")
+				if err := client.Tracker().Update(c.plural, another, another.(metav1.Object).GetNamespace()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"added", "deleted", "added"}, recorder.recorded()); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
 			})
-			factory := NewInformers(client, Trim(false))
-			synced, err := handlers.Register(factory)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			factory.Start(ctx.Done())
-			defer factory.Shutdown()
-			defer stop()
-			if !synced(ctx) {
-				t.Fatal("the handlers are not synced")
-			}
-			<-watched
-			another := c.object.DeepCopyObject()
-			accessor, err := meta.Accessor(another)
-			if err != nil {
-				t.Fatal(err)
-			}
-			accessor.SetUID("another")
-			if err := client.Tracker().Update(c.plural, another, accessor.GetNamespace()); err != nil {
-				t.Fatal(err)
-			}
-			want := []string{"added", "deleted", "added"}
-			err = wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true,
-				func(context.Context) (bool, error) { return cmp.Equal(want, recorder.recorded()), nil })
-			if diff := cmp.Diff(want, recorder.recorded()); diff != "" || err != nil {
-				t.Errorf("events: %v (-want +got):\n%s", err, diff)
-			}
 		})
 	}
 }

@@ -118,13 +118,19 @@ func (c *claimCache) observeDeletion(key string, claim *resourceapi.ResourceClai
 	c.setLatest(key, cached, nil)
 }
 
-// setLatest makes reads return another version, nil for none, and adds the event.
+// setLatest makes reads return another version, nil for none, and adds the event. A claim that
+// takes the place of another one of its name is a deletion and an addition: after a lost watch the
+// informer delivers both as one update, and what compares two versions of a claim takes the spec for
+// the same.
 func (c *claimCache) setLatest(key string, cached *cachedClaim, claim *resourceapi.ResourceClaim) {
 	switch {
 	case cached.latest == nil:
 		c.parent.addEvent(fwk.ResourceClaim, nil, claim)
 	case claim == nil:
 		c.parent.addEvent(fwk.ResourceClaim, cached.latest, nil)
+	case cached.latest.UID != claim.UID:
+		c.parent.addEvent(fwk.ResourceClaim, cached.latest, nil)
+		c.parent.addEvent(fwk.ResourceClaim, nil, claim)
 	default:
 		c.parent.addEvent(fwk.ResourceClaim, cached.latest, claim)
 	}

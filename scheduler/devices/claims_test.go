@@ -100,6 +100,29 @@ func TestADeletionWithUnknownFinalStateFreesTheLastKnownDevices(t *testing.T) {
 	}, twoClaims...)
 }
 
+// Hints compare the status of two versions of a claim. So they do not see that a claim with another
+// spec takes the place of one of its name, which the informer delivers as an update after a lost watch.
+func TestAClaimThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		if _, err := env.bind("a", "web", "d0"); err != nil {
+			env.t.Fatal(err)
+		}
+		synctest.Wait()
+		env.takeEvents()
+		env.replaceClaim("a", func(c *resourceapi.ResourceClaim) { c.UID, c.Status = "another", resourceapi.ResourceClaimStatus{} })
+		synctest.Wait()
+		env.wantEvents("of a claim with devices", "ResourceClaimDelete a: d0 for web -> none", "ResourceClaimAdd a: none -> free")
+		env.want("devices", env.devices(), []string{})
+
+		env.replaceClaim("b", func(c *resourceapi.ResourceClaim) { c.UID = "another" })
+		synctest.Wait()
+		env.wantEvents("of a claim without devices", "ResourceClaimDelete b: free -> none", "ResourceClaimAdd b: none -> free")
+		env.replaceClaim("b", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocation("d1") })
+		synctest.Wait()
+		env.wantEvents("of the same claim", "ResourceClaimUpdate b: free -> d1")
+	}, twoClaims...)
+}
+
 func TestEventsFollowChangesThatTheReceiverMakes(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
 		claims := env.ResourceClaims()

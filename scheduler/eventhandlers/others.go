@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -55,8 +56,10 @@ func (h *EventHandlers) addOtherHandlers(factory informers.SharedInformerFactory
 
 // addHandler passes additions and deletions to the cache and the queue, and updates
 // for which differ returns true. The many other updates, such as those of a status,
-// wake no pod.
-func addHandler[T any](
+// wake no pod. An update that replaces an object by another one of its name is a deletion and
+// an addition: hints of updates do not compare fields that cannot change, and plugins that read
+// nothing else register for no updates.
+func addHandler[T metav1.Object](
 	h *EventHandlers, informer toolscache.SharedIndexInformer, kind fwk.EventResource, facet framework.Facets, differ func(before, after T) bool,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	observers := newHandlingObservers(kind)
@@ -68,8 +71,12 @@ func addHandler[T any](
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { handle(fwk.Add, observers.added, nil, obj) },
 		UpdateFunc: func(oldObj, newObj any) {
-			if differ(oldObj.(T), newObj.(T)) {
-				handle(fwk.Update, observers.updated, oldObj, newObj)
+			switch before, after := oldObj.(T), newObj.(T); {
+			case before.GetUID() != after.GetUID():
+				handle(fwk.Delete, observers.deleted, before, nil)
+				handle(fwk.Add, observers.added, nil, after)
+			case differ(before, after):
+				handle(fwk.Update, observers.updated, before, after)
 			}
 		},
 		DeleteFunc: func(obj any) { handleDeleted(obj, func(known T) { handle(fwk.Delete, observers.deleted, known, nil) }) },

@@ -186,15 +186,23 @@ func (p *Pool) informerOf(target watchTarget) cache.SharedIndexInformer {
 }
 
 // eventHandler returns the handler that passes events to the queue. After a deletion that
-// the watch missed, it passes the last known state.
+// the watch missed, it passes the last known state, also where another object of the name
+// exists by then, which the informer delivers as an update.
 func (p *Pool) eventHandler(resource fwk.EventResource) cache.ResourceEventHandler {
 	deliver := func(action fwk.ActionType, before, after any) {
 		ctx := klog.NewContext(context.Background(), p.options.Log)
 		p.options.Queue.Event(ctx, fwk.ClusterEvent{Resource: resource, ActionType: action}, before, after, nil)
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { deliver(fwk.Add, nil, obj) },
-		UpdateFunc: func(before, after any) { deliver(fwk.Update, before, after) },
+		AddFunc: func(obj any) { deliver(fwk.Add, nil, obj) },
+		UpdateFunc: func(before, after any) {
+			if before.(metav1.Object).GetUID() != after.(metav1.Object).GetUID() {
+				deliver(fwk.Delete, before, nil)
+				deliver(fwk.Add, nil, after)
+				return
+			}
+			deliver(fwk.Update, before, after)
+		},
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj

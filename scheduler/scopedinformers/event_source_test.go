@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,6 +41,8 @@ type eventTestEnv struct {
 	mu           sync.Mutex
 	events       []string
 	serverErrors map[string]error // by verb
+	// fooUID is the UID of the objects that writeFoo writes.
+	fooUID types.UID
 }
 
 // withFoos runs test in virtual time.
@@ -133,6 +136,7 @@ func (e *eventTestEnv) writeFoo(verb, name, is string) {
 	foo.SetKind("Foo")
 	foo.SetName(name)
 	foo.SetNamespace("default")
+	foo.SetUID(e.fooUID)
 	foo.SetLabels(map[string]string{"is": is})
 	in := e.dynamic.Resource(foos).Namespace("default")
 	var err error
@@ -179,6 +183,21 @@ func TestEventsOfACustomResourceAreDeliveredWhileAFactorySubscribes(t *testing.T
 		if err := second.Subscribe(fooEvents); err != ErrClosed {
 			t.Errorf("Subscribe after Close: %v, want ErrClosed", err)
 		}
+	})
+}
+
+// After a lost watch the informer delivers an object that takes the place of another one as an
+// update of that.
+func TestACustomResourceThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T) {
+	withFoos(t, func(e *eventTestEnv) {
+		s := e.pool.NewFactory(nil)
+		defer s.Close()
+		e.subscribe(s, fooEvents)
+		e.writeFoo("create", "a", "")
+		e.wantEvents("foos.v1.example.com/Add >a")
+		e.fooUID = "another"
+		e.writeFoo("update", "a", " new")
+		e.wantEvents("foos.v1.example.com/Delete a>", "foos.v1.example.com/Add >a new")
 	})
 }
 

@@ -30,8 +30,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 // isSchedulableAfterClaimChange requeues a pod when devices are given back, and when a
-// claim of the pod is created or changes its status. After a lost watch, the deletion of a
-// claim and the creation of another one of its name are one update, which may change the spec.
+// claim of the pod is created or changes its status. The spec of a claim does not change.
 func (p *Plugin) isSchedulableAfterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	if _, unknown := oldObj.(toolscache.DeletedFinalStateUnknown); unknown && newObj == nil {
 		return fwk.Queue, nil // it may have had devices
@@ -47,14 +46,13 @@ func (p *Plugin) isSchedulableAfterClaimChange(_ klog.Logger, pod *v1.Pod, oldOb
 	if err != nil {
 		return fwk.QueueSkip, nil // the pod has to wait for another claim
 	}
-	replaced := before != nil && before.UID != after.UID
-	if before != nil && before.Status.Allocation != nil && (replaced || after.Status.Allocation == nil) {
+	if before != nil && before.Status.Allocation != nil && after.Status.Allocation == nil {
 		return fwk.Queue, nil
 	}
 	if !slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.UID == after.UID }) {
 		return fwk.QueueSkip, nil
 	}
-	return queueIf(before == nil || replaced || !equality.Semantic.DeepEqual(&before.Status, &after.Status)), nil
+	return queueIf(before == nil || !equality.Semantic.DeepEqual(&before.Status, &after.Status)), nil
 }
 
 // isSchedulableAfterTargetPodUpdate requeues the pod when all its claims can be used.

@@ -18,25 +18,22 @@ import (
 func TestClaimHint(t *testing.T) {
 	free, allocated := claim("c").Request("r", "gpu").Obj(), claim("c").Request("r", "gpu").Allocated("n1", driver+"/n1/a-small").Obj()
 	other, otherAllocated := claim("x").Obj(), claim("x").Allocated("n1", driver+"/n1/a-small").Obj()
-	earlier, otherEarlier := claim("c").UID("earlier").Request("r", "gpu").Obj(), claim("x").UID("earlier").Allocated("n1", driver+"/n1/a-large").Obj()
 	labelled := claim("c").Request("r", "gpu").Annotation("some", "thing").Obj()
 	for name, c := range map[string]struct {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"the claim of the pod is created":                        {nil, free, fwk.Queue},
-		"another claim is created":                               {nil, other, fwk.QueueSkip},
-		"the claim of the pod is allocated":                      {free, allocated, fwk.Queue},
-		"another claim is allocated":                             {other, otherAllocated, fwk.QueueSkip},
-		"another claim gives its devices back":                   {otherAllocated, other, fwk.Queue},
-		"a change without the status":                            {free, labelled, fwk.QueueSkip},
-		"the claim of the pod takes the place of an earlier one": {earlier, free, fwk.Queue},
-		"another claim takes the place of one with devices":      {otherEarlier, otherAllocated, fwk.Queue},
-		"a claim with devices is deleted":                        {otherAllocated, nil, fwk.Queue},
-		"a claim without devices is deleted":                     {other, nil, fwk.QueueSkip},
-		"a claim is deleted whose final state is not known":      {toolscache.DeletedFinalStateUnknown{Key: "default/x"}, nil, fwk.Queue},
-		"an object of another kind makes the pod be tried":       {nil, &v1.Pod{}, fwk.Queue},
-		"devices are given back, and the pod has all it needs":   {allocated, free, fwk.Queue},
+		"the claim of the pod is created":                      {nil, free, fwk.Queue},
+		"another claim is created":                             {nil, other, fwk.QueueSkip},
+		"the claim of the pod is allocated":                    {free, allocated, fwk.Queue},
+		"another claim is allocated":                           {other, otherAllocated, fwk.QueueSkip},
+		"another claim gives its devices back":                 {otherAllocated, other, fwk.Queue},
+		"a change without the status":                          {free, labelled, fwk.QueueSkip},
+		"a claim with devices is deleted":                      {otherAllocated, nil, fwk.Queue},
+		"a claim without devices is deleted":                   {other, nil, fwk.QueueSkip},
+		"a claim is deleted whose final state is not known":    {toolscache.DeletedFinalStateUnknown{Key: "default/x"}, nil, fwk.Queue},
+		"an object of another kind makes the pod be tried":     {nil, &v1.Pod{}, fwk.Queue},
+		"devices are given back, and the pod has all it needs": {allocated, free, fwk.Queue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {

@@ -35,7 +35,7 @@ var deviceMutants = []mutant{
 	{"WrittenClaimRestored", "the devices of a written claim are free after its pod has failed",
 		[]killer{{devices, "TestAWrittenAllocationIsNotRestored"}}, noVolumes},
 	{"ReplacedClaimWakesNobody", "a pod is not tried again when its claim was deleted and created anew while no watch was open",
-		[]killer{{dynamicresources, "TestClaimHint"}}, noVolumes},
+		[]killer{{devices, "TestAClaimThatTakesThePlaceOfAnotherIsADeletionAndAnAddition"}}, noVolumes},
 	{"OwnerOfClaimIgnored", "a pod uses the generated claim of another pod",
 		[]killer{{dynamicresources, "TestPreFilter"}}, noVolumes},
 	{"StaleClaimUsed", "the claim of an earlier attempt counts as a template",

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,12 +70,18 @@ type statusUpdate struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
-	// tries is how often the update failed to be sent.
+	// tries is how often the update, or one that it replaces, failed to be sent.
 	tries int
+	// later says that it waits for runLater.
+	later bool
+	// notBefore is until when the API server asked not to be sent it.
+	notBefore time.Time
 }
 
-// merge takes from older what u does not set.
+// merge takes from older what u does not set. It also takes the tries: a newer update does not
+// make the API server less troubled.
 func (u *statusUpdate) merge(older *statusUpdate) {
+	u.tries, u.notBefore = older.tries, older.notBefore
 	if u.condition == nil {
 		u.condition = older.condition
 	}

@@ -249,8 +249,10 @@ var (
 // checkNames checks what users of a namespace may read: it names no pod of another namespace, and
 // no node but one, unless the profile's detail is Nodes. A profile that does not run is nil.
 func (sim *simulation) checkNames(what, text string, spec *profileSpec, node string) {
-	if name := foreignPods.FindString(text); name != "" {
-		sim.failf("%s names pod %s of another namespace: %s", what, name, text)
+	for _, name := range foreignPods.FindAllString(text, -1) {
+		if !sim.wasDeleted(name) {
+			sim.failf("%s names pod %s of another namespace: %s", what, name, text)
+		}
 	}
 	if spec != nil && spec.namesNodes {
 		sim.count("an explanation may name nodes")
@@ -263,12 +265,11 @@ func (sim *simulation) checkNames(what, text string, spec *profileSpec, node str
 	}
 }
 
-// wasDeleted says whether a node of that name was ever deleted. Berth redacts the names of the nodes
-// that the informer has, and an attempt may have seen one that is gone meanwhile.
-func (sim *simulation) wasDeleted(node string) bool {
+// wasDeleted says whether a node or pod of that name was ever deleted. Berth redacts the names of
+// those that the informer has, and an attempt may have seen one that is gone meanwhile.
+func (sim *simulation) wasDeleted(name string) bool {
 	return slices.ContainsFunc(sim.server.log, func(c change) bool {
-		old, is := c.old.(*v1.Node)
-		return is && c.new == nil && old.Name == node
+		return c.old != nil && c.new == nil && c.old.GetName() == name
 	})
 }
 

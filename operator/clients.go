@@ -44,7 +44,8 @@ type clients struct {
 
 // newClients creates the clients. Requests that change pods and volumes are sent as
 // writing says and only while this process leads, and they belong to the trace of their
-// attempt. SchedulingDecisions, too, are written only while it leads. untrimmedPods says that informers hold all fields of pods.
+// attempt. SchedulingDecisions, too, are written only while it leads. untrimmedPods says
+// that informers hold all fields of pods.
 func newClients(config, writing *restclient.Config, untrimmedPods bool, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
 	term.FenceWrites(fenced)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -301,6 +302,16 @@ func TestObjectsThatArriveLateAreDeleted(t *testing.T) {
 		if want, got := slices.Repeat([]string{listRequest}, int(time.Minute/resyncInterval)), o.takeRequests(); !slices.Equal(got, want) {
 			t.Errorf("requests of a minute without changes: %q, want %q", got, want)
 		}
+	})
+}
+
+func TestAnObjectThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newTestEnv(t, newFakeServer())
+		o.addObject("gone", "gone")
+		o.objects["shop/gone"].DeletionTimestamp = new(metav1.Now()) // another client's finalizer keeps it
+		advance(time.Minute)
+		o.wantRequests(t)
 	})
 }
 

@@ -56,7 +56,7 @@ func (x *explainer) resync(ctx context.Context, logger logr.Logger) (time.Durati
 	return pause, false
 }
 
-// addExisting adds all existing objects to the queue.
+// addExisting adds all existing objects to the queue, without those that are being deleted.
 func (x *explainer) addExisting(ctx context.Context, accept string) error {
 	token := ""
 	for pages := time.Duration(1); ; pages++ {
@@ -65,7 +65,9 @@ func (x *explainer) addExisting(ctx context.Context, accept string) error {
 			return err
 		}
 		for i := range page.Items {
-			x.queue.AddExisting(x.standingOf(&page.Items[i]))
+			if object := &page.Items[i]; object.DeletionTimestamp == nil {
+				x.queue.AddExisting(x.standingOf(object))
+			}
 		}
 		if token = page.Continue; token == "" {
 			x.nextResync = x.clock.Now().Add(pages * resyncInterval)

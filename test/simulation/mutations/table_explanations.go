@@ -16,6 +16,8 @@ var explanationMutants = []mutant{
 		[]killer{{explainer, "TestObjectsThatArriveLateAreDeleted"}, {simulation, everyExplanationHistory}}, onlyExplained},
 	{"PagesListedAtOneInterval", "many explanations are listed as often as few",
 		[]killer{{explainer, "TestTheExistingObjectsAreListedLessOftenWhereTheyFillMorePages"}}, noWhy},
+	{"ExplanationDeletedAgain", "an explanation that a finalizer keeps is deleted again and again",
+		[]killer{{explainer, "TestAnObjectThatIsBeingDeletedIsLeftAlone"}}, noWhy},
 	{"ExplanationsUnfenced", "a process that does not lead any more writes explanations",
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, noWhy},
 	{"WatchLagIsADifference", "what a watch has not delivered yet is reported as a difference",

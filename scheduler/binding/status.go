@@ -70,7 +70,7 @@ type statusUpdate struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
-	// tries is how often the update, or one that it replaces, failed to be sent.
+	// tries is how often the update, or one that it replaces while that waits, failed to be sent.
 	tries int
 	// later says that it waits for runLater.
 	later bool
@@ -78,10 +78,8 @@ type statusUpdate struct {
 	notBefore time.Time
 }
 
-// merge takes from older what u does not set. It also takes the tries: a newer update does not
-// make the API server less troubled.
+// merge takes from older what u does not set.
 func (u *statusUpdate) merge(older *statusUpdate) {
-	u.tries, u.notBefore = older.tries, older.notBefore
 	if u.condition == nil {
 		u.condition = older.condition
 	}

@@ -92,15 +92,17 @@ func (w *statusWriter) add(u *statusUpdate) {
 	}
 }
 
-// enqueue is add without starting a worker. The caller holds the lock. A newer update does not
-// wait as the one that it replaces does, which failed too often, unless the API server asked
-// for that.
+// enqueue is add without starting a worker. The caller holds the lock. An update that replaces
+// one for later is sent once without that wait, unless the API server asked to wait.
 func (w *statusWriter) enqueue(u *statusUpdate) {
 	uid := u.pod.UID
 	older, ok := w.pending[uid]
 	if ok {
 		u.merge(older)
-		u.later = older.later && w.options.Clock.Now().Before(u.notBefore)
+	}
+	if ok && older.later {
+		u.tries, u.notBefore = older.tries, older.notBefore
+		u.later = w.options.Clock.Now().Before(u.notBefore)
 	}
 	if !ok || older.later && !u.later {
 		w.queue = append(w.queue, uid)

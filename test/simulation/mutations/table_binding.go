@@ -44,6 +44,8 @@ var bindingMutants = []mutant{
 		[]killer{{binding, "TestStatus"}}, "its histories of replicas try the pod again, or have another leader"},
 	{"NewStatusWaits", "a new status waits for half a minute because the one before had failed too often",
 		[]killer{{binding, "TestStatus"}}, "its API server is never away for that long"},
+	{"TriesForgotten", "a new status is sent each second although the one before had failed too often",
+		[]killer{{binding, "TestStatus"}}, noHaste},
 	{"RetryAfterForgotten", "a new status is sent although the API server asked to wait",
 		[]killer{{binding, "TestStatus"}}, "its API server is never away for that long"},
 	{"PatchedDuringBind", "a status write that failed is repeated while the pod is bound",

@@ -44,7 +44,8 @@ type clients struct {
 
 // newClients creates the clients. Requests that change pods and volumes are sent as
 // writing says and only while this process leads, and they belong to the trace of their
-// attempt. untrimmedPods says that informers hold all fields of pods.
+// attempt. SchedulingDecisions, too, are written only while it leads. untrimmedPods says
+// that informers hold all fields of pods.
 func newClients(config, writing *restclient.Config, untrimmedPods bool, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
 	term.FenceWrites(fenced)
@@ -74,7 +75,9 @@ func newClients(config, writing *restclient.Config, untrimmedPods bool, term *le
 	if c.meta, err = metadata.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("creating a client: %w", err)
 	}
-	c.decisions, err = explainer.NewClient(withOwnConnections(restclient.CopyConfig(config), nil))
+	decisions := restclient.CopyConfig(config)
+	term.FenceWrites(decisions)
+	c.decisions, err = explainer.NewClient(withOwnConnections(decisions, nil))
 	return c, err
 }
 

@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // unreachableUntil is an API server that cannot be reached before a time.
@@ -73,5 +79,36 @@ func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Any process may write Events; all else may undo what the next leader does.
+func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
+	var received []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		received = append(received, r.Method+" "+r.URL.Path)
+	}))
+	defer api.Close()
+	config := &restclient.Config{Host: api.URL}
+	c, err := newClients(config, config, false, leadership.New(clock.RealClock{}, time.Minute, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, options := t.Context(), metav1.DeleteOptions{}
+	for name, err := range map[string]error{
+		"pods":        c.writes.CoreV1().Pods("shop").Delete(ctx, "web", options),
+		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", options),
+		"the journal": c.journal.CoreV1().ConfigMaps("shop").Delete(ctx, "journal", options),
+		"decisions":   c.decisions.Delete().Namespace("shop").Resource("schedulingdecisions").Name("web").Do(ctx).Error(),
+	} {
+		if !errors.Is(err, leadership.ErrNotLeading) {
+			t.Errorf("%s: %v, want that the write is not sent", name, err)
+		}
+	}
+	if err := c.events.EventsV1().Events("shop").Delete(ctx, "web", options); errors.Is(err, leadership.ErrNotLeading) {
+		t.Errorf("Events: %v", err)
+	}
+	if want := []string{"DELETE /apis/events.k8s.io/v1/namespaces/shop/events/web"}; !slices.Equal(received, want) {
+		t.Errorf("the API server got %q, want %q", received, want)
 	}
 }

@@ -21,7 +21,9 @@ const (
 	// pageSize is how many objects one list request returns.
 	pageSize = "500"
 
-	acceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	acceptObjects      = "application/json"
 )
 
 // +kubebuilder:rbac:groups=berth.dev,resources=schedulingdecisions,verbs=get;list;create;patch;delete
@@ -104,9 +106,10 @@ func (c *decisionClient) delete(ctx context.Context, name types.NamespacedName, 
 	return err
 }
 
-// list returns a page of all objects; token is empty for the first page.
-func (c *decisionClient) list(ctx context.Context, token string) (page v1alpha1.SchedulingDecisionList, err error) {
-	err = doRequest(ctx, c.rest.Get().Resource(schedulingDecisions).
+// list returns a page of all objects; token is empty for the first page. With
+// acceptMetadataList the objects have no status.
+func (c *decisionClient) list(ctx context.Context, accept, token string) (page v1alpha1.SchedulingDecisionList, err error) {
+	err = doRequest(ctx, c.rest.Get().Resource(schedulingDecisions).SetHeader("Accept", accept).
 		Param("limit", pageSize).Param("continue", token), &page)
 	return page, err
 }

@@ -51,7 +51,9 @@ type explainer struct {
 	finalWrites func() (context.Context, context.CancelFunc)
 	// failures counts the failures since the last success.
 	failures int
-	errorLog errorLogLimiter
+	// nextResync is when the existing objects are listed again.
+	nextResync time.Time
+	errorLog   errorLogLimiter
 }
 
 // Options are the dependencies of an explainer. All are required but Wait,
@@ -93,7 +95,7 @@ func New(o Options) manager.Runnable {
 func (x *explainer) NeedLeaderElection() bool { return true }
 
 // Start loads the existing objects, and then writes until ctx ends, and after that what
-// is due once scheduling has ended.
+// is due once scheduling has ended. Meanwhile it lists the existing objects again and again.
 func (x *explainer) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("explainer")
 	for {
@@ -106,12 +108,25 @@ func (x *explainer) Start(ctx context.Context) error {
 		}
 	}
 	for {
-		pause, wake := x.runOnce(ctx, logger)
+		pause, wake := x.resyncOrRun(ctx, logger)
 		if !x.wait(ctx, pause, wake) || ctx.Err() != nil {
 			x.writeRemaining(logger)
 			return nil
 		}
 	}
+}
+
+// resyncOrRun is runOnce, after the existing objects were listed if that was due.
+func (x *explainer) resyncOrRun(ctx context.Context, logger logr.Logger) (time.Duration, <-chan struct{}) {
+	due, ok := x.resync(ctx, logger)
+	if !ok {
+		return due, nil
+	}
+	pause, wake := x.runOnce(ctx, logger)
+	if wake != nil {
+		pause = min(pause, due)
+	}
+	return pause, wake
 }
 
 // writeRemaining writes what is due after scheduling ended, within the rate limit,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 var (
@@ -49,9 +53,11 @@ func TestExplainer(t *testing.T) {
 			o.wantMessage(t, "shop/web", "why of web")
 		},
 		"an object that now belongs to another pod is replaced": func(t *testing.T, o *testEnv) {
+			advance(time.Second)
 			o.explain(web, "why", time.Second)
-			o.addObject("web", "old")
-			o.explain(web, "why else", time.Minute)
+			o.explain(web, "why else", 59*time.Second-time.Millisecond)
+			o.addObject("web", "old") // since the objects were listed last
+			advance(time.Second)
 			o.wantRequests(t, "POST shop", "PATCH shop/web", "GET shop/web", "DELETE shop/web", "POST shop")
 			o.wantMessage(t, "shop/web", "why else of web")
 		},
@@ -94,7 +100,12 @@ func TestExplainer(t *testing.T) {
 			o.wantRequests(t, "POST shop", "POST shop")
 		},
 		"requests to a failing API server become less frequent": func(t *testing.T, o *testEnv) {
-			o.respondWith(func(*http.Request, func()) error { return errBroken })
+			o.respondWith(func(r *http.Request, _ func()) error {
+				if r.Method == http.MethodGet {
+					return nil
+				}
+				return errBroken
+			})
 			o.explain(web, "why", time.Minute)
 			o.wantRequests(t, strings.Split("POST shop,POST shop,POST shop,POST shop,POST shop,POST shop", ",")...)
 			o.respondWith(nil)
@@ -255,10 +266,12 @@ func TestObjectsOfBoundPodsAreDeletedWithinSecondsAtTwentyBindsASecond(t *testin
 func TestExplainerLoadsExistingObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newFakeServer()
+		server.perPage = 2
 		waiting, placed, longPlaced := newPod("waiting"), newBoundPod("placed", time.Now().Add(-time.Minute/2)), newBoundPod("long-placed", time.Now().Add(-time.Hour))
 		for _, object := range [][2]string{{"waiting", "waiting"}, {"placed", "placed"}, {"long-placed", "long-placed"}, {"gone", "gone"}, {"again", "old"}} {
 			server.addObject(object[0], types.UID(object[1]))
 		}
+		server.objects["shop/placed"].Status.Result = v1alpha1.ResultBound
 		again := newPod("again")
 		o := newTestEnv(t, server, waiting, placed, longPlaced, again)
 		advance(time.Second)
@@ -270,6 +283,72 @@ func TestExplainerLoadsExistingObjects(t *testing.T) {
 		advance(time.Minute)
 		o.wantMessage(t, "shop/waiting", "why of waiting")
 		o.wantObjects(t, "again", "waiting")
+	})
+}
+
+// A request of an earlier leader may be carried out long after its successor has listed the objects.
+func TestObjectsThatArriveLateAreDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		explained, waiting, placed := newPod("explained"), newPod("waiting"), newBoundPod("placed", time.Now())
+		o := newTestEnv(t, newFakeServer(), explained, waiting, placed)
+		o.explain(explained, "why", time.Second)
+		for _, name := range []string{"waiting", "placed", "gone"} {
+			o.addObject(name, types.UID(name))
+		}
+		advance(resyncInterval)
+		o.wantObjects(t, "explained")
+		o.takeRequests()
+		advance(time.Minute)
+		if want, got := slices.Repeat([]string{listRequest}, int(time.Minute/resyncInterval)), o.takeRequests(); !slices.Equal(got, want) {
+			t.Errorf("requests of a minute without changes: %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAnObjectThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newTestEnv(t, newFakeServer())
+		o.addObject("gone", "gone")
+		o.objects["shop/gone"].DeletionTimestamp = new(metav1.Now()) // another client's finalizer keeps it
+		advance(time.Minute)
+		o.wantRequests(t)
+	})
+}
+
+func TestTheExistingObjectsAreListedLessOftenWhereTheyFillMorePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newTestEnv(t, newFakeServer())
+		o.perPage = 2
+		for i := range 10 {
+			pod := newPod(fmt.Sprint("web-", i))
+			must(o.pods.Add(pod))
+			o.explain(pod, "why", 0)
+		}
+		advance(2 * resyncInterval)
+		o.takeRequests()
+		advance(time.Hour)
+		if got, most := len(o.takeRequests()), int(time.Hour/resyncInterval); got > most || got < most/2 {
+			t.Errorf("%d requests in an hour, want %d", got, most)
+		}
+	})
+}
+
+func TestAnAPIServerThatListsNothingIsAskedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newPod("web")
+		o := newTestEnv(t, newFakeServer(), web)
+		o.respondWith(func(r *http.Request, _ func()) error {
+			if r.Method == http.MethodGet {
+				return apierrors.NewTooManyRequests("later", 20)
+			}
+			return nil
+		})
+		advance(resyncInterval)
+		o.takeRequests()
+		o.explain(web, "why", 20*time.Second-time.Millisecond)
+		o.wantMessage(t, "shop/web", "")
+		advance(time.Second)
+		o.wantMessage(t, "shop/web", "why of web")
 	})
 }
 

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +28,9 @@ type fakeServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.SchedulingDecision
 	created int
-	// log holds the requests, and times when they came.
+	// perPage is how many objects a list returns at most, if not as many as are asked for.
+	perPage int
+	// log holds the requests, and times when writes came.
 	log   []string
 	times []time.Time
 	// respond answers a request in place of the server, unless it returns nil; may be
@@ -40,7 +44,10 @@ func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer s.mu.Unlock()
 	path := strings.TrimPrefix(r.URL.Path, "/apis/berth.dev/v1alpha1/")
 	path = strings.TrimPrefix(strings.Replace(path, "/schedulingdecisions", "", 1), "namespaces/")
-	s.log, s.times = append(s.log, r.Method+" "+path), append(s.times, time.Now())
+	s.log = append(s.log, r.Method+" "+path)
+	if r.Method != http.MethodGet {
+		s.times = append(s.times, time.Now())
+	}
 	w := httptest.NewRecorder()
 	if s.respond != nil {
 		if err := s.respond(r, func() { s.serve(httptest.NewRecorder(), r, path) }); err != nil {
@@ -77,7 +84,7 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) 
 		s.objects[name] = object
 		reply(w, object.ObjectMeta)
 	case r.Method == http.MethodGet && name == schedulingDecisions:
-		s.page(w, r.URL.Query().Get("continue"))
+		s.page(w, r.URL.Query(), r.Header.Get("Accept") == acceptMetadataList)
 	case existing == nil:
 		replyError(w, apierrors.NewNotFound(resource, name))
 	case r.Method == http.MethodGet:
@@ -104,22 +111,32 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) 
 	}
 }
 
-// page returns two objects at a time.
-func (s *fakeServer) page(w http.ResponseWriter, from string) {
+// page returns a page of objects; without their status if only metadata is asked for.
+func (s *fakeServer) page(w http.ResponseWriter, query url.Values, metadata bool) {
+	perPage := s.perPage
+	if perPage == 0 {
+		var err error
+		perPage, err = strconv.Atoi(query.Get("limit"))
+		must(err)
+	}
 	var names []string
 	for name := range s.objects {
-		if name > from {
+		if name > query.Get("continue") {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	var list v1alpha1.SchedulingDecisionList
-	if len(names) > 2 {
-		names = names[:2]
-		list.Continue = names[1]
+	if len(names) > perPage {
+		names = names[:perPage]
+		list.Continue = names[perPage-1]
 	}
 	for _, name := range names {
-		list.Items = append(list.Items, *s.objects[name])
+		object := *s.objects[name]
+		if metadata {
+			object.Status = v1alpha1.SchedulingDecisionStatus{}
+		}
+		list.Items = append(list.Items, object)
 	}
 	must(json.NewEncoder(w).Encode(list))
 }
@@ -190,7 +207,7 @@ func (s *fakeServer) remove(name string) {
 	delete(s.objects, name)
 }
 
-// shortestSpan returns the shortest time in which there were n+1 requests.
+// shortestSpan returns the shortest time in which there were n+1 writes.
 func (s *fakeServer) shortestSpan(n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,13 @@ import (
 	"github.com/berthdev/berth/scheduler/explain"
 )
 
-// syncPollInterval is how often it is checked whether the pod informer has synced.
-const syncPollInterval = 100 * time.Millisecond
+const (
+	// syncPollInterval is how often it is checked whether the pod informer has synced.
+	syncPollInterval = 100 * time.Millisecond
+	// resyncInterval is the time between two lists of the existing objects, for each of the
+	// pages that they fill.
+	resyncInterval = 10 * time.Second
+)
 
 // loadExisting adds the existing SchedulingDecisions to the queue: those of an earlier
 // leader, and those of this process before a restart. It returns false, and after what
@@ -22,20 +27,51 @@ func (x *explainer) loadExisting(ctx context.Context, logger logr.Logger) (time.
 	if !x.synced() {
 		return syncPollInterval, false
 	}
+	if err := x.addExisting(ctx, acceptObjects); err != nil {
+		x.failures++
+		x.logError(logger, err, "SchedulingDecisions could not be listed; no pod is explained until they are")
+		return x.backoff(err), false
+	}
+	x.failures = 0
+	return 0, true
+}
+
+// resync adds the objects that were created by others since, once their time has come: an earlier
+// leader sent them before it ended, and they arrived late. Nothing else would delete them
+// before their pod is gone. It returns when it is due next, and false when it failed, and
+// after what time to send the next request.
+func (x *explainer) resync(ctx context.Context, logger logr.Logger) (time.Duration, bool) {
+	if due := x.nextResync.Sub(x.clock.Now()); due > 0 {
+		return due, true
+	}
+	err := x.addExisting(ctx, acceptMetadataList)
+	if err == nil {
+		return x.nextResync.Sub(x.clock.Now()), true
+	}
+	if ctx.Err() == nil {
+		x.logError(logger, err, "SchedulingDecisions could not be listed; those that an earlier leader sent may stay until they are")
+	}
+	pause := x.backoff(err)
+	x.nextResync = x.clock.Now().Add(pause + resyncInterval)
+	return pause, false
+}
+
+// addExisting adds all existing objects to the queue, without those that are being deleted.
+func (x *explainer) addExisting(ctx context.Context, accept string) error {
 	token := ""
-	for {
-		page, err := x.decisions.list(ctx, token)
+	for pages := time.Duration(1); ; pages++ {
+		page, err := x.decisions.list(ctx, accept, token)
 		if err != nil {
-			x.failures++
-			x.logError(logger, err, "SchedulingDecisions could not be listed; no pod is explained until they are")
-			return x.backoff(err), false
+			return err
 		}
 		for i := range page.Items {
-			x.queue.AddExisting(x.standingOf(&page.Items[i]))
+			if object := &page.Items[i]; object.DeletionTimestamp == nil {
+				x.queue.AddExisting(x.standingOf(object))
+			}
 		}
 		if token = page.Continue; token == "" {
-			x.failures = 0
-			return 0, true
+			x.nextResync = x.clock.Now().Add(pages * resyncInterval)
+			return nil
 		}
 	}
 }

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,8 +70,12 @@ type statusUpdate struct {
 	pod       *v1.Pod
 	condition *v1.PodCondition
 	nominated *string
-	// tries is how often the update failed to be sent.
+	// tries is how often the update, or one that it replaces while that waits, failed to be sent.
 	tries int
+	// later says that it waits for runLater.
+	later bool
+	// notBefore is until when the API server asked not to be sent it.
+	notBefore time.Time
 }
 
 // merge takes from older what u does not set.

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	clock "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/leadership"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
@@ -158,16 +160,52 @@ var statusTests = map[string]struct {
 		calls:     []string{"get web", "patch web", "get web", "patch web"},
 		condition: "False ProfilePaused paused",
 	},
-	"a newer update takes the place of one that is to be sent later": {
+	"a newer update takes the place of one that is to be sent later, and does not wait": {
 		history: func(env *testEnv) {
-			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries})
-			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
-			time.Sleep(maxStatusTries * retryDelay)
-			env.cluster.TakeCalls()
+			env.failUntilLater(internal, 0)
 			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+			synctest.Wait()
+			wantLines(env.t, "calls at once", env.cluster.TakeCalls(), "get web", "patch web")
+		},
+		condition: "False Unschedulable no node fits",
+	},
+	"a newer update that fails at once is sent later, as the one before": {
+		history: func(env *testEnv) {
+			env.failUntilLater(forbidden, 1)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+			time.Sleep(laterInterval / 2)
+			wantLines(env.t, "calls", env.cluster.TakeCalls(), "get web", "patch web")
 		},
 		calls:     []string{"get web", "patch web"},
 		condition: "False Unschedulable no node fits",
+	},
+	"a newer update waits where the API server asked for that": {
+		history: func(env *testEnv) {
+			env.failUntilLater(apierrors.NewTooManyRequests("later", 20), 0)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+			time.Sleep(laterInterval / 2)
+			wantLines(env.t, "calls", env.cluster.TakeCalls())
+		},
+		calls:     []string{"get web", "patch web"},
+		condition: "False Unschedulable no node fits",
+	},
+	"a newer update does not wait longer than the API server asked for": {
+		history: func(env *testEnv) {
+			env.failUntilLater(apierrors.NewTooManyRequests("later", 5), 0)
+			time.Sleep(5 * time.Second)
+			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
+			synctest.Wait()
+			wantLines(env.t, "calls at once", env.cluster.TakeCalls(), "get web", "patch web")
+		},
+		condition: "False Unschedulable no node fits",
+	},
+	"a patch is sent again that was not sent since the clock jumped": {
+		history: func(env *testEnv) {
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: fmt.Errorf("patch: %w", leadership.ErrNotLeading)})
+			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+		},
+		calls:     []string{"patch web", "get web", "patch web"},
+		condition: "False ProfilePaused paused",
 	},
 	"an update that is to be sent later is dropped when the pod is bound": {
 		history: func(env *testEnv) {
@@ -262,6 +300,14 @@ var statusTests = map[string]struct {
 		calls:     []string{"patch web", "bind web n1"},
 		condition: "True  ",
 	},
+}
+
+// failUntilLater has an update fail so often that it is to be sent later, and further patches.
+func (env *testEnv) failUntilLater(err error, further int) {
+	env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: err, Times: maxStatusTries + further})
+	env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
+	time.Sleep(maxStatusTries * retryDelay)
+	env.cluster.TakeCalls()
 }
 
 func TestStatus(t *testing.T) {

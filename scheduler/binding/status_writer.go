@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 const (
@@ -41,7 +42,8 @@ type statusWriter struct {
 	mu      sync.Mutex
 	pending map[types.UID]*statusUpdate
 	queue   []types.UID
-	// later are pods whose pending update joins the queue when laterInterval is over.
+	// later are pods whose pending update joins the queue when laterInterval is over, if it
+	// still waits for that.
 	later    []types.UID
 	inFlight map[types.UID]*patchInFlight
 	workers  int
@@ -90,12 +92,19 @@ func (w *statusWriter) add(u *statusUpdate) {
 	}
 }
 
-// enqueue is add without starting a worker. The caller holds the lock.
+// enqueue is add without starting a worker. The caller holds the lock. An update that replaces
+// one for later is sent once without that wait, unless the API server asked to wait.
 func (w *statusWriter) enqueue(u *statusUpdate) {
 	uid := u.pod.UID
-	if older, ok := w.pending[uid]; ok {
+	older, ok := w.pending[uid]
+	if ok {
 		u.merge(older)
-	} else {
+	}
+	if ok && older.later {
+		u.tries, u.notBefore = older.tries, older.notBefore
+		u.later = w.options.Clock.Now().Before(u.notBefore)
+	}
+	if !ok || older.later && !u.later {
 		w.queue = append(w.queue, uid)
 	}
 	w.pending[uid] = u
@@ -243,6 +252,7 @@ func (w *statusWriter) runWorker() {
 		w.mu.Lock()
 		w.endPatch(u.pod, s, known, err)
 		u.tries++
+		u.notBefore = w.notBefore(err)
 		wait := err != nil && !s.final && w.repeat(u)
 		w.mu.Unlock()
 		if wait {
@@ -267,9 +277,20 @@ func (w *statusWriter) repeat(u *statusUpdate) (startLater bool) {
 		w.enqueue(u)
 		return false
 	}
+	u.later = true
 	w.pending[uid] = u
 	w.later = append(w.later, uid)
 	return len(w.later) == 1
+}
+
+// notBefore returns until when the API server asks in err to be sent nothing; zero where it does
+// not ask.
+func (w *statusWriter) notBefore(err error) time.Time {
+	seconds, asked := apierrors.SuggestsClientDelay(err)
+	if !asked {
+		return time.Time{}
+	}
+	return w.options.Clock.Now().Add(time.Duration(seconds) * time.Second)
 }
 
 // runLater queues the updates that wait for laterInterval when it is over.
@@ -277,12 +298,17 @@ func (w *statusWriter) runLater() {
 	<-w.options.Clock.After(laterInterval)
 	w.mu.Lock()
 	var workers int
-	for range w.later {
+	for _, uid := range w.later {
+		u := w.pending[uid]
+		if u == nil || !u.later {
+			continue
+		}
+		u.later = false
+		w.queue = append(w.queue, uid)
 		if w.reserveWorker() {
 			workers++
 		}
 	}
-	w.queue = append(w.queue, w.later...)
 	w.later = nil
 	w.mu.Unlock()
 	for range workers {
@@ -379,14 +405,15 @@ func (w *statusWriter) isUnanswered(uid types.UID) bool {
 }
 
 // recordFailure counts a failed write, and returns err when another try may succeed. One that
-// is not permitted may: a token is renewed, and permissions are given back.
+// is not permitted may: a token is renewed, and permissions are given back. So may one that was
+// not sent because the Lease seemed to be too old: after a jump of the clock it is renewed soon.
 func (w *statusWriter) recordFailure(u *statusUpdate, err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	statusFailures.Inc()
 	w.options.Log.Error(err, "Cannot write a pod's status", "pod", klog.KObj(u.pod), "tries", u.tries+1)
-	if !ambiguous(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+	if !ambiguous(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) && !errors.Is(err, leadership.ErrNotLeading) {
 		return nil
 	}
 	return err

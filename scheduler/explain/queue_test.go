@@ -318,7 +318,7 @@ func TestQueue(t *testing.T) {
 			when := c.time.Add(-boundRetention / 2)
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "old", Object: "o", PodDeleted: true})
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "db", Owner: "db", Object: "o", BoundAt: when, WrittenAt: when.Add(-time.Second)})
-			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "job", Owner: "job", Object: "o", BoundAt: when, WrittenAt: when.Add(time.Second)})
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "job", Owner: "job", Object: "o", BoundAt: when, Status: explanationOf("job", "", asBound).Status})
 			c.want("delete db of db", "delete web of old")
 			c.advance(boundRetention / 2)
 			c.want("delete job of job")
@@ -327,6 +327,44 @@ func TestQueue(t *testing.T) {
 			c.Put(explanationOf("web", "cpu"))
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "old", Object: "o", PodDeleted: true})
 			c.want("replace web of web: cpu")
+		},
+		"an object that says why its pod waits is deleted at once, although it was written after the bind": func(c *queueTest) {
+			c.AddExisting(ExistingObject{
+				Namespace: "shop", Pod: "web", Owner: "web", Object: "o", BoundAt: c.time.Add(-time.Second), WrittenAt: c.time, Status: explanationOf("web", "cpu").Status,
+			})
+			c.want("delete web of web")
+		},
+		"an object that an earlier leader sent and that arrives late is deleted": func(c *queueTest) {
+			c.Put(explanationOf("again", "cpu", withUID("again-2")))
+			e, _, _ := c.Take()
+			c.Rejected(e)
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "waiting", Owner: "waiting", Object: "o1", WrittenAt: c.time})
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "bound", Owner: "bound", Object: "o2", WrittenAt: c.time, BoundAt: c.time.Add(-time.Second)})
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "gone", Owner: "gone", Object: "o3", WrittenAt: c.time, PodDeleted: true})
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "again", Owner: "again", Object: "o4", WrittenAt: c.time, PodDeleted: true})
+			c.want("delete bound of bound", "delete waiting of waiting", "delete gone of gone", "delete again of again")
+			if len(c.records) > 0 {
+				c.t.Errorf("%d records are left", len(c.records))
+			}
+			c.Put(explanationOf("waiting", "cpu"))
+			c.Put(explanationOf("again", "cpu", withUID("again-2")))
+			c.want("create waiting of waiting: cpu", "create again of again-2: cpu")
+		},
+		"an object that arrives late is updated by an explanation that is to be written": func(c *queueTest) {
+			c.want()
+			c.Put(explanationOf("web", "cpu"))
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", WrittenAt: c.time})
+			c.advance(minUpdateInterval)
+			c.want("update web of web: cpu")
+		},
+		"an object that is known stays when it is added again": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.Put(explanationOf("job", "", asBound))
+			c.doTasks()
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "object-of-web", WrittenAt: c.time})
+			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "job", Owner: "job", Object: "object-of-job", WrittenAt: c.time, BoundAt: c.time})
+			c.Put(explanationOf("web", "cpu"))
+			c.want()
 		},
 		"an object whose pod wrongly counted as deleted is updated": func(c *queueTest) {
 			c.AddExisting(ExistingObject{Namespace: "shop", Pod: "web", Owner: "web", Object: "o", WrittenAt: c.time, PodDeleted: true})

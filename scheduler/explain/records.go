@@ -132,13 +132,13 @@ func (q *Queue) forgetIfDone(r *podRecord) {
 	delete(q.records, r.name)
 }
 
-// ExistingObject is a SchedulingDecision that existed before the queue did.
+// ExistingObject is a SchedulingDecision that the API server has.
 type ExistingObject struct {
 	Namespace, Pod string
 	// Owner is the UID of its pod, Object its own UID.
 	Owner, Object types.UID
 	// WrittenAt is when it was last written. Status is its content, of which the queue keeps
-	// a hash of the reasons.
+	// a hash of the reasons; empty where it is unknown.
 	WrittenAt time.Time
 	Status    v1alpha1.SchedulingDecisionStatus
 	// PodDeleted says that its pod was deleted.
@@ -147,36 +147,42 @@ type ExistingObject struct {
 	BoundAt time.Time
 }
 
-// AddExisting adds an object that an earlier process wrote. A later Put updates the object
-// only if its reasons differ.
+// AddExisting adds an object that an earlier process wrote, unless it is known. A later Put
+// updates the object only if its reasons differ. An object that is added after the first
+// task was sent by an earlier leader and arrived late: it is deleted, unless the pod's own
+// explanation is about to be written over it. No task may be in progress.
 func (q *Queue) AddExisting(o ExistingObject) {
 	name := types.NamespacedName{Namespace: o.Namespace, Name: o.Pod}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	defer q.notify()
 	r := q.records[name]
+	if r != nil && r.objectExists && r.object == o.Object {
+		return
+	}
+	defer q.notify()
 	if r == nil {
 		r = &podRecord{name: name, uid: o.Owner}
 		q.records[name] = r
 	}
 	r.objectExists, r.object, r.owner, r.writtenAt = true, o.Object, o.Owner, q.notAfterNow(o.WrittenAt)
 	r.writtenReasons = reasonsOf(&o.Status)
-	if r.uid != o.Owner {
-		return // a newer pod of the same name; its explanation replaces the object
-	}
-	if it := r.pending; it != nil {
+	if it := r.pending; it != nil && r.uid == o.Owner {
 		q.setPending(r, it)
 	}
 	switch {
 	case r.pending != nil || r.deletion != nil:
+	case r.uid != o.Owner: // it is about an earlier pod of that name
+		q.withdraw(r)
 	case o.PodDeleted:
 		q.scheduleDeletion(r, deletionItems, q.now())
-	case o.WrittenAt.After(o.BoundAt) && !o.BoundAt.IsZero(): // the object records the bind
+	case o.Status.Result == v1alpha1.ResultBound && !o.BoundAt.IsZero():
 		r.podBound = true
 		q.scheduleDeletion(r, deletionItems, q.notAfterNow(o.BoundAt).Add(boundRetention))
 	case !o.BoundAt.IsZero():
 		r.podBound = true
 		q.scheduleDeletion(r, outdatedItems, q.now())
+	case q.taken && r.writtenReasons != r.reasons:
+		q.withdraw(r)
 	}
 }
 

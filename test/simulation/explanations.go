@@ -106,8 +106,8 @@ func (sim *simulation) pause(ctx context.Context, d time.Duration, wake <-chan s
 	return ctx.Err() == nil
 }
 
-// decisionServer is the REST interface of SchedulingDecisions for one process. What it has sent does
-// not arrive any more once the next leader has begun: explanations are not fenced.
+// decisionServer is the REST interface of SchedulingDecisions for one process. Changes and deletions
+// that it has sent do not arrive any more once the next leader has begun: they are not fenced.
 type decisionServer struct {
 	sim     *simulation
 	process int
@@ -124,11 +124,14 @@ func (s decisionServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var answer any
 	err := s.sim.callOrCancel(r.Context(), writeExplanation, "explanations: "+r.Method+" "+name, "", func() (err error) {
 		if s.process < s.sim.process {
-			return errLost
+			if r.Method != http.MethodPost {
+				return errLost
+			}
+			s.sim.count("an explanation of an earlier leader arrives late")
 		}
 		f, fails := s.sim.explanationFault()
 		if !fails || f.commits || f.late && s.sim.chance(0.5) {
-			answer, err = s.serve(r.Method, name, body)
+			answer, err = s.serve(r, name, body)
 		}
 		if fails {
 			return f.err
@@ -168,7 +171,8 @@ func response(code int, body any) *http.Response {
 }
 
 // serve does what a request asks for.
-func (s decisionServer) serve(method, name string, body []byte) (any, error) {
+func (s decisionServer) serve(r *http.Request, name string, body []byte) (any, error) {
+	method := r.Method
 	resource := schema.GroupResource{Group: "berth.dev", Resource: "schedulingdecisions"}
 	existing := find[*v1alpha1.SchedulingDecision](s.sim.server, name)
 	switch {
@@ -186,6 +190,10 @@ func (s decisionServer) serve(method, name string, body []byte) (any, error) {
 	case method == http.MethodGet && name == "":
 		list := &v1alpha1.SchedulingDecisionList{}
 		for _, object := range all[*v1alpha1.SchedulingDecision](s.sim.server) {
+			object = object.DeepCopy()
+			if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+				object.Status = v1alpha1.SchedulingDecisionStatus{}
+			}
 			list.Items = append(list.Items, *object)
 		}
 		return list, nil
@@ -241,8 +249,10 @@ var (
 // checkNames checks what users of a namespace may read: it names no pod of another namespace, and
 // no node but one, unless the profile's detail is Nodes. A profile that does not run is nil.
 func (sim *simulation) checkNames(what, text string, spec *profileSpec, node string) {
-	if name := foreignPods.FindString(text); name != "" {
-		sim.failf("%s names pod %s of another namespace: %s", what, name, text)
+	for _, name := range foreignPods.FindAllString(text, -1) {
+		if !sim.wasDeleted(name) {
+			sim.failf("%s names pod %s of another namespace: %s", what, name, text)
+		}
 	}
 	if spec != nil && spec.namesNodes {
 		sim.count("an explanation may name nodes")
@@ -255,12 +265,11 @@ func (sim *simulation) checkNames(what, text string, spec *profileSpec, node str
 	}
 }
 
-// wasDeleted says whether a node of that name was ever deleted. Berth redacts the names of the nodes
-// that the informer has, and an attempt may have seen one that is gone meanwhile.
-func (sim *simulation) wasDeleted(node string) bool {
+// wasDeleted says whether a node or pod of that name was ever deleted. Berth redacts the names of
+// those that the informer has, and an attempt may have seen one that is gone meanwhile.
+func (sim *simulation) wasDeleted(name string) bool {
 	return slices.ContainsFunc(sim.server.log, func(c change) bool {
-		old, is := c.old.(*v1.Node)
-		return is && c.new == nil && old.Name == node
+		return c.old != nil && c.new == nil && c.old.GetName() == name
 	})
 }
 
@@ -365,6 +374,7 @@ func requiredExplanationEvents() []string {
 	required := []string{
 		"an explanation is deleted", "an explanation is deleted with its pod", "an explanation may name nodes",
 		"a reason names a pod of another namespace", "a swap", "event FailedScheduling", leaderReplaced,
+		"an explanation of an earlier leader arrives late",
 	}
 	for _, result := range []v1alpha1.DecisionResult{
 		v1alpha1.ResultUnschedulable, v1alpha1.ResultGated, v1alpha1.ResultHeld, v1alpha1.ResultWaitingOnPermit, v1alpha1.ResultPreempting, v1alpha1.ResultError,

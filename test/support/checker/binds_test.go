@@ -204,6 +204,18 @@ var allowed = []planted{
 	{sentence: "a pod that has ended uses nothing", at: "before web-3", plant: func(s *story) {
 		s.put(fixture.Pod("other/done").SchedulerName("else").Requests("cpu", "4").On("n1").Mutate(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }).Obj())
 	}},
+	{sentence: "a leader ends before it nominates a pod, which the next one binds elsewhere", at: "before web-3", plant: func(s *story) {
+		low, high := pod("shop/low-1", "100m").Priority(0).Obj(), pod("shop/high-1", "100m").Priority(100).Obj()
+		s.put(low)
+		s.bind(low, "n2")
+		s.put(high)
+		victim(low)
+		s.put(low)
+		s.epoch = 2
+		s.lease("c", 2)
+		s.journal("done")
+		s.bind(high, "n1")
+	}},
 	{sentence: "devices of a claim back an extended resource that no node has", at: "before web-3", plant: func(s *story) {
 		p := fixture.Pod("shop/card-1").SchedulerName("batch").Requests("cpu", "100m", "example.com/card", "1").Obj()
 		s.put(p)

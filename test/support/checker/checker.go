@@ -140,8 +140,9 @@ func (c *Checker) stop() {
 	c.recorder.Stop()
 }
 
-// settleEvery is how often the state is looked at, at least, until it is settled.
-const settleEvery = 500 * time.Millisecond
+// looksPerQuiet is how often the state is looked at within Options.Quiet, at least, until it is
+// settled.
+const looksPerQuiet = 4
 
 // End waits until the state is settled, or Options.Settle is over, ends the recording, and
 // decides the invariants. The load of the suite must have ended, and a manager must run. The
@@ -170,7 +171,7 @@ func (c *Checker) settle(ctx context.Context) (Input, error) {
 		if late || noise == 0 && len(checkFinalState(in)) == 0 {
 			return in, c.readOthers(&in)
 		}
-		again := settleEvery
+		again := c.options.Quiet / looksPerQuiet
 		if noise > 0 {
 			again = min(again, noise)
 		}

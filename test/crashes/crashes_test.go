@@ -69,7 +69,7 @@ var _ = Describe("A manager that is killed at a write, or between two writes", O
 		Expect(err).NotTo(HaveOccurred())
 		report := NewSummary(points)
 		DeferCleanup(func() {
-			report.LostLeases = suite.Lost
+			report.LostLeases, report.Decided = suite.Lost, suite.Decided
 			AddReportEntry("crash cells", report.String(), ReportEntryVisibilityAlways)
 			if *file != "" {
 				Expect(report.Write(*file)).To(Succeed())

@@ -6,5 +6,6 @@
 // A reference run of a scenario, without a crash, shows the writes that the manager really
 // sends. A cell is one of these writes and a Moment. In a cell the manager is killed at that
 // moment, another process takes over, and the scenario must reach what it reaches without a
-// crash; then invariants of the cluster are checked.
+// crash; then package checker decides the invariants from the history of the cell and the audit
+// log, and the suite what only the scenario knows.
 package crashes

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
 )
@@ -30,6 +32,8 @@ type env struct {
 	profile string
 	// hashes are those of the specs by which pods may be bound.
 	hashes map[string]bool
+	// checker records what happens from the beginning of the scenario on.
+	checker *checker.Checker
 	// terminated is the id of the process that the scenario ended with SIGTERM.
 	terminated int
 	// created are the objects that cleanup deletes, in this order.
@@ -40,7 +44,14 @@ func (s *Suite) newEnv(ctx context.Context) (*env, error) {
 	s.cells++
 	e := &env{Suite: s, id: fmt.Sprintf("cell%04dx", s.cells), hashes: map[string]bool{}}
 	e.profile = e.id
-	return e, s.admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.id}})
+	if err := e.startChecker(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.admin.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.id}}); err != nil {
+		e.checker.Stop()
+		return nil, err
+	}
+	return e, nil
 }
 
 // create creates objects as they are, with the status that they have, until cleanup.
@@ -238,6 +249,7 @@ func (e *env) cleanup(ctx context.Context) error {
 		e.admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(e.id), client.GracePeriodSeconds(0)),
 		e.releaseClaims(ctx),
 		e.admin.DeleteAllOf(ctx, &v1.PersistentVolumeClaim{}, client.InNamespace(e.id)),
+		e.admin.DeleteAllOf(ctx, &eventsv1.Event{}, client.InNamespace(e.id)), // each cell lists what there is
 		e.admin.DeleteAllOf(ctx, &schedulingv1beta1.PodGroup{}, client.InNamespace(e.id)),
 		e.delete(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: e.exportName()}}),
 		e.delete(ctx, &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: e.profile}}),

@@ -109,7 +109,7 @@ func (s *Suite) play(ctx context.Context, scenario *scenario, target *Cell) (t *
 		return t, nil, err
 	}
 	if actErr != nil {
-		return t, []string{actErr.Error()}, nil
+		return t, append([]string{actErr.Error()}, s.verdict(ctx, e, t)...), nil
 	}
 	if target == nil {
 		if err := s.awaitWrites(ctx, t); err != nil {
@@ -142,6 +142,7 @@ func (s *Suite) checkWhileRunning(ctx context.Context, e *env, t *trigger) []str
 // finish removes what a scenario made.
 func (s *Suite) finish(ctx context.Context, scenario *scenario, e *env) error {
 	s.trigger.Store(nil)
+	e.checker.Stop()
 	errs := []error{s.clearSteps()}
 	if scenario.cleanup != nil {
 		errs = append(errs, scenario.cleanup(ctx, e))

@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/faultproxy"
-	"github.com/berthdev/berth/test/support/history"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -44,15 +45,19 @@ type Suite struct {
 	// Lost counts the processes that lost the Lease without a cause from the suite, since the
 	// machine is too busy to renew it.
 	Lost int
+	// Decided is what the checker has decided so far.
+	Decided Decided
 
-	cp     *controlplane.ControlPlane
-	admin  client.Client
-	record *history.Recorder
+	cp    *controlplane.ControlPlane
+	admin client.Client
+	// audit is the audit log of the API server, of the manager's requests.
+	audit audit.Log
 	// binary is the shipped manager.
 	binary string
-	// steps is the folder by which a test and the plugin Stepper communicate.
-	steps    string
-	replicas [2]*replica
+	// folder has all files of the suite. steps is the folder in it by which a test and the plugin
+	// Stepper communicate.
+	folder, steps string
+	replicas      [2]*replica
 	// withPlugins says that the processes are the suite's own binary, with Stepper.
 	withPlugins bool
 	// trigger sees the writes of the scenario that runs; nil between scenarios.
@@ -99,16 +104,20 @@ func Start(ctx context.Context) (s *Suite, err error) {
 	if s.binary, err = operator.Build(ctx); err != nil {
 		return s, err
 	}
+	logged, err := s.createFolder()
+	if err != nil {
+		return s, err
+	}
 	const gates = "--feature-gates=GenericWorkload=true"
 	s.cp, err = controlplane.Start(ctx, controlplane.Options{
 		ControllerManager: true, ControllerManagerArgs: []string{gates},
 		Controllers: []string{"persistentvolume-binder-controller", "resourceclaim-controller", "serviceaccount-controller"},
-		APIServerArgs: []string{
+		APIServerArgs: append(logged,
 			gates, "--runtime-config=scheduling.k8s.io/v1beta1=true",
 			// No controller runs that would remove the taint from nodes that are not ready, or
 			// the finalizers of volumes and of PodGroups.
 			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,PodGroupProtection,StorageObjectInUseProtection",
-		},
+		),
 	})
 	if err != nil {
 		return s, err
@@ -121,18 +130,26 @@ func Start(ctx context.Context) (s *Suite, err error) {
 	if s.admin, err = client.New(config, client.Options{Scheme: operator.Scheme()}); err != nil {
 		return s, err
 	}
-	if s.steps, err = os.MkdirTemp("", "berth-crashes-"); err != nil {
-		return s, err
-	}
 	for i := range s.replicas {
 		if s.replicas[i], err = s.newReplica(ctx, i); err != nil {
 			return s, err
 		}
 	}
-	if s.record, err = history.Start(ctx, s.cp.Etcd(), 0); err != nil {
-		return s, err
-	}
 	return s, s.createCommon(ctx)
+}
+
+// createFolder creates the suite's folder. It returns the flags of an API server that writes the
+// audit log.
+func (s *Suite) createFolder() (flags []string, err error) {
+	if s.folder, err = os.MkdirTemp("", "berth-crashes-"); err != nil {
+		return nil, err
+	}
+	s.steps = filepath.Join(s.folder, "steps")
+	if err := os.Mkdir(s.steps, 0o700); err != nil {
+		return nil, err
+	}
+	s.audit, flags, err = checker.AuditFlags(s.folder)
+	return flags, err
 }
 
 // createCommon creates what all scenarios share.
@@ -174,9 +191,6 @@ func (s *Suite) decide(r *replica, w faultproxy.Write) *faultproxy.Fault {
 
 // Stop stops everything.
 func (s *Suite) Stop() {
-	if s.record != nil {
-		s.record.Stop()
-	}
 	if s.cp != nil {
 		s.cp.Stop()
 	}
@@ -185,7 +199,7 @@ func (s *Suite) Stop() {
 			r.proxy.Stop()
 		}
 	}
-	_ = os.RemoveAll(s.steps) // it is in the system's temporary folder
+	_ = os.RemoveAll(s.folder) // it is in the system's temporary folder
 }
 
 // start starts the process of a replica, and does not wait until it is ready.

@@ -23,6 +23,8 @@ type Summary struct {
 	NotRun []string `json:"notRun,omitempty"`
 	// LostLeases counts the leaders that lost the Lease because the machine was busy.
 	LostLeases int `json:"lostLeases"`
+	// Decided is what the checker has decided.
+	Decided Decided `json:"decided"`
 }
 
 // NewSummary returns a summary of no cells.
@@ -69,6 +71,9 @@ func (r *Summary) String() string {
 		r.FaultPoints, len(r.Unreachable), r.Cells, len(r.Outcomes), len(r.NotRun), len(missed), len(violations), r.LostLeases)
 	if len(seconds) > 0 {
 		fmt.Fprintf(&text, "; a cell took %.1f s (median), %.1f s at most", seconds[len(seconds)/2], seconds[len(seconds)-1])
+	}
+	for _, line := range r.Decided.lines() {
+		fmt.Fprintf(&text, "\n  %s", line)
 	}
 	for _, list := range []struct {
 		title string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/debug"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -34,18 +35,8 @@ func (e *testEnv) expectSettled(ctx context.Context, t *traffic, rs []*replica, 
 	t.stop()
 	began := time.Now()
 	after := func(what string) { AddReportEntry(what, time.Since(began).Round(100*time.Millisecond).String()) }
-	var v verdict
-	Eventually(func(g Gomega) {
-		var err error
-		v, err = t.record.judge(profile)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(v.unsettled).To(BeEmpty())
-	}).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "pods that wait and should not")
-	Expect(v.violations).To(BeEmpty())
-	AddReportEntry("the history", v.text)
-	after("until no pod waits that fits")
-	Expect(v.pending).To(BeNumerically(">", 0), "some pods fit nowhere, or the traffic is too small")
-
+	expectNoViolation(ctx, t.checker, append([]checker.Invariant{checker.I3}, ofBinds...)...)
+	after("until no pod waits that fits, and nothing is written")
 	Eventually(func(g Gomega) { e.expectTrueStatus(ctx, g) }).WithTimeout(recovery).WithPolling(time.Second).Should(Succeed(), "what statuses say")
 	after("until statuses are true")
 	for i, r := range rs {
@@ -98,6 +89,7 @@ func (e *testEnv) expectTrueStatus(ctx context.Context, g Gomega) {
 		g.Expect(scheduled).To(HaveValue(HaveField("Reason", corev1.PodReasonUnschedulable)), pod.Name)
 		g.Expect(results[pod.Name]).To(Equal(v1alpha1.ResultUnschedulable), "the decision of %s, which waits", pod.Name)
 	}
+	g.Expect(pending).To(BeNumerically(">", 0), "some pods fit nowhere, or the traffic is too small")
 	g.Expect(p.Status.Queue).To(HaveValue(SatisfyAll(
 		HaveField("Pending", BeEquivalentTo(pending)), HaveField("Unschedulable", BeEquivalentTo(pending)))), "status.queue")
 }

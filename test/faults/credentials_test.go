@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -65,6 +66,7 @@ var _ = Describe("The certificate of the manager's metrics", func() {
 			Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
 		}
 		renew(time.Hour)
+		check := env.startChecker(ctx, nil)
 		r := env.startReplica(ctx, launch{flags: append([]string{"--metrics-cert-dir=" + dir}, shortLease...)})
 		secure := func() error {
 			caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: known}, DisableKeepAlives: true}}
@@ -80,6 +82,7 @@ var _ = Describe("The certificate of the manager's metrics", func() {
 		renew(time.Hour)
 		Eventually(secure).Should(Succeed())
 		Expect(r.restarts()).To(BeZero())
+		expectNoViolation(ctx, check, checker.I10, checker.Complete)
 	})
 })
 

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/load"
 	"github.com/berthdev/berth/test/support/operator"
@@ -40,6 +42,8 @@ type testEnv struct {
 	api             *controlplane.Process
 	config          *rest.Config
 	etcdLink, front *tcpproxy.Proxy
+	// audit are the audit logs of the API servers that managers may use.
+	audit []audit.Log
 	// manager is the path of the manager's binary.
 	manager string
 	// debugger is the token of an account that may read metrics and debug endpoints.
@@ -80,10 +84,13 @@ func (e *testEnv) startProxy(target string) *tcpproxy.Proxy {
 	return p
 }
 
-// startAPIServer starts one more API server.
+// startAPIServer starts one more API server, with an audit log.
 func (e *testEnv) startAPIServer(ctx context.Context, args ...string) *rest.Config {
 	GinkgoHelper()
-	config, err := e.cp.AnotherAPIServer(ctx, args...)
+	log, flags, err := checker.AuditFlags(GinkgoT().TempDir())
+	Expect(err).NotTo(HaveOccurred())
+	e.audit = append(e.audit, log)
+	config, err := e.cp.AnotherAPIServer(ctx, append(flags, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 	return config
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/faultproxy"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
@@ -23,9 +24,7 @@ type perturbed struct {
 	proxy   *faultproxy.Proxy
 	token   string
 	replica *replica
-	record  recorder
-	// profiles are the profiles of all scenes so far.
-	profiles []string
+	checker *checker.Checker
 }
 
 // startPerturbed starts the manager until the container ends.
@@ -38,8 +37,8 @@ func startPerturbed(ctx context.Context) *perturbed {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(p.proxy.Stop)
 	p.token = env.config.BearerToken
+	p.checker = env.startChecker(ctx, nil)
 	p.replica = env.startReplica(ctx, launch{kubeconfig: env.kubeconfig("perturbed", p.proxy.Config(config)), flags: shortLease})
-	p.record = env.startRecorder(ctx)
 	beside := p.scene(besideName)
 	beside.node(ctx)
 	beside.profile(ctx)
@@ -49,10 +48,7 @@ func startPerturbed(ctx context.Context) *perturbed {
 // besideName is that of a scene in which nothing changes.
 const besideName = "beside"
 
-func (p *perturbed) scene(name string) scene {
-	p.profiles = append(p.profiles, name)
-	return scene{p.testEnv, name}
-}
+func (p *perturbed) scene(name string) scene { return scene{p.testEnv, name} }
 
 // perturbations are what the manager sees of a change of a kind.
 var perturbations = []struct {
@@ -186,10 +182,6 @@ var _ = Describe("A pod that waits for a change", Ordered, ContinueOnFailure, fu
 	})
 
 	It("leaves a history without violations", limit, func(ctx SpecContext) {
-		v, err := p.record.judge(p.profiles...)
-		Expect(err).NotTo(HaveOccurred())
-		AddReportEntry("the history", v.text)
-		Expect(append(v.violations, v.unsettled...)).To(BeEmpty())
-		Expect(v.binds).To(BeNumerically(">", 1))
+		Expect(expectNoViolation(ctx, p.checker, ofBinds...).Binds).To(BeNumerically(">", 1))
 	})
 })

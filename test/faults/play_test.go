@@ -2,12 +2,14 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/operator"
 )
 
@@ -29,6 +31,8 @@ type fault struct {
 	ends bool
 	// problems says that the profile may be reported as one that does not run.
 	problems bool
+	// skips are invariants that the fault breaks on purpose, and why.
+	skips map[checker.Invariant]string
 }
 
 // play is one run of a fault.
@@ -57,10 +61,14 @@ func (p *play) leader() *replica {
 func (e *testEnv) run(ctx context.Context, f fault) {
 	GinkgoHelper()
 	p := &play{testEnv: e}
+	if slices.Contains(f.flags, noLease) {
+		e.forgetLeaders(ctx)
+	}
+	check := e.startChecker(ctx, f.skips)
 	for range max(1, f.replicas) {
 		p.replicas = append(p.replicas, e.startReplica(ctx, f.launch))
 	}
-	p.traffic = e.startTraffic(ctx)
+	p.traffic = e.startTraffic(ctx, check)
 	p.expectBinds(2*warm, recovery, "binds before the fault")
 	before, err := p.leader().usage(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -68,7 +76,7 @@ func (e *testEnv) run(ctx context.Context, f fault) {
 	Expect(err).NotTo(HaveOccurred())
 
 	By("the fault")
-	bound := p.record.bound()
+	boundBefore := bound(check)
 	end := f.begin(ctx, p)
 	// One pod at the beginning, and one when the fault has shown its effect.
 	p.createUnfit(ctx, "unfit-early")
@@ -76,7 +84,7 @@ func (e *testEnv) run(ctx context.Context, f fault) {
 	p.createUnfit(ctx, "unfit-late")
 	p.watch(ctx, f, witness, f.lasts/5)
 	if f.binds {
-		Expect(p.record.bound()).To(BeNumerically(">", bound+warm), "pods are bound during the fault")
+		Expect(bound(check)).To(BeNumerically(">", boundBefore+warm), "pods are bound during the fault")
 	}
 
 	By("its end")
@@ -118,7 +126,9 @@ func (p *play) createUnfit(ctx context.Context, name string) {
 }
 
 // noElection is a manager that does not end when the API server is away.
-var noElection = launch{flags: []string{"--leader-elect=false"}}
+var noElection = launch{flags: []string{noLease}}
+
+const noLease = "--leader-elect=false"
 
 // elected is a manager with a short Lease.
 var elected = launch{flags: shortLease}

@@ -1,11 +1,11 @@
 // Package faults runs the shipped manager on a real control plane whose parts fail: etcd, the
 // API server of the managers, the connections between them, webhooks, credentials, and the
 // manager's own process. Under each fault pods are created and deleted all the time, and the
-// profile changes. After it every pod that fits is bound, no node is over its capacity, no pod
-// was bound twice, and what statuses say is true.
+// profile changes. After it every pod that fits is bound, what statuses say is true, and package
+// checker finds no violation of an invariant in the history and the audit logs.
 //
 // Two API servers share one etcd. The managers use one of them, which is the one that fails; the
-// suite records the history at the other one.
+// suite uses the other one.
 //
 // A short list of specs runs by default, and all of them with -all: `make faults`.
 package faults

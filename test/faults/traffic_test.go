@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/checker"
 	"github.com/berthdev/berth/test/support/controlplane"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/operator"
@@ -41,8 +42,9 @@ const (
 // traffic creates and deletes pods and changes their profile, as users do, until stop. Requests
 // that a fault refuses are left.
 type traffic struct {
-	env    *testEnv
-	record recorder
+	env *testEnv
+	// checker records what the traffic and the managers do.
+	checker *checker.Checker
 	// cancel ends the pods, and cancelChanges the changes of the profile.
 	cancel, cancelChanges context.CancelFunc
 	done, changesDone     sync.WaitGroup
@@ -52,16 +54,16 @@ type traffic struct {
 	changes        atomic.Int32
 }
 
-// startTraffic creates nodes and the profile, and starts the traffic until the spec ends.
-func (e *testEnv) startTraffic(ctx context.Context) *traffic {
+// startTraffic creates nodes and the profile, and starts the traffic until the spec ends. c is
+// the checker of the spec.
+func (e *testEnv) startTraffic(ctx context.Context, c *checker.Checker) *traffic {
 	GinkgoHelper()
 	Expect(e.cp.Nodes(ctx, nodes, controlplane.NodeOptions{Prefix: "traffic", CPU: nodeCPU, Pods: podsPerNode})).To(Succeed())
 	DeferCleanup(e.deleteAll)
-	t := &traffic{env: e, deleted: map[types.NamespacedName]bool{}}
+	t := &traffic{env: e, checker: c, deleted: map[types.NamespacedName]bool{}}
 	Expect(t.change(ctx)).To(Succeed())
 	_, err := operator.UntilProgrammed(ctx, e.cp, profile)
 	Expect(err).NotTo(HaveOccurred())
-	t.record = e.startRecorder(ctx)
 	var pods, changes context.Context
 	pods, t.cancel = context.WithCancel(context.Background())
 	changes, t.cancelChanges = context.WithCancel(context.Background())
@@ -142,7 +144,7 @@ func podOf(profile, name string) *fixture.PodBuilder {
 
 // deleteOldest deletes the pod that was bound first, where enough are bound.
 func (t *traffic) deleteOldest(ctx context.Context) {
-	bound := slices.DeleteFunc(t.record.BoundPods(), func(n types.NamespacedName) bool { return t.deleted[n] })
+	bound := slices.DeleteFunc(t.checker.Recorder().BoundPods(), func(n types.NamespacedName) bool { return t.deleted[n] })
 	if len(bound) <= fewestBound {
 		return
 	}
@@ -182,5 +184,5 @@ func (t *traffic) change(ctx context.Context) error {
 // expectBinds waits until so many more pods are bound.
 func (t *traffic) expectBinds(n int, within time.Duration, while string) {
 	GinkgoHelper()
-	Eventually(t.record.bound).WithTimeout(within).Should(BeNumerically(">=", t.record.bound()+n), while)
+	Eventually(bound).WithArguments(t.checker).WithTimeout(within).Should(BeNumerically(">=", bound(t.checker)+n), while)
 }

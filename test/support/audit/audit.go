@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -40,12 +41,15 @@ func User(name string) (policy string) {
 `, name)
 }
 
-// Log is an audit log.
-type Log struct{ file string }
+// Log is an audit log, or its end from a position on.
+type Log struct {
+	file string
+	from int64
+}
 
 // New writes a policy into dir, and returns the flags of an API server that uses it.
 func New(dir, policy string) (Log, []string, error) {
-	l := Log{filepath.Join(dir, "audit.log")}
+	l := Log{file: filepath.Join(dir, "audit.log")}
 	rules := filepath.Join(dir, "audit-policy.yaml")
 	return l, []string{"--audit-policy-file=" + rules, "--audit-log-path=" + l.file}, os.WriteFile(rules, []byte(policy), 0o600)
 }
@@ -93,9 +97,39 @@ func (e *Entry) resource() string {
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
+// FromNow returns the log without the requests that it has so far.
+func (l Log) FromNow() (Log, error) {
+	file, err := os.Stat(l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil // no request yet
+	}
+	if err != nil {
+		return l, err
+	}
+	l.from = file.Size()
+	return l, nil
+}
+
+// read returns the lines of the log that begin at its position or later.
+func (l Log) read() ([]byte, error) {
+	file, err := os.Open(l.file)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(max(0, l.from-1), io.SeekStart); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(file)
+	if l.from > 0 { // a line that was being written belongs to what was before
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return text, err
+}
+
 // Entries returns the requests so far, in the order of their responses.
 func (l Log) Entries() (entries []Entry, err error) {
-	text, err := os.ReadFile(l.file)
+	text, err := l.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no request yet
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,41 @@ func TestIncompleteLinesAreLeftOut(t *testing.T) {
 	}
 	if got := audit.Most(all, 3*time.Second); got != 3 {
 		t.Errorf("%d within three seconds, want 3: those of seconds 4, 5 and 6", got)
+	}
+}
+
+func TestALogFromNowOnBeginsWithTheNextRequest(t *testing.T) {
+	dir := t.TempDir()
+	log, _, err := audit.New(dir, audit.User("system:anonymous"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(logged, "\n")
+	for sentence, c := range map[string]struct{ before, after, want string }{
+		"the log does not exist":     {"", lines[0], "list /api/v1/pods?limit=500"},
+		"it has requests":            {lines[0] + lines[1], lines[2], "get /apis/coordination.k8s.io/v1/namespaces/a/leases/l"},
+		"a request is being written": {lines[0] + lines[1][:40], lines[1][40:] + lines[3], "delete /api/v1/nodes/n"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			file := filepath.Join(dir, "audit.log")
+			_ = os.Remove(file) // that of the case before
+			if c.before != "" {
+				if err := os.WriteFile(file, []byte(c.before), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			later, err := log.FromNow()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(c.before+c.after), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			all, err := later.Entries()
+			if err != nil || len(all) != 1 || all[0].String() != c.want {
+				t.Errorf("got %v, %v; want %q", all, err, c.want)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -120,6 +121,17 @@ var bindPlants = []planted{
 			s.lease("b", 1)
 		}
 	}, "I2 Pod shop/web-3", "although it fits on n"},
+	{"a pod whose spread is not required waits for longer than a minute", "before web-3", func(s *story) {
+		soft := pod("shop/soft-1", "100m").Spread(corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
+		}).Obj()
+		s.put(soft)
+		for range 40 {
+			s.now = s.now.Add(2 * time.Second)
+			s.lease("b", 1)
+		}
+		s.bind(soft, "n1")
+	}, "I2 Pod shop/soft-1", "although it fits on n"},
 
 	{"a bind has no annotation", "end", func(s *story) {
 		edit(s, "Pod shop/gpu-1", func(p *corev1.Pod) { p.Annotations = nil })
@@ -191,6 +203,27 @@ var allowed = []planted{
 	}},
 	{sentence: "a pod that has ended uses nothing", at: "before web-3", plant: func(s *story) {
 		s.put(fixture.Pod("other/done").SchedulerName("else").Requests("cpu", "4").On("n1").Mutate(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }).Obj())
+	}},
+	{sentence: "a leader ends before it nominates a pod, which the next one binds elsewhere", at: "before web-3", plant: func(s *story) {
+		low, high := pod("shop/low-1", "100m").Priority(0).Obj(), pod("shop/high-1", "100m").Priority(100).Obj()
+		s.put(low)
+		s.bind(low, "n2")
+		s.put(high)
+		victim(low)
+		s.put(low)
+		s.epoch = 2
+		s.lease("c", 2)
+		s.journal("done")
+		s.bind(high, "n1")
+	}},
+	{sentence: "devices of a claim back an extended resource that no node has", at: "before web-3", plant: func(s *story) {
+		p := fixture.Pod("shop/card-1").SchedulerName("batch").Requests("cpu", "100m", "example.com/card", "1").Obj()
+		s.put(p)
+		p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+			ResourceClaimName: "card-1-x", RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "c0", ResourceName: "example.com/card", RequestName: "r"}},
+		}
+		s.put(p)
+		s.bind(p, "n1")
 	}},
 	{sentence: "a swap is written to the status after a bind by the new spec", at: "end", plant: func(s *story) {
 		redecide(s, "Pod shop/db-1", func(d map[string]any) { d["hash"], d["generation"] = "h2", 2 })

@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,9 +30,12 @@ type Options struct {
 	// Audit are the audit logs of the API servers, as AuditFlags makes them. Without one
 	// the invariants that need it are not decided.
 	Audit []audit.Log
-	// FromNow begins with what exists at the start, where the whole history of etcd is checked
-	// otherwise.
+	// FromNow begins with what exists at the start, where the whole history of etcd and the whole
+	// audit logs are checked otherwise.
 	FromNow bool
+	// Namespaces are those whose objects and requests are checked, besides that of the manager and
+	// what has no namespace: all by default.
+	Namespaces []string
 	// Settle is how long End waits for a state in which nothing is pending that should not be:
 	// 60 s by default.
 	Settle time.Duration
@@ -68,6 +72,11 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// concern reports whether what is in a namespace is checked.
+func (o Options) concern(namespace string) bool {
+	return namespace == "" || namespace == o.Namespace || len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
+}
+
 // user is the name of the manager's account in audit logs.
 func (o Options) user() string { return "system:serviceaccount:" + o.Namespace + ":" + o.Account }
 
@@ -93,6 +102,13 @@ func Start(ctx context.Context, cluster Cluster, options Options) (*Checker, err
 	from := int64(1)
 	if options.FromNow {
 		from = 0
+		options.Audit = slices.Clone(options.Audit)
+		for i, log := range options.Audit {
+			var err error
+			if options.Audit[i], err = log.FromNow(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	recorder, err := history.Start(ctx, cluster.Etcd(), from)
 	if err != nil {
@@ -124,8 +140,9 @@ func (c *Checker) stop() {
 	c.recorder.Stop()
 }
 
-// settleEvery is how often the state is looked at until it is settled.
-const settleEvery = 500 * time.Millisecond
+// looksPerQuiet is how often the state is looked at within Options.Quiet, at least, until it is
+// settled.
+const looksPerQuiet = 4
 
 // End waits until the state is settled, or Options.Settle is over, ends the recording, and
 // decides the invariants. The load of the suite must have ended, and a manager must run. The
@@ -145,19 +162,21 @@ func (c *Checker) End(ctx context.Context) (Report, error) {
 // was written for Options.Quiet. It returns all inputs.
 func (c *Checker) settle(ctx context.Context) (Input, error) {
 	begin := time.Now()
-	ticker := time.NewTicker(settleEvery)
-	defer ticker.Stop()
 	for {
 		in, err := c.readHistory(ctx)
 		if err != nil {
 			return in, err
 		}
-		late := time.Since(begin) >= c.options.Settle
-		if late || isQuiet(in) && len(checkFinalState(in)) == 0 {
+		late, noise := time.Since(begin) >= c.options.Settle, untilQuiet(in)
+		if late || noise == 0 && len(checkFinalState(in)) == 0 {
 			return in, c.readOthers(&in)
 		}
+		again := c.options.Quiet / looksPerQuiet
+		if noise > 0 {
+			again = min(again, noise)
+		}
 		select {
-		case <-ticker.C:
+		case <-time.After(again):
 		case <-ctx.Done():
 			return in, context.Cause(ctx)
 		}
@@ -171,7 +190,14 @@ func (c *Checker) readHistory(ctx context.Context) (in Input, err error) {
 	}
 	in = Input{Options: c.options, Now: time.Now(), Audited: len(c.options.Audit) > 0}
 	in.History, err = c.recorder.History()
+	in.narrow()
 	return in, err
+}
+
+// narrow leaves out what is in namespaces that are not to be checked.
+func (in *Input) narrow() {
+	in.History.Changes = slices.DeleteFunc(in.History.Changes, func(c history.Change) bool { return !in.Options.concern(c.Object.GetNamespace()) })
+	in.Audit = slices.DeleteFunc(in.Audit, func(e audit.Entry) bool { return !in.Options.concern(e.ObjectRef.Namespace) })
 }
 
 // readOthers reads the audit logs and the samples.
@@ -183,6 +209,7 @@ func (c *Checker) readOthers(in *Input) error {
 		}
 		in.Audit = append(in.Audit, entries...)
 	}
+	in.narrow()
 	in.Samples, in.Exits = c.sampler.all()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -107,6 +108,37 @@ func TestASkippedInvariantIsNotReported(t *testing.T) {
 	}
 }
 
+func TestNamespacesThatAreNotCheckedAreLeftOut(t *testing.T) {
+	s := newStory("end", func(s *story) {
+		s.put(pod("elsewhere/lost-1", "100").Obj())
+		s.request("create", "secrets", "elsewhere", "token")
+	})
+	want := []string{"Foreign create /elsewhere/secrets/token", "I3 Pod elsewhere/lost-1", "Status SchedulingProfile batch"}
+	if diff := cmp.Diff(want, found(Check(s.Input))); diff != "" {
+		t.Errorf("in all namespaces (-want +got):\n%s", diff)
+	}
+	s.Options.Namespaces = []string{"shop", "other"}
+	s.Options = s.Options.withDefaults()
+	s.narrow()
+	if r := Check(s.Input); len(r.Violations) > 0 || r.Checked[I18] == 0 {
+		t.Errorf("in those of the story, found:\n%s", r)
+	}
+}
+
+func TestWhatIsNotDecidedIsNamed(t *testing.T) {
+	s := newStory("end", func(s *story) { s.Audited = false })
+	s.Options.Skip = map[Invariant]string{I21: "the suite kills it"}
+	lines := Check(s.Input).NotDecided()
+	for _, want := range []string{"I10: not decided: there is no audit log", "I21: skipped: the suite kills it", "I19: decided by " + simulation} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("%q is missing in %q", want, lines)
+		}
+	}
+	if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "I1: ") }) {
+		t.Errorf("I1 was decided, and is in %q", lines)
+	}
+}
+
 func TestTheReportHasARowForEachInvariant(t *testing.T) {
 	s := newStory("end", func(s *story) { s.Exits = []string{"a"} })
 	s.Audited = false
@@ -128,11 +160,11 @@ func TestFinalStateAloneIsWhatMaySettle(t *testing.T) {
 	if len(got) != 1 || got[0].Invariant != Status {
 		t.Errorf("got %v", got)
 	}
-	if !isQuiet(s.Input) {
-		t.Error("five seconds without a change are not quiet")
+	if left := untilQuiet(s.Input); left != 0 {
+		t.Errorf("after five seconds without a change, %s are missing", left)
 	}
-	s.Now = s.now
-	if isQuiet(s.Input) {
-		t.Error("a change now is quiet")
+	s.Now = s.now.Add(500 * time.Millisecond)
+	if left := untilQuiet(s.Input); left != 1500*time.Millisecond {
+		t.Errorf("half a second after a change, %s of two seconds are missing", left)
 	}
 }

@@ -86,6 +86,11 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	if pod.Spec.Resources != nil {
 		maps.Copy(running, pod.Spec.Resources.Requests)
 	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		for _, m := range s.RequestMappings {
+			delete(running, corev1.ResourceName(m.ResourceName)) // devices of its claim, not of the node
+		}
+	}
 	add(running, pod.Spec.Overhead)
 	running[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return running

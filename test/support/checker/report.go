@@ -136,6 +136,16 @@ func (r Report) result(row Row, violations int) string {
 	return "ok"
 }
 
+// NotDecided names the invariants of which the history decides nothing, and why, a line for each.
+func (r Report) NotDecided() (lines []string) {
+	for _, row := range Invariants {
+		if result := r.result(row, 0); result != "ok" {
+			lines = append(lines, fmt.Sprintf("%s: %s", row.Invariant, result))
+		}
+	}
+	return lines
+}
+
 // Check decides the invariants.
 func Check(in Input) Report {
 	in.Options = in.Options.withDefaults()

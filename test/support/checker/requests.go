@@ -158,11 +158,17 @@ func (t *timeline) isExport(namespace, name string) bool {
 	})
 }
 
-// isQuiet reports whether nothing was written for Options.Quiet but Leases and nodes, which
-// others write all the time.
-func isQuiet(in Input) bool { return len(lateChanges(in)) == 0 }
+// untilQuiet returns how long nothing more may be written until nothing was for Options.Quiet; 0
+// where that is so. Leases and nodes do not count, which others write all the time.
+func untilQuiet(in Input) time.Duration {
+	late := lateChanges(in)
+	if len(late) == 0 {
+		return 0
+	}
+	return max(1, late[0].Seen.Add(in.Options.withDefaults().Quiet).Sub(in.Now))
+}
 
-// lateChanges returns the changes of the last Options.Quiet.
+// lateChanges returns the changes of the last Options.Quiet, the newest first.
 func lateChanges(in Input) (late []*history.Change) {
 	from := in.Now.Add(-in.Options.withDefaults().Quiet)
 	for i := range slices.Backward(in.History.Changes) {

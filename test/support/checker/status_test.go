@@ -88,7 +88,8 @@ var statusPlants = []planted{
 	{"the preemptor may not preempt", "end", func(s *story) {
 		edit(s, "Pod shop/db-1", func(p *corev1.Pod) { p.Spec.PreemptionPolicy = new(corev1.PreemptNever) })
 	}, "I15 Pod shop/web-1", "has a higher one and may preempt"},
-	{"a pod is preempted for nobody", "before web-3", func(s *story) {
+	{"a pod is preempted for nobody, long after the last leader ended", "before web-3", func(s *story) {
+		s.now = s.now.Add(time.Minute)
 		p := s.versions("Pod shop/web-2")[1].Object.(*corev1.Pod).DeepCopy()
 		victim(p)
 		s.put(p)

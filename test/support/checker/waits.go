@@ -37,7 +37,7 @@ type waits struct {
 
 // checkWaits checks that no pod waits for longer than Options.LongestWait although it fits on a
 // node, a leader holds the Lease, and no pod of the same or a higher priority is bound meanwhile.
-// It judges pods without volumes, devices, spread or affinity to pods, that are alone.
+// It judges pods without volumes, devices, required spread or affinity to pods, that are alone.
 func (r *results) checkWaits(t *timeline) {
 	w := &waits{
 		timeline: t, results: r, nodes: map[string]*corev1.Node{}, onNode: map[string]map[types.UID]*corev1.Pod{},
@@ -211,8 +211,11 @@ func (t *timeline) programmedPlugins(profile string, revision int64) pluginSet {
 // isSimple reports whether misfit alone says where a pod fits.
 func isSimple(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
+	spread := slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
 	return len(pod.Spec.SchedulingGates) == 0 && len(claimNames(pod)) == 0 && len(pod.Spec.ResourceClaims) == 0 &&
-		len(pod.Spec.TopologySpreadConstraints) == 0 && (affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil) && !isGrouped(pod)
+		!spread && (affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil) && !isGrouped(pod)
 }
 
 // isGrouped reports whether a pod may be scheduled together with others.

@@ -9,7 +9,6 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -50,14 +49,6 @@ type History struct {
 	Undecoded map[string]int
 	// Last is the last revision that was received.
 	Last int64
-}
-
-// Complete returns an error where versions are missing.
-func (h *History) Complete() error {
-	if len(h.Gaps) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the history is incomplete: versions after revision %d are missing", h.Gaps[0].After)
 }
 
 // Sort puts the changes into the order of their revisions.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // retryAfter is how long the recorder waits before it resumes a broken watch.
@@ -21,6 +24,16 @@ const retryAfter = 50 * time.Millisecond
 type Bind struct {
 	Seen  time.Time
 	Epoch int64
+}
+
+// decision is a part of a bound pod's annotation.
+type decision struct{ Epoch int64 }
+
+// epochOf returns the leader epoch in a bound pod's annotation; 0 where it has none.
+func epochOf(pod *corev1.Pod) int64 {
+	var d decision
+	_ = json.Unmarshal([]byte(pod.Annotations[v1alpha1.AnnotationDecision]), &d) // the checker reports an invalid one
+	return d.Epoch
 }
 
 // Recorder records the history of a cluster. Its methods are safe for concurrent use.
@@ -163,8 +176,7 @@ func (r *Recorder) addBind(pod *corev1.Pod, change Change) {
 	case pod.Spec.NodeName != "" && !r.bound[pod.UID]:
 		r.bound[pod.UID] = true
 		r.boundPods = append(r.boundPods, name)
-		decided, _ := readDecision(pod) // Check and the checker report an invalid annotation
-		r.binds = append(r.binds, Bind{change.Seen, decided.Epoch})
+		r.binds = append(r.binds, Bind{change.Seen, epochOf(pod)})
 	}
 }
 

@@ -112,14 +112,14 @@ func (m *merged) growths() (lines map[string]growth.Line, longest []growth.Sampl
 	return lines, longest
 }
 
-// newest returns the parts that tested the same product as the last one, without changes that are
-// not committed unless the last one has them.
+// newest returns the parts of the same commit as the last one, without those of changed sources
+// unless the last one is of such.
 func newest(parts []*part) []*part {
 	if len(parts) == 0 {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.Product != last.Product || p.Dirty && !last.Dirty })
+	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.Commit != last.Commit || p.Dirty && !last.Dirty })
 }
 
 // bound returns the 95 % upper bound of how often one of n independent runs fails of which none

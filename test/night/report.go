@@ -58,7 +58,7 @@ func insert(path, report string) error {
 	return os.WriteFile(path, fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, beginMark, report, endMark, after), 0o644)
 }
 
-// formatReport formats what was done of the newest product, and of all together.
+// formatReport formats what was done of the newest commit, and of all together.
 func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	var text strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
@@ -66,10 +66,10 @@ func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	say("%.1f hours in %d parts of commit %s, from %s to %s, on %s. %s", now.took.Hours(), now.parts,
 		strings.Join(now.commits, ", "), now.began.Format(day), now.ended.Format(day), strings.Join(now.machines, "; "), killed(now))
 	if all.parts > now.parts {
-		say("With those of earlier commits: %.1f hours in %d parts.", all.took.Hours(), all.parts)
+		say("With those of other commits, or of changed sources, which are in the columns \"in all\" alone: %.1f hours in %d parts.", all.took.Hours(), all.parts)
 	}
 	say("")
-	say("| layer | hours | of this version | in all | findings | one fails in less than (95 %%) |")
+	say("| layer | hours | of this commit | in all | findings | one fails in less than (95 %%) |")
 	say("|---|---|---|---|---|---|")
 	for _, l := range layers {
 		t := now.layers[l.name]
@@ -108,7 +108,7 @@ func sayGoals(say func(string, ...any), layers []layer, now, all *merged) {
 		}
 	}
 	slices.Sort(units)
-	say("| goal | of this version | in all | wanted |")
+	say("| goal | of this commit | in all | wanted |")
 	say("|---|---|---|---|")
 	for _, unit := range units {
 		say("| %s | %s | %s | %s |", unit, formatCount(now.count(unit)), formatCount(all.count(unit)), formatCount(goals[unit]))
@@ -142,7 +142,7 @@ func sayGrowth(say func(string, ...any), m *merged, drawn bool) {
 	}
 }
 
-// sayFindings lists the findings of the product.
+// sayFindings lists the findings of the newest commit.
 func sayFindings(say func(string, ...any), layers []layer, m *merged) {
 	n := 0
 	for _, l := range layers {

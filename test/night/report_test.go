@@ -10,25 +10,25 @@ import (
 	"github.com/berthdev/berth/test/support/growth"
 )
 
-// partOf returns a part of an hour of a product, with seeds of a layer.
-func partOf(product string, hour int, r *record) *part {
+// partOf returns a part of an hour of a commit, with seeds of a layer.
+func partOf(commit string, hour int, r *record) *part {
 	began := time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC)
-	return &part{Name: began.Format(time.RFC3339), Commit: "c-" + product, Product: product, Machine: "2 cores", Began: began, Ended: began.Add(time.Hour), Complete: true, Layers: map[string]*record{"a": r}}
+	return &part{Name: began.Format(time.RFC3339), Commit: "c-" + commit, Machine: "2 cores", Began: began, Ended: began.Add(time.Hour), Complete: true, Layers: map[string]*record{"a": r}}
 }
 
 func seedsOf(first, next uint64) *record {
 	return &record{Seconds: 3600, Working: 3600, First: first, Next: next, Counts: map[string]uint64{"seeds": next - first}}
 }
 
-// A report is of one product; what earlier ones did is counted beside it.
-func TestTheReportIsOfTheNewestProduct(t *testing.T) {
+// A report is of one commit; what parts of others did is counted beside it.
+func TestTheReportIsOfTheNewestCommit(t *testing.T) {
 	parts := []*part{partOf("old", 0, seedsOf(1, 1_000_001)), partOf("new", 1, seedsOf(1_000_001, 3_000_001)), partOf("new", 2, seedsOf(3_000_001, 4_000_001))}
 	parts[0].Layers["a"].Findings = []finding{{What: "a pod is lost", Repeat: "go test"}}
 	parts[2].Complete = false
 	report := formatReport([]layer{layerOf("a", 1)}, merge(newest(parts)), merge(parts), false)
 	for _, want := range []string{
 		"2.0 hours in 2 parts of commit c-new, from 2026-01-01 to 2026-01-01, on 2 cores. 1 of the parts were killed",
-		"With those of earlier commits: 3.0 hours in 3 parts.",
+		"which are in the columns \"in all\" alone: 3.0 hours in 3 parts.",
 		"| a | 2.00 | 3,000,000 seeds | 4,000,000 seeds | 0 | 1.0e-06 |",
 		"| seeds | 3,000,000 | 4,000,000 | 100 |",
 		"| swaps | 0 | 0 | 10,000 |",
@@ -52,7 +52,6 @@ func TestFindingsHaveNoBound(t *testing.T) {
 	}
 }
 
-// Changes that are not committed are of another product.
 func TestPartsOfChangedSourcesAreLeftOut(t *testing.T) {
 	parts := []*part{partOf("new", 0, seedsOf(1, 11)), partOf("new", 1, seedsOf(11, 21))}
 	parts[0].Dirty = true

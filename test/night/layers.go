@@ -273,7 +273,7 @@ var table = []layer{
 		return []string{"--lease=6s", fmt.Sprintf("--handovers=%d", n), "--seed=" + text(at.next)}
 	}),
 	stepsOf(layer{
-		name: "crashes", unit: "crash cells", independent: true, share: 25, turn: 25 * time.Minute, least: 8 * time.Minute,
+		name: "crashes", unit: "crash cells", independent: true, share: 25, turn: 25 * time.Minute, least: 4 * time.Minute,
 		needs: "test/crashes", program: program{pkg: "test/crashes", test: "TestCrashes"}, read: readCrashes,
 	}, nextCrashes),
 	stepsOf(layer{

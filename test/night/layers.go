@@ -15,8 +15,8 @@ import (
 type layer struct {
 	name string
 	// unit is what it counts, and goal how many of it there should be in all; 0: none. Layers
-	// with the same unit share the goal. independent says that the units are independent runs, so
-	// that their number bounds how often one fails.
+	// with the same unit share the goal. independent says that the units are independent runs, which
+	// differ by chance, so that their number bounds how often one fails.
 	unit        string
 	goal        uint64
 	independent bool
@@ -273,11 +273,11 @@ var table = []layer{
 		return []string{"--lease=6s", fmt.Sprintf("--handovers=%d", n), "--seed=" + text(at.next)}
 	}),
 	stepsOf(layer{
-		name: "crashes", unit: "crash cells", independent: true, share: 25, turn: 25 * time.Minute, least: 4 * time.Minute,
+		name: "crashes", unit: "crash cells", share: 25, turn: 25 * time.Minute, least: 4 * time.Minute,
 		needs: "test/crashes", program: program{pkg: "test/crashes", test: "TestCrashes"}, read: readCrashes,
 	}, nextCrashes),
 	stepsOf(layer{
-		name: "faults", unit: "fault specs", independent: true, share: 45, turn: 40 * time.Minute, least: 12 * time.Minute,
+		name: "faults", unit: "fault specs", share: 45, turn: 40 * time.Minute, least: 12 * time.Minute,
 		needs: "test/faults", program: program{pkg: "test/faults", test: "TestFaults"}, read: readSpecs,
 	}, nextFaults),
 	stepsOf(layer{

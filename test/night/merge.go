@@ -83,6 +83,14 @@ func (m *merged) add(name string, r *record) {
 	}
 }
 
+// total returns what a layer did; nothing where it did not run.
+func (m *merged) total(layer string) *total {
+	if t := m.layers[layer]; t != nil {
+		return t
+	}
+	return &total{}
+}
+
 // count returns how much of a unit all layers counted.
 func (m *merged) count(unit string) (n uint64) {
 	for _, t := range m.layers {
@@ -93,23 +101,29 @@ func (m *merged) count(unit string) (n uint64) {
 
 // growths returns one line for each quantity of all runs of managers, and the longest of the runs.
 func (m *merged) growths() (lines map[string]growth.Line, longest []growth.Sample) {
-	all := map[string][]growth.Line{}
 	for _, name := range slices.Sorted(maps.Keys(m.layers)) {
-		t := m.layers[name]
-		for quantity, some := range t.lines {
-			all[quantity] = append(all[quantity], some...)
-		}
-		if len(t.longest) > len(longest) {
+		if t := m.layers[name]; len(t.longest) > len(longest) {
 			longest = t.longest
 		}
 	}
 	lines = map[string]growth.Line{}
-	for quantity, some := range all {
+	for quantity, some := range m.runs() {
 		if line, ok := growth.Join(some); ok {
 			lines[quantity] = line
 		}
 	}
 	return lines, longest
+}
+
+// runs returns the lines of all runs of managers, by quantity.
+func (m *merged) runs() map[string][]growth.Line {
+	all := map[string][]growth.Line{}
+	for _, name := range slices.Sorted(maps.Keys(m.layers)) {
+		for quantity, some := range m.layers[name].lines {
+			all[quantity] = append(all[quantity], some...)
+		}
+	}
+	return all
 }
 
 // newest returns the parts of the same commit as the last one, without those of changed sources

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,16 +73,13 @@ func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	say("| layer | hours | of this commit | in all | findings | one fails in less than (95 %%) |")
 	say("|---|---|---|---|---|---|")
 	for _, l := range layers {
-		t := now.layers[l.name]
-		if t == nil {
-			continue
-		}
+		t := now.total(l.name)
 		fails := ""
 		if l.independent && len(t.findings) == 0 {
 			fails = bound(t.counts[l.unit])
 		}
 		say("| %s | %.2f | %s | %s | %d | %s |", l.name, t.seconds/3600, formatCounts(t.counts),
-			formatCounts(map[string]uint64{l.unit: all.layers[l.name].counts[l.unit]}), len(t.findings), fails)
+			formatCounts(map[string]uint64{l.unit: all.total(l.name).counts[l.unit]}), len(t.findings), fails)
 	}
 	say("")
 	sayGoals(say, layers, now, all)
@@ -92,7 +90,7 @@ func formatReport(layers []layer, now, all *merged, drawn bool) string {
 
 func killed(m *merged) string {
 	if m.killed == 0 {
-		return "Each part ended by itself."
+		return "No part was killed."
 	}
 	return fmt.Sprintf("%d of the parts were killed, and count up to their last step.", m.killed)
 }
@@ -125,14 +123,17 @@ func sayGrowth(say func(string, ...any), m *merged, drawn bool) {
 	if len(lines) == 0 {
 		return
 	}
+	runs := m.runs()
 	say("What a manager holds while pods come and go and its profile changes: the mean, and how much more an")
-	say("hour, of all runs together. A slope is a finding where its whole interval is above the bound.")
+	say("hour, of %d runs together and of the run whose interval begins highest. A slope is a finding where", len(runs[growth.Quantities[0].Name]))
+	say("its whole interval is above the bound, in a run that was sampled for %d minutes after its warm-up.", int(growth.LeastTime.Minutes()))
 	say("")
-	say("| quantity | mean | an hour (95 %% interval) | bound |")
-	say("|---|---|---|---|")
+	say("| quantity | mean | an hour (95 %% interval) | steepest run | bound |")
+	say("|---|---|---|---|---|")
 	for _, q := range growth.Quantities {
 		if line, ok := lines[q.Name]; ok {
-			say("| %s | %.1f %s | %s | %g |", q.Name, line.Mean, q.Unit, line, q.Bound)
+			steepest := slices.MaxFunc(runs[q.Name], func(a, b growth.Line) int { return cmp.Compare(a.Low, b.Low) })
+			say("| %s | %.1f %s | %s | %s, %.0f min | %g |", q.Name, line.Mean, q.Unit, line, steepest, steepest.Minutes, q.Bound)
 		}
 	}
 	say("")

@@ -73,8 +73,9 @@ func TestTheReportHasTheSlopesOfAllRuns(t *testing.T) {
 	m := merge([]*part{partOf("new", 0, r)})
 	report := formatReport([]layer{layerOf("a", 1)}, m, m, true)
 	for _, want := range []string{
-		"| heap after GC | 60.0 MiB | +0.00 (-0.00 to +0.00) | 3 |",
-		"| goroutines | 449.5  | +360.00 (+360.00 to +360.00) | 5 |",
+		"of 2 runs together", "sampled for 15 minutes",
+		"| heap after GC | 60.0 MiB | +0.00 (-0.00 to +0.00) | +0.00 (+0.00 to +0.00), 30 min | 3 |",
+		"| goroutines | 449.5  | +360.00 (+360.00 to +360.00) | +360.00 (+360.00 to +360.00), 30 min | 5 |",
 		"| swaps | 12,000 | 12,000 | 10,000 |",
 		"](reliability/soak.svg)",
 	} {
@@ -85,6 +86,31 @@ func TestTheReportHasTheSlopesOfAllRuns(t *testing.T) {
 	c := curvesOf(samples)
 	if heap := c.Curves["heap after GC"]; len(heap) == 0 || heap[0][1] != 100 || len(c.Curves["descriptors"]) != 0 {
 		t.Errorf("curves %v: want the heap in percent, and none of what is 0 at first", c.Curves)
+	}
+}
+
+// A run that does not grow must not hide one that does.
+func TestTheReportHasTheSteepestRun(t *testing.T) {
+	samples := func(perSample float64) (all []growth.Sample) {
+		for i := range 240 {
+			all = append(all, growth.Sample{Seconds: float64(10 * i), Handlers: 20 + perSample*float64(i)})
+		}
+		return all
+	}
+	r := &record{Samples: [][]growth.Sample{samples(0), samples(0.1)}}
+	m := merge([]*part{partOf("new", 0, r)})
+	report := formatReport([]layer{layerOf("a", 1)}, m, m, false)
+	if want := "| +36.00 (+36.00 to +36.00), 30 min | 0.5 |"; !strings.Contains(report, want) {
+		t.Errorf("the report lacks %q:\n%s", want, report)
+	}
+}
+
+// What did not run is in the report, too.
+func TestTheReportHasLayersThatDidNotRun(t *testing.T) {
+	m := merge([]*part{partOf("new", 0, seedsOf(1, 11))})
+	report := formatReport([]layer{layerOf("a", 1), layerOf("b", 1)}, m, m, false)
+	if want := "| b | 0.00 | nothing | 0 seeds | 0 |  |"; !strings.Contains(report, want) {
+		t.Errorf("the report lacks %q:\n%s", want, report)
 	}
 }
 

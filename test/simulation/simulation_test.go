@@ -26,7 +26,7 @@ var (
 	printLog = flag.Bool("log", false, "print the log of the first seed, and play no other")
 	stop     = flag.Bool("stop", false, "end at the first failing seed, without shrinking it: for mutation tests")
 
-	replicaSeeds = flag.Uint64("replicaseeds", 200, "number of seeds of histories of replicas")
+	replicaSeeds = flag.Uint64("replicaseeds", 150, "number of seeds of histories of replicas")
 
 	gangSeeds     = flag.Uint64("gangseeds", 100, "number of seeds of histories of -gangs gangs")
 	gangCount     = flag.Int("gangs", 20, "gangs in each of these histories")

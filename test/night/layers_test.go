@@ -110,6 +110,20 @@ func TestWhatATestPrintsIsRead(t *testing.T) {
 	}
 }
 
+func TestTheFailureOfASuiteSaysWhy(t *testing.T) {
+	const timeline = "  [FAILED] in [It] - a_test.go:79 @ 11/27/26 23:14:51.117\n  << Timeline\n\n"
+	for sentence, c := range map[string]struct{ output, want string }{
+		"an error":       {timeline + "  [FAILED] Unexpected error:\n      <*errors.joinError | 0x1fc4>: \n      a write is not reached\n      {\n  occurred\nFAIL\n", "a write is not reached"},
+		"an expectation": {timeline + "  [FAILED] cells that could not be run\n  Expected\n      <int>: 3\nFAIL\n", "cells that could not be run"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := why(outcome{output: []byte(c.output)}); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestTheResultOfASoakIsRead(t *testing.T) {
 	l := layerNamed(t, "soak")
 	done := l.read(step{}, outcome{err: errors.New("exit status 1"), result: []byte(

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -46,6 +47,8 @@ var (
 	testEnded  = regexp.MustCompile(`(?m)^--- FAIL: `)
 	crashed    = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*$`)
 	failure    = regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: (.*)$`)
+	// specFailure is what Ginkgo prints of a failure: in its timeline where it was, and then why.
+	specFailure = regexp.MustCompile(`(?m)^ +\[(?:FAILED|TIMEDOUT|PANICKED)\] (?:Unexpected error:\n +<.*>: *\n +)?(.*)$`)
 )
 
 // why returns the sentence of a failed command that says most.
@@ -55,6 +58,11 @@ func why(o outcome) string {
 	}
 	if found := failure.FindSubmatch(o.output); found != nil {
 		return string(found[1])
+	}
+	for _, found := range specFailure.FindAllSubmatch(o.output, -1) {
+		if !bytes.HasPrefix(found[1], []byte("in [")) {
+			return string(found[1])
+		}
 	}
 	lines := strings.Split(strings.TrimSpace(string(o.output)), "\n")
 	return cmp.Or(lines[len(lines)-1], o.err.Error())

@@ -91,6 +91,14 @@ func (m *merged) total(layer string) *total {
 	return &total{}
 }
 
+// findings returns how many findings all layers had.
+func (m *merged) findings() (n int) {
+	for _, t := range m.layers {
+		n += len(t.findings)
+	}
+	return n
+}
+
 // count returns how much of a unit all layers counted.
 func (m *merged) count(unit string) (n uint64) {
 	for _, t := range m.layers {
@@ -137,9 +145,9 @@ func newest(parts []*part) []*part {
 }
 
 // bound returns the 95 % upper bound of how often one of n independent runs fails of which none
-// failed: 3/n.
+// failed: 3/n; "" for so few that it says nothing.
 func bound(n uint64) string {
-	if n == 0 {
+	if n < 30 {
 		return ""
 	}
 	return fmt.Sprintf("%.1e", 3/float64(n))

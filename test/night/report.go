@@ -41,7 +41,7 @@ func writeReport(ctx context.Context, root, dir string, out io.Writer) error {
 		}
 	}
 	report := formatReport(table, now, merge(parts), drawn)
-	_, _ = fmt.Fprint(out, report)
+	_, _ = fmt.Fprintln(out, report)
 	return insert(filepath.Join(root, filepath.FromSlash(page)), report)
 }
 
@@ -85,6 +85,9 @@ func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	sayGoals(say, layers, now, all)
 	sayGrowth(say, now, drawn)
 	sayFindings(say, layers, now)
+	if n := all.findings() - now.findings(); n > 0 {
+		say("\nThe parts that are not of this commit had %d findings.", n)
+	}
 	return strings.TrimRight(text.String(), "\n")
 }
 
@@ -92,7 +95,7 @@ func killed(m *merged) string {
 	if m.killed == 0 {
 		return "No part was killed."
 	}
-	return fmt.Sprintf("%d of the parts were killed, and count up to their last step.", m.killed)
+	return fmt.Sprintf("%d of the parts did not end by themselves, since they were killed or still run, and count up to their last step.", m.killed)
 }
 
 // sayGoals says how far the counts are that have a goal, and changes of the profile.
@@ -145,13 +148,7 @@ func sayGrowth(say func(string, ...any), m *merged, drawn bool) {
 
 // sayFindings lists the findings of the newest commit.
 func sayFindings(say func(string, ...any), layers []layer, m *merged) {
-	n := 0
-	for _, l := range layers {
-		if t := m.layers[l.name]; t != nil {
-			n += len(t.findings)
-		}
-	}
-	if n == 0 {
+	if m.findings() == 0 {
 		say("Nothing was found.")
 		return
 	}

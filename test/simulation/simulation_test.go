@@ -158,15 +158,16 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 }
 
 // Seeds that once failed are played again, those in gangs.txt as histories of gangs, and those in
-// replicas.txt and devices.txt as those of their names. Their histories change with the
+// replicas.txt, devices.txt and volumes.txt as those of their names. Their histories change with the
 // simulation; what they found is kept in the mutation tests.
 func TestSeedsThatFailedBefore(t *testing.T) {
 	files, err := filepath.Glob("seeds/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seeds: %v", err)
 	}
+	kinds := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "devices.txt": {devices: true}, "volumes.txt": {volumes: true}}
 	for _, file := range files {
-		k := map[string]kind{"gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "devices.txt": {devices: true}}[filepath.Base(file)]
+		k := kinds[filepath.Base(file)]
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

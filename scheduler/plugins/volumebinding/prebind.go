@@ -121,7 +121,14 @@ func (c *bindingCheck) isVolumeBound(b binding) (bool, error) {
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" {
 		return false, fmt.Errorf("ClaimRef got reset for pv %q", pv.Name)
 	}
-	return isBound(claim), nil
+	if !isBound(claim) {
+		return false, nil
+	}
+	// Another pod with this claim may have had a volume provisioned for it on another node.
+	if claim.Spec.VolumeName != pv.Name {
+		return false, fmt.Errorf("PVC %q is bound to pv %q instead of %q", claim.Name, claim.Spec.VolumeName, pv.Name)
+	}
+	return true, nil
 }
 
 // isVolumeProvisioned reports whether a volume was provisioned for a claim and bound to

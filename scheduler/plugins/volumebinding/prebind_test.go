@@ -86,6 +86,11 @@ func TestPreBind(t *testing.T) {
 			},
 			status: `Error: binding volumes: ClaimRef got reset for pv "v"`,
 		},
+		"the claim is bound to another volume": {
+			objects: static, noController: true, duration: 2500 * time.Millisecond, bound: map[string]string{"v": "default/a"},
+			meanwhile: func(env *testEnv) { env.cluster.Replace(fixture.Claim("a", "local").BoundTo("other").Obj()) },
+			status:    `Error: binding volumes: PVC "a" is bound to pv "other" instead of "v"`,
+		},
 		"the pod is deleted": {
 			objects: static, noController: true, duration: 3 * time.Second, bound: map[string]string{"v": "default/a"},
 			meanwhile: func(env *testEnv) { env.cluster.DeletePod(podWithClaims("a")) },

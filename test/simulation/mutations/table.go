@@ -370,6 +370,8 @@ var generalMutants = []mutant{
 		[]killer{{scopedinformers, "TestAnIndexHasNothingThatARelistDidNotFind"}, {scopedinformers, "TestAnIndexIsExactAfterAWatchThatBroke"}}, noVolumes},
 	{"PodComparedByName", "a pod that waits for its volumes is compared by name, not by UID",
 		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
+	{"OtherVolumeAccepted", "a pod is bound although its claim was bound to another volume than the planned one",
+		[]killer{{volumebinding, "TestPreBind"}, {simulation, everyVolumeHistory}}, onlyVolumes},
 	{"ReserveSkipped", "the sandbox does not run Reserve, so that the next pod finds the same volumes and devices free",
 		[]killer{{"cmd/kubectl-berth/try", "TestTry"}}, noVolumes},
 

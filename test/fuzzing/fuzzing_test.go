@@ -146,6 +146,26 @@ func TestARunIsResumed(t *testing.T) {
 	}
 }
 
+func TestTargetsAreChosenByTheirPlace(t *testing.T) {
+	all := []target{{"a", "FuzzA"}, {"a", "FuzzB"}, {"b", "FuzzC"}}
+	for sentence, c := range map[string]struct {
+		from, count uint64
+		want        []target
+	}{
+		"all without a count":         {1, 0, all},
+		"some":                        {1, 1, all[1:2]},
+		"over the end":                {2, 2, []target{all[2], all[0]}},
+		"a place after the end":       {7, 1, all[1:2]},
+		"each once, if there are few": {1, 9, []target{all[1], all[2], all[0]}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, rotate(all, c.from, c.count), cmp.AllowUnexported(target{})); diff != "" {
+				t.Errorf("(-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestInvalidFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--only: ":                            {"--only=("},

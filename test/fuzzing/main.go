@@ -1,6 +1,6 @@
 // Command fuzzing runs every fuzz target of the repository, one after the other.
 //
-//	go run ./test/fuzzing [--time=2m] [--only=REGEXP] [--parallel=1] [--list] [--json=FILE [--resume]]
+//	go run ./test/fuzzing [--time=2m] [--only=REGEXP] [--from=8 --count=4] [--parallel=1] [--list] [--json=FILE [--resume]]
 //
 // It finds the targets in the test files, so that none is forgotten. An input that fails is
 // written by go test to testdata/fuzz of its package, where plain go test runs it from then on;
@@ -24,12 +24,14 @@ import (
 )
 
 type options struct {
-	each     time.Duration
-	only     *regexp.Regexp
-	parallel int
-	list     bool
-	file     string
-	resume   bool
+	each time.Duration
+	only *regexp.Regexp
+	// from and count choose targets by their place; count 0: all.
+	from, count uint64
+	parallel    int
+	list        bool
+	file        string
+	resume      bool
 }
 
 func main() {
@@ -58,6 +60,8 @@ func parseOptions(args []string, usage io.Writer) (o options, err error) {
 	flags.SetOutput(usage)
 	flags.DurationVar(&o.each, "time", 2*time.Minute, "how long each target runs")
 	only := flags.String("only", "", "run the targets that match this regular expression, as scheduler/cycle.FuzzClassKeys")
+	flags.Uint64Var(&o.from, "from", 0, "the place of the first target, with --count; after the last comes the first")
+	flags.Uint64Var(&o.count, "count", 0, "run so many targets only; 0: all")
 	flags.IntVar(&o.parallel, "parallel", 1, "how many processes run a target")
 	flags.BoolVar(&o.list, "list", false, "print the targets and run none")
 	flags.StringVar(&o.file, "json", "", "`file` to which the results are written after each target")
@@ -96,6 +100,7 @@ func (o options) run(ctx context.Context, root string, out io.Writer) (passed bo
 	if len(chosen) == 0 {
 		return false, fmt.Errorf("none of %d targets matches --only", len(all))
 	}
+	chosen = rotate(chosen, o.from, o.count)
 	if o.list {
 		for _, t := range chosen {
 			fmt.Fprintln(out, t)
@@ -128,4 +133,17 @@ func (o options) run(ctx context.Context, root string, out io.Writer) (passed bo
 	}
 	report.printTable(out)
 	return report.passed() && err == nil, err
+}
+
+// rotate returns count targets from a place on, each once; after the last comes the first. All of
+// them in their order where count is 0.
+func rotate(all []target, from, count uint64) (chosen []target) {
+	n := uint64(len(all))
+	if count == 0 {
+		return all
+	}
+	for i := range min(count, n) {
+		chosen = append(chosen, all[(from%n+i)%n])
+	}
+	return chosen
 }

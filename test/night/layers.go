@@ -15,15 +15,16 @@ import (
 type layer struct {
 	name string
 	// unit is what it counts, and goal how many of it there should be in all; 0: none. Layers
-	// with the same unit share the goal. independent says that the units are independent runs, so
-	// that their number bounds how often one fails.
+	// with the same unit share the goal. independent says that the units are independent runs, which
+	// differ by chance, so that their number bounds how often one fails.
 	unit        string
 	goal        uint64
 	independent bool
-	// share is the share of the night's time, relative to those of the others. turn is how long
-	// the layer runs at a time, at most, and least the time below which a turn is not begun.
-	share       float64
-	turn, least time.Duration
+	// share is the share of the night's time: about so many minutes of a night of six hours. turn is
+	// how long the layer runs at a time, at most, least the time below which a turn is not begun, and
+	// worth how long a turn should be at least, where the part has so much left.
+	share              float64
+	turn, least, worth time.Duration
 	// needs is a file or folder of the sources; a layer without it is skipped.
 	needs   string
 	program program
@@ -167,74 +168,122 @@ func timed(l layer, more time.Duration, args func(at position, left time.Duratio
 	return l
 }
 
-// mutationsAtATime is how many mutations a step plants: those of neighbouring rows are found by the
-// same packages, which are compiled anew in each step.
-const mutationsAtATime = 8
+// stepsOf is a layer whose steps do a fixed amount of work, and take about its field least.
+func stepsOf(l layer, next func(at position) step) layer {
+	l.step = func(at position, left time.Duration) (step, bool) { return next(at), left >= l.least }
+	return l
+}
 
 const (
-	// fuzzTargets is about how many fuzz targets there are.
-	fuzzTargets = 30
-	// crashParts is the number of parts into which the crash cells are divided: one takes about a
-	// quarter of an hour.
-	crashParts = 16
+	// mutationsAtATime is how many mutations a step plants: those of neighbouring rows are found by
+	// the same packages, which are compiled anew in each step.
+	mutationsAtATime = 8
+	// fuzzTargetsAtATime is how many fuzz targets a step runs, each for fuzzTime: compiling one takes
+	// about as long.
+	fuzzTargetsAtATime = 4
+	fuzzTime           = 40 * time.Second
 )
+
+// crashScenarios are the scenarios of test/crashes, of which a step runs the cells of one: each run
+// of the suite begins with a run without a crash of each scenario that it has.
+var crashScenarios = []string{
+	"pods are bound", "a Binding is given up", "a pod is refused, and bound later", "a pod is refused repeatedly",
+	"a pod preempts two others", "pods with volumes are bound", "a pod gets devices",
+	"a Binding is refused, and the devices of its pod are returned", "a claim is deallocated, and allocated on another node",
+	"a group is bound", "a group preempts", "a profile starts", "a swap is accepted", "a spec is refused",
+	"a profile is rolled back", "more revisions than are kept", "a profile is deleted, and created again",
+	"a profile is paused, and active again", "the first profile is created", "a leader takes over", "a leader ends by itself",
+	"the first leader", "a build fails", "the steps of a pod", "the steps of a swap", "the steps of a preemption",
+}
+
+// faultFiles are the files of test/faults with specs, of which a step runs one.
+var faultFiles = []string{"apiserver_test.go", "credentials_test.go", "etcd_test.go", "perturbations_test.go", "process_test.go", "timetravel_test.go", "webhook_test.go"}
+
+func nextFuzzTargets(at position) step {
+	return step{
+		from: at.next, next: at.next + fuzzTargetsAtATime, limit: stepLimit,
+		args: []string{"--from=" + text(at.next), fmt.Sprint("--count=", fuzzTargetsAtATime), "--time=" + fuzzTime.String(), "--json=" + resultFile},
+	}
+}
+
+func nextCrashes(at position) step {
+	const limit = time.Hour
+	// A cell's text begins with its scenario and a colon.
+	cells := crashScenarios[at.next%uint64(len(crashScenarios))] + ":"
+	return step{
+		dir: "test/crashes", from: at.next, next: at.next + 1, limit: limit,
+		args: append(testArgs("TestCrashes", limit), "-report", resultFile, "-cells", cells),
+	}
+}
+
+func nextFaults(at position) step {
+	const limit = time.Hour
+	file := faultFiles[at.next%uint64(len(faultFiles))]
+	return step{
+		dir: "test/faults", from: at.next, next: at.next + 1, limit: limit,
+		args: append(testArgs("TestFaults", limit), "-ginkgo.no-color", "-all", "-ginkgo.focus-file", file),
+	}
+}
+
+// nextMutations returns the next mutations of the table, which begins anew after its end.
+func nextMutations(at position) step {
+	return step{
+		from: at.next, next: at.next + mutationsAtATime, count: mutationsAtATime, limit: 40 * time.Minute,
+		args: []string{"--from", text(at.next), "--count", strconv.Itoa(mutationsAtATime)},
+	}
+}
 
 // table has all layers. A new kind of histories is one more row.
 var table = []layer{
-	seeds("simulation", "TestEveryHistoryKeepsTheInvariants", "-seeds", 25, 300),
-	seeds("simulation of replicas", "TestEveryHistoryOfReplicasKeepsTheInvariants", "-replicaseeds", 5, 200),
-	seeds("simulation of volumes", "TestEveryHistoryOfVolumesKeepsTheInvariants", "-volumeseeds", 4, 200),
-	seeds("simulation of devices", "TestEveryHistoryOfDevicesKeepsTheInvariants", "-deviceseeds", 4, 200),
-	seeds("simulation of explanations", "TestEveryHistoryOfExplanationsKeepsTheInvariants", "-explanationseeds", 3, 200),
-	seeds("simulation of gangs", "TestEveryHistoryOfGangsKeepsTheInvariants", "-gangseeds", 6, 200),
-	seeds("simulation of many gangs", "TestEveryHistoryOfManyGangsKeepsTheInvariants", "-manygangseeds", 2, 1, "-manygangs", "1000"),
+	seeds("simulation", "TestEveryHistoryKeepsTheInvariants", "-seeds", 60, 300),
+	seeds("simulation of replicas", "TestEveryHistoryOfReplicasKeepsTheInvariants", "-replicaseeds", 20, 200),
+	seeds("simulation of volumes", "TestEveryHistoryOfVolumesKeepsTheInvariants", "-volumeseeds", 10, 200),
+	seeds("simulation of devices", "TestEveryHistoryOfDevicesKeepsTheInvariants", "-deviceseeds", 12, 200),
+	seeds("simulation of explanations", "TestEveryHistoryOfExplanationsKeepsTheInvariants", "-explanationseeds", 8, 200),
+	seeds("simulation of gangs", "TestEveryHistoryOfGangsKeepsTheInvariants", "-gangseeds", 15, 200),
+	seeds("simulation of many gangs", "TestEveryHistoryOfManyGangsKeepsTheInvariants", "-manygangseeds", 5, 1, "-manygangs", "1000"),
 	timed(layer{
-		name: "guided simulation", unit: "histories", share: 8, turn: 10 * time.Minute, least: 30 * time.Second,
+		name: "guided simulation", unit: "histories", share: 20, turn: 10 * time.Minute, least: 30 * time.Second,
 		program: program{pkg: "test/simulation", test: "TestGuidedHistories"}, read: readGuided,
 		// Its own seeds are far from those of the other layers.
 		first: 1_000_000_000, stride: 1_000_000,
 	}, 10*time.Second, func(at position, left time.Duration) []string {
 		return append(testArgs("TestGuidedHistories", left+stepLimit), "-guided", left.Round(time.Second).String(), "-first", text(at.next), "-corpus", nightFolder+"/corpus")
 	}),
+	stepsOf(layer{
+		name: "fuzzing", unit: "executions", share: 30, turn: 20 * time.Minute, least: 5 * time.Minute,
+		needs: "test/fuzzing", program: program{pkg: "test/fuzzing"}, read: readFuzzing,
+	}, nextFuzzTargets),
+	decisions("oracle", "TestGeneratedDecisions", "-decisions", 10, 100, 20000),
+	decisions("oracle of preemption", "TestGeneratedPreemptions", "-preemptions", 5, 100, 10000),
+	decisions("oracle of devices", "TestGeneratedDecisionsWithDevices", "-device-decisions", 5, 100, 5000),
 	timed(layer{
-		name: "fuzzing", unit: "executions", share: 8, turn: 20 * time.Minute, least: 10 * time.Minute,
-		needs: "test/fuzzing", program: program{pkg: "test/fuzzing"}, read: readFuzzing, stride: 1,
-	}, 3*time.Minute, func(_ position, left time.Duration) []string {
-		return []string{"--time=" + (left / fuzzTargets).Round(time.Second).String(), "--json=" + resultFile}
-	}),
-	decisions("oracle", "TestGeneratedDecisions", "-decisions", 4, 100, 20000),
-	decisions("oracle of preemption", "TestGeneratedPreemptions", "-preemptions", 2, 100, 10000),
-	decisions("oracle of devices", "TestGeneratedDecisionsWithDevices", "-device-decisions", 2, 100, 5000),
-	timed(layer{
-		name: "soak", unit: "pods", goal: 1_000_000, share: 25, turn: 40 * time.Minute, least: 4 * time.Minute,
+		// After the warm-up of five minutes a slope needs fifteen.
+		name: "soak", unit: "pods", goal: 1_000_000, share: 75, turn: 40 * time.Minute, least: 4 * time.Minute, worth: 25 * time.Minute,
 		program: program{pkg: "test/handover/soak"}, read: readSoak, stride: 1,
 	}, 2*time.Minute, func(_ position, left time.Duration) []string {
 		return []string{"--churn=" + left.Round(time.Second).String(), "--swap-every=90", "--json=" + resultFile}
 	}),
 	timed(layer{
-		name: "handovers", unit: "handovers", independent: true, share: 5, turn: 6 * time.Minute, least: 4 * time.Minute,
+		name: "handovers", unit: "handovers", independent: true, share: 15, turn: 6 * time.Minute, least: 4 * time.Minute,
 		program: program{pkg: "test/handover/soak"}, read: readHandovers, first: 1, stride: 1,
 	}, time.Minute, func(at position, left time.Duration) []string {
 		// One takes twenty seconds to half a minute with this Lease.
 		n := max(6, int(left/(30*time.Second)))
 		return []string{"--lease=6s", fmt.Sprintf("--handovers=%d", n), "--seed=" + text(at.next)}
 	}),
-	timed(layer{
-		name: "crashes", unit: "crash cells", independent: true, share: 8, turn: 25 * time.Minute, least: 15 * time.Minute,
-		needs: "test/crashes", program: program{pkg: "test/crashes", test: "TestCrashes"}, read: readCrashes, stride: 1,
-	}, 0, func(at position, _ time.Duration) []string {
-		return append(testArgs("TestCrashes", 2*time.Hour), "-cells", "all", "-part", fmt.Sprintf("%d/%d", at.next%crashParts+1, crashParts), "-report", resultFile)
-	}),
-	timed(layer{
-		name: "faults", unit: "fault specs", independent: true, share: 8, turn: 40 * time.Minute, least: 30 * time.Minute,
-		needs: "test/faults", program: program{pkg: "test/faults", test: "TestFaults"}, read: readSpecs, first: 1, stride: 1,
-	}, 0, func(at position, _ time.Duration) []string {
-		return append(testArgs("TestFaults", 2*time.Hour), "-all", "-ginkgo.seed", text(at.next), "-ginkgo.no-color")
-	}),
-	{
-		name: "mutations", unit: "mutations", share: 8, turn: 25 * time.Minute, least: 12 * time.Minute,
-		program: program{pkg: "test/simulation/mutations"}, step: nextMutations, read: readMutations,
-	},
+	stepsOf(layer{
+		name: "crashes", unit: "crash cells", share: 25, turn: 25 * time.Minute, least: 4 * time.Minute,
+		needs: "test/crashes", program: program{pkg: "test/crashes", test: "TestCrashes"}, read: readCrashes,
+	}, nextCrashes),
+	stepsOf(layer{
+		name: "faults", unit: "fault specs", share: 45, turn: 40 * time.Minute, least: 12 * time.Minute,
+		needs: "test/faults", program: program{pkg: "test/faults", test: "TestFaults"}, read: readSpecs,
+	}, nextFaults),
+	stepsOf(layer{
+		name: "mutations", unit: "mutations", share: 20, turn: 25 * time.Minute, least: 10 * time.Minute,
+		program: program{pkg: "test/simulation/mutations"}, read: readMutations,
+	}, nextMutations),
 }
 
 func layerNames(layers []layer) (names []string) {
@@ -250,12 +299,4 @@ func text(n uint64) string { return strconv.FormatUint(n, 10) }
 // the step, so that the output has the stacks of what hangs.
 func testArgs(test string, limit time.Duration) []string {
 	return []string{"-test.v", "-test.run", "^" + test + "$", "-test.timeout", (limit - time.Minute).String()}
-}
-
-// nextMutations returns the next mutations of the table, which begins anew after its end.
-func nextMutations(at position, left time.Duration) (step, bool) {
-	return step{
-		from: at.next, next: at.next + mutationsAtATime, count: mutationsAtATime, limit: 40 * time.Minute,
-		args: []string{"--from", text(at.next), "--count", strconv.Itoa(mutationsAtATime)},
-	}, at.rate == 0 && left >= 10*time.Minute || at.rate > 0 && left.Seconds()*at.rate >= mutationsAtATime
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +110,20 @@ func TestWhatATestPrintsIsRead(t *testing.T) {
 	}
 }
 
+func TestTheFailureOfASuiteSaysWhy(t *testing.T) {
+	const timeline = "  [FAILED] in [It] - a_test.go:79 @ 11/27/26 23:14:51.117\n  << Timeline\n\n"
+	for sentence, c := range map[string]struct{ output, want string }{
+		"an error":       {timeline + "  [FAILED] Unexpected error:\n      <*errors.joinError | 0x1fc4>: \n      a write is not reached\n      {\n  occurred\nFAIL\n", "a write is not reached"},
+		"an expectation": {timeline + "  [FAILED] cells that could not be run\n  Expected\n      <int>: 3\nFAIL\n", "cells that could not be run"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := why(outcome{output: []byte(c.output)}); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestTheResultOfASoakIsRead(t *testing.T) {
 	l := layerNamed(t, "soak")
 	done := l.read(step{}, outcome{err: errors.New("exit status 1"), result: []byte(
@@ -151,7 +168,6 @@ func TestWhatTheGuidedSimulationPrintsIsRead(t *testing.T) {
 
 func TestResultsOfOtherCommandsAreRead(t *testing.T) {
 	exit := errors.New("exit status 1")
-	crashes, _ := layerNamed(t, "crashes").step(position{next: 17}, time.Hour)
 	for sentence, c := range map[string]struct {
 		layer string
 		o     outcome
@@ -166,23 +182,70 @@ func TestResultsOfOtherCommandsAreRead(t *testing.T) {
 		"crash cells": {
 			"crashes", outcome{err: exit, result: []byte(`{"outcomes":[{"cell":"bind before"},{"cell":"bind after","violations":["a pod is lost"]}]}`)},
 			reading{counts: map[string]uint64{"crash cells": 2}, findings: []finding{{
-				What: `"bind after": a pod is lost`, Seed: `"bind after"`, Repeat: "go test ./test/crashes -timeout 0 -args -cells all -part 2/16",
+				What: `"bind after": a pod is lost`, Seed: `"bind after"`, Repeat: "go test ./test/crashes -timeout 0 -args -cells 'the steps of a pod:'",
 			}}},
 		},
 		"specs of a suite": {
 			"faults", outcome{err: exit, output: []byte("  [FAIL] etcd that is killed [It] loses no pod\nRan 34 of 34 Specs in 1000.1 seconds\nFAIL! -- 33 Passed\n")},
 			reading{counts: map[string]uint64{"fault specs": 34}, findings: []finding{{
-				What: "etcd that is killed [It] loses no pod", Repeat: "go test ./test/faults -timeout 0 -args -all",
+				What: "etcd that is killed [It] loses no pod", Repeat: "go test ./test/faults -timeout 0 -args -all -ginkgo.focus-file etcd_test.go",
 			}}},
 		},
+		"a suite without specs":      {"faults", outcome{output: []byte("Ran 0 of 34 Specs in 1.1 seconds\nSUCCESS!\n")}, reading{findings: []finding{{What: "no spec ran"}}}},
 		"a command without a result": {"crashes", outcome{err: exit, output: []byte("panic: boom\n")}, reading{findings: []finding{{What: "panic: boom"}}}},
 		"one that was asked to end":  {"crashes", outcome{err: exit, ended: true}, reading{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, layerNamed(t, c.layer).read(crashes, c.o), cmp.AllowUnexported(reading{})); diff != "" {
+			l := layerNamed(t, c.layer)
+			s, _ := l.step(position{next: 23}, time.Hour)
+			if diff := cmp.Diff(c.want, l.read(s, c.o), cmp.AllowUnexported(reading{})); diff != "" {
 				t.Errorf("(-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A file that is not in the list would never run.
+func TestEveryFileOfFaultsHasAStep(t *testing.T) {
+	files, err := filepath.Glob("../faults/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, steps []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`(?m)^var _ = Describe`).Match(text) {
+			want = append(want, filepath.Base(file))
+		}
+	}
+	for i := range len(want) {
+		s := nextFaults(position{next: uint64(i)})
+		steps = append(steps, s.args[len(s.args)-1])
+	}
+	slices.Sort(steps)
+	if diff := cmp.Diff(want, steps); diff != "" || len(faultFiles) != len(want) {
+		t.Errorf("%d files in the list; (-want,+got):\n%s", len(faultFiles), diff)
+	}
+}
+
+func TestEveryScenarioOfCrashesHasAStep(t *testing.T) {
+	source, err := os.ReadFile("../crashes/scenario.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(source), "// The names of the scenarios.\nconst (\n")
+	block, _, _ = strings.Cut(block, "\n)")
+	var want, steps []string
+	for _, found := range regexp.MustCompile(`(?m) = "(.*)"$`).FindAllStringSubmatch(block, -1) {
+		want = append(want, found[1]+":")
+		s := nextCrashes(position{next: uint64(len(steps))})
+		steps = append(steps, s.args[len(s.args)-1])
+	}
+	if diff := cmp.Diff(want, steps); diff != "" || len(want) == 0 || len(crashScenarios) != len(want) {
+		t.Errorf("%d scenarios in the list; (-want,+got):\n%s", len(crashScenarios), diff)
 	}
 }
 

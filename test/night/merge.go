@@ -83,6 +83,22 @@ func (m *merged) add(name string, r *record) {
 	}
 }
 
+// total returns what a layer did; nothing where it did not run.
+func (m *merged) total(layer string) *total {
+	if t := m.layers[layer]; t != nil {
+		return t
+	}
+	return &total{}
+}
+
+// findings returns how many findings all layers had.
+func (m *merged) findings() (n int) {
+	for _, t := range m.layers {
+		n += len(t.findings)
+	}
+	return n
+}
+
 // count returns how much of a unit all layers counted.
 func (m *merged) count(unit string) (n uint64) {
 	for _, t := range m.layers {
@@ -93,18 +109,13 @@ func (m *merged) count(unit string) (n uint64) {
 
 // growths returns one line for each quantity of all runs of managers, and the longest of the runs.
 func (m *merged) growths() (lines map[string]growth.Line, longest []growth.Sample) {
-	all := map[string][]growth.Line{}
 	for _, name := range slices.Sorted(maps.Keys(m.layers)) {
-		t := m.layers[name]
-		for quantity, some := range t.lines {
-			all[quantity] = append(all[quantity], some...)
-		}
-		if len(t.longest) > len(longest) {
+		if t := m.layers[name]; len(t.longest) > len(longest) {
 			longest = t.longest
 		}
 	}
 	lines = map[string]growth.Line{}
-	for quantity, some := range all {
+	for quantity, some := range m.runs() {
 		if line, ok := growth.Join(some); ok {
 			lines[quantity] = line
 		}
@@ -112,20 +123,31 @@ func (m *merged) growths() (lines map[string]growth.Line, longest []growth.Sampl
 	return lines, longest
 }
 
-// newest returns the parts that tested the same product as the last one, without changes that are
-// not committed unless the last one has them.
+// runs returns the lines of all runs of managers, by quantity.
+func (m *merged) runs() map[string][]growth.Line {
+	all := map[string][]growth.Line{}
+	for _, name := range slices.Sorted(maps.Keys(m.layers)) {
+		for quantity, some := range m.layers[name].lines {
+			all[quantity] = append(all[quantity], some...)
+		}
+	}
+	return all
+}
+
+// newest returns the parts of the same commit as the last one, without those of changed sources
+// unless the last one is of such.
 func newest(parts []*part) []*part {
 	if len(parts) == 0 {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.Product != last.Product || p.Dirty && !last.Dirty })
+	return slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.Commit != last.Commit || p.Dirty && !last.Dirty })
 }
 
 // bound returns the 95 % upper bound of how often one of n independent runs fails of which none
-// failed: 3/n.
+// failed: 3/n; "" for so few that it says nothing.
 func bound(n uint64) string {
-	if n == 0 {
+	if n < 30 {
 		return ""
 	}
 	return fmt.Sprintf("%.1e", 3/float64(n))

@@ -139,13 +139,14 @@ func (n *night) turn(ctx context.Context, l layer) error {
 	return nil
 }
 
-// turnOf returns how long a turn of a layer takes: its share of the part, so that most layers get one.
+// turnOf returns how long a turn of a layer takes: its share of the part, so that most layers get
+// one, and at least what is worth it.
 func (n *night) turnOf(l layer) time.Duration {
 	shares := 0.0
 	for _, other := range n.layers {
 		shares += other.share
 	}
-	return min(l.turn, max(l.least, time.Duration(l.share/shares*float64(n.length))))
+	return min(l.turn, max(l.least, l.worth, time.Duration(l.share/shares*float64(n.length))))
 }
 
 // positions returns how far each layer has come, this part included.
@@ -186,7 +187,9 @@ func (n *night) step(ctx context.Context, l layer, s step) {
 		return
 	}
 	r.Steps++
-	r.Next = s.next
+	if !o.ended { // else the next part begins with what this one has not done
+		r.Next = s.next
+	}
 	for what, count := range done.counts {
 		r.Counts[what] += count
 	}

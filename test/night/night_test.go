@@ -145,8 +145,8 @@ func TestAPartThatIsAskedToEndSavesWhatItDid(t *testing.T) {
 		result []byte
 		want   uint64
 	}{
-		"a step that says nothing counts for nothing": {nil, 20},
-		"a step with a result counts":                 {[]byte("{}"), 23},
+		"a step that says nothing counts for nothing":     {nil, 20},
+		"a step with a result counts, and is begun again": {[]byte("{}"), 23},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			f, dir := &fake{}, t.TempDir()
@@ -166,6 +166,9 @@ func TestAPartThatIsAskedToEndSavesWhatItDid(t *testing.T) {
 				return reading{counts: map[string]uint64{"seeds": s.count}}
 			}
 			p := f.partUntil(t, ctx, dir, 2, l)
+			if next := p.Layers["a"].Next; next != 21 {
+				t.Errorf("the next part begins at %d, want 21, where the step began that was ended", next)
+			}
 			if r := p.Layers["a"]; r.Counts["seeds"] != c.want || !p.Complete || len(r.Findings) > 0 {
 				t.Errorf("%+v of %+v, want %d seeds and no finding", r, p, c.want)
 			}
@@ -183,6 +186,18 @@ func TestLayersGetTheirShares(t *testing.T) {
 		a, b := len(f.ranges("a")), len(f.ranges("b"))
 		if share := float64(a) / float64(a+b); share < 0.70 || share > 0.80 {
 			t.Errorf("parts of %d minutes: %d steps of a and %d of b, want three quarters of a", minutes, a, b)
+		}
+	}
+}
+
+// A slope needs time: a short part has few such turns, and not many that say nothing.
+func TestATurnIsAsLongAsItIsWorth(t *testing.T) {
+	a := layerOf("a", 1)
+	a.turn, a.worth = 4*time.Minute, 3*time.Minute
+	n := &night{layers: []layer{a, layerOf("b", 9)}}
+	for length, want := range map[time.Duration]time.Duration{10 * time.Minute: 3 * time.Minute, 35 * time.Minute: 3*time.Minute + 30*time.Second, time.Hour: 4 * time.Minute} {
+		if n.length = length; n.turnOf(a) != want {
+			t.Errorf("a part of %s has turns of %s, want %s", length, n.turnOf(a), want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -46,6 +47,8 @@ var (
 	testEnded  = regexp.MustCompile(`(?m)^--- FAIL: `)
 	crashed    = regexp.MustCompile(`(?m)^(?:panic|fatal error): .*$`)
 	failure    = regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: (.*)$`)
+	// specFailure is what Ginkgo prints of a failure: in its timeline where it was, and then why.
+	specFailure = regexp.MustCompile(`(?m)^ +\[(?:FAILED|TIMEDOUT|PANICKED)\] (?:Unexpected error:\n +<.*>: *\n +)?(.*)$`)
 )
 
 // why returns the sentence of a failed command that says most.
@@ -55,6 +58,11 @@ func why(o outcome) string {
 	}
 	if found := failure.FindSubmatch(o.output); found != nil {
 		return string(found[1])
+	}
+	for _, found := range specFailure.FindAllSubmatch(o.output, -1) {
+		if !bytes.HasPrefix(found[1], []byte("in [")) {
+			return string(found[1])
+		}
 	}
 	lines := strings.Split(strings.TrimSpace(string(o.output)), "\n")
 	return cmp.Or(lines[len(lines)-1], o.err.Error())
@@ -141,7 +149,7 @@ func readCrashes(s step, o outcome) reading {
 	for _, cell := range r.Outcomes {
 		for _, v := range cell.Violations {
 			done.findings = append(done.findings, finding{
-				What: clip(fmt.Sprintf("%s: %s", cell.Cell, v)), Seed: string(cell.Cell), Repeat: "go test ./test/crashes -timeout 0 -args " + strings.Join(s.args[len(s.args)-6:len(s.args)-2], " "),
+				What: clip(fmt.Sprintf("%s: %s", cell.Cell, v)), Seed: string(cell.Cell), Repeat: fmt.Sprintf("go test ./test/crashes -timeout 0 -args -cells '%s'", s.args[len(s.args)-1]),
 			})
 		}
 	}
@@ -154,15 +162,18 @@ var (
 )
 
 // readSpecs reads the output of a Ginkgo suite.
-func readSpecs(_ step, o outcome) reading {
+func readSpecs(s step, o outcome) reading {
 	total := specs.FindSubmatch(o.output)
 	if o.ended || total == nil {
 		return failedWithout(o)
 	}
 	n, _ := strconv.ParseUint(string(total[1]), 10, 64) // digits
+	if n == 0 {
+		return reading{findings: []finding{{What: "no spec ran"}}}
+	}
 	done := reading{counts: map[string]uint64{"fault specs": n}}
 	for _, match := range failedSpec.FindAllSubmatch(o.output, findingsLimit) {
-		done.findings = append(done.findings, finding{What: clip(string(match[1])), Repeat: "go test ./test/faults -timeout 0 -args -all"})
+		done.findings = append(done.findings, finding{What: clip(string(match[1])), Repeat: "go test ./test/faults -timeout 0 -args " + strings.Join(s.args[len(s.args)-3:], " ")})
 	}
 	return done
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ func writeReport(ctx context.Context, root, dir string, out io.Writer) error {
 		}
 	}
 	report := formatReport(table, now, merge(parts), drawn)
-	_, _ = fmt.Fprint(out, report)
+	_, _ = fmt.Fprintln(out, report)
 	return insert(filepath.Join(root, filepath.FromSlash(page)), report)
 }
 
@@ -58,7 +59,7 @@ func insert(path, report string) error {
 	return os.WriteFile(path, fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, beginMark, report, endMark, after), 0o644)
 }
 
-// formatReport formats what was done of the newest product, and of all together.
+// formatReport formats what was done of the newest commit, and of all together.
 func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	var text strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
@@ -66,35 +67,35 @@ func formatReport(layers []layer, now, all *merged, drawn bool) string {
 	say("%.1f hours in %d parts of commit %s, from %s to %s, on %s. %s", now.took.Hours(), now.parts,
 		strings.Join(now.commits, ", "), now.began.Format(day), now.ended.Format(day), strings.Join(now.machines, "; "), killed(now))
 	if all.parts > now.parts {
-		say("With those of earlier commits: %.1f hours in %d parts.", all.took.Hours(), all.parts)
+		say("With those of other commits, or of changed sources, which are in the columns \"in all\" alone: %.1f hours in %d parts.", all.took.Hours(), all.parts)
 	}
 	say("")
-	say("| layer | hours | of this version | in all | findings | one fails in less than (95 %%) |")
+	say("| layer | hours | of this commit | in all | findings | one fails in less than (95 %%) |")
 	say("|---|---|---|---|---|---|")
 	for _, l := range layers {
-		t := now.layers[l.name]
-		if t == nil {
-			continue
-		}
+		t := now.total(l.name)
 		fails := ""
 		if l.independent && len(t.findings) == 0 {
 			fails = bound(t.counts[l.unit])
 		}
 		say("| %s | %.2f | %s | %s | %d | %s |", l.name, t.seconds/3600, formatCounts(t.counts),
-			formatCounts(map[string]uint64{l.unit: all.layers[l.name].counts[l.unit]}), len(t.findings), fails)
+			formatCounts(map[string]uint64{l.unit: all.total(l.name).counts[l.unit]}), len(t.findings), fails)
 	}
 	say("")
 	sayGoals(say, layers, now, all)
 	sayGrowth(say, now, drawn)
 	sayFindings(say, layers, now)
+	if n := all.findings() - now.findings(); n > 0 {
+		say("\nThe parts that are not of this commit had %d findings.", n)
+	}
 	return strings.TrimRight(text.String(), "\n")
 }
 
 func killed(m *merged) string {
 	if m.killed == 0 {
-		return "Each part ended by itself."
+		return "No part was killed."
 	}
-	return fmt.Sprintf("%d of the parts were killed, and count up to their last step.", m.killed)
+	return fmt.Sprintf("%d of the parts did not end by themselves, since they were killed or still run, and count up to their last step.", m.killed)
 }
 
 // sayGoals says how far the counts are that have a goal, and changes of the profile.
@@ -108,7 +109,7 @@ func sayGoals(say func(string, ...any), layers []layer, now, all *merged) {
 		}
 	}
 	slices.Sort(units)
-	say("| goal | of this version | in all | wanted |")
+	say("| goal | of this commit | in all | wanted |")
 	say("|---|---|---|---|")
 	for _, unit := range units {
 		say("| %s | %s | %s | %s |", unit, formatCount(now.count(unit)), formatCount(all.count(unit)), formatCount(goals[unit]))
@@ -125,14 +126,17 @@ func sayGrowth(say func(string, ...any), m *merged, drawn bool) {
 	if len(lines) == 0 {
 		return
 	}
+	runs := m.runs()
 	say("What a manager holds while pods come and go and its profile changes: the mean, and how much more an")
-	say("hour, of all runs together. A slope is a finding where its whole interval is above the bound.")
+	say("hour, of %d runs together and of the run whose interval begins highest. A slope is a finding where", len(runs[growth.Quantities[0].Name]))
+	say("its whole interval is above the bound, in a run that was sampled for %d minutes after its warm-up.", int(growth.LeastTime.Minutes()))
 	say("")
-	say("| quantity | mean | an hour (95 %% interval) | bound |")
-	say("|---|---|---|---|")
+	say("| quantity | mean | an hour (95 %% interval) | steepest run | bound |")
+	say("|---|---|---|---|---|")
 	for _, q := range growth.Quantities {
 		if line, ok := lines[q.Name]; ok {
-			say("| %s | %.1f %s | %s | %g |", q.Name, line.Mean, q.Unit, line, q.Bound)
+			steepest := slices.MaxFunc(runs[q.Name], func(a, b growth.Line) int { return cmp.Compare(a.Low, b.Low) })
+			say("| %s | %.1f %s | %s | %s, %.0f min | %g |", q.Name, line.Mean, q.Unit, line, steepest, steepest.Minutes, q.Bound)
 		}
 	}
 	say("")
@@ -142,15 +146,9 @@ func sayGrowth(say func(string, ...any), m *merged, drawn bool) {
 	}
 }
 
-// sayFindings lists the findings of the product.
+// sayFindings lists the findings of the newest commit.
 func sayFindings(say func(string, ...any), layers []layer, m *merged) {
-	n := 0
-	for _, l := range layers {
-		if t := m.layers[l.name]; t != nil {
-			n += len(t.findings)
-		}
-	}
-	if n == 0 {
+	if m.findings() == 0 {
 		say("Nothing was found.")
 		return
 	}

@@ -23,10 +23,8 @@ const partsFolder, logsFolder = "parts", "logs"
 type part struct {
 	// Name is that of its file, from the time at which it began.
 	Name string `json:"name"`
-	// Commit is that of the sources; Dirty says that they had changes. Product is a hash of what
-	// ships: parts with the same one test the same.
+	// Commit is that of the sources; Dirty says that they had changes.
 	Commit  string `json:"commit"`
-	Product string `json:"product"`
 	Dirty   bool   `json:"dirty,omitempty"`
 	Machine string `json:"machine"`
 	// Began and Ended are the times of the part; Ended is that of its last step so far.

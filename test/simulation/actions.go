@@ -24,7 +24,7 @@ func init() {
 		{createsPods, 20, true, createPod},
 		{"a pod is deleted", 4, false, removePod},
 		{"a pod begins to terminate", 2, false, terminatePod},
-		{"a pod has ended", 3, false, finishPod},
+		{podEnds, 3, false, finishPod},
 		{"a pod loses a label", 5, false, unlabelPod},
 		{"a pod gets a label that no plugin reads", 3, false, touchPod},
 		{"a pod loses its gates", 3, false, ungatePod},

@@ -27,6 +27,7 @@ func (sim *simulation) checkBind(before, after *v1.Pod) {
 		sim.failf("%s was bound, and no spec placed it there", describe(after))
 		return
 	}
+	sim.boundBy[after.UID] = d.process
 	if d.undone {
 		sim.failf("%s was bound by a Binding whose placement was undone", describe(after))
 	}

@@ -127,6 +127,9 @@ func (sim *simulation) drawFaults(without faultSet) {
 		s.kinds, s.actionWeights = append(s.kinds, kind), append(s.actionWeights, weight)
 	}
 	s.actions += random.IntN(30)
+	if sim.isBusy() {
+		sim.makeBusy()
+	}
 	sim.leaveOut(without)
 	if without&withoutStandbys != 0 {
 		n = 1
@@ -211,7 +214,7 @@ func requiredReplicaEvents() []string {
 		"a leader reads another holder in its Lease", "a leader cannot renew its Lease in time", "a request for the Lease times out",
 		"a write is not sent, since the process may not lead", "late lease refused",
 		"a Binding of an earlier epoch is refused after the next leader's first decision",
-		"a Binding of an earlier epoch is refused during a handover",
+		"a Binding of an earlier epoch is refused during a handover", "a Binding of an earlier epoch is committed during a handover",
 		"a standby is up to date at the end", "a connection is lost while a request is under way",
 		"a bookmark", "a watch expires, which is 410", "a watch resumes from its version",
 		"a watch resumes at an API server that is behind it", "the first list comes by a watch",
@@ -222,8 +225,7 @@ func requiredReplicaEvents() []string {
 	for _, kind := range faultActionKinds {
 		all = append(all, kind.name)
 	}
-	// Few pods are evicted here: more than a thousand seeds are needed to see each outcome of delete.
-	for _, verb := range []string{"bind", "patch"} {
+	for _, verb := range []string{"bind", "patch", "delete"} {
 		for _, f := range moreOutcomes {
 			all = append(all, verb+" "+f.name)
 		}

@@ -108,7 +108,7 @@ func (sim *simulation) recordPlacement(pod *v1.Pod, node string, number int) {
 
 // recordUndo notes that the pod's last placement was undone.
 func (sim *simulation) recordUndo(pod *v1.Pod, node string) {
-	if live := sim.server.pods[keyOf(pod)]; !sim.isDeposed() && live != nil && live.UID == pod.UID && live.Spec.NodeName == node && sim.placedByUs(live) {
+	if live := sim.server.pods[keyOf(pod)]; !sim.isDeposed() && live != nil && live.UID == pod.UID && live.Spec.NodeName == node && sim.boundByProcess(live) {
 		sim.failf("%s is bound to %s, and Unreserve is called for it", describe(live), node)
 	}
 	made := sim.placements[pod.UID]
@@ -119,6 +119,16 @@ func (sim *simulation) recordUndo(pod *v1.Pod, node string) {
 		}
 	}
 	sim.noteUndone(pod)
+}
+
+// boundByProcess says whether a pod is on its node because we placed it there; in a history of
+// replicas, because this process did. Another leader may have bound a pod to the same node before,
+// which has ended since: a handler that has not received that yet may let it be tried again.
+func (sim *simulation) boundByProcess(pod *v1.Pod) bool {
+	if sim.hasReplicas() && sim.boundBy[pod.UID] != sim.process {
+		return false
+	}
+	return sim.placedByUs(pod)
 }
 
 // placementOf returns the newest placement of a pod on its node; ok is false where another

@@ -13,7 +13,8 @@ import (
 // In a history of replicas, one to three processes run beside each other. Each has a clock of its
 // own, informers with a lag of their own, and an election: the others are standbys with warm
 // caches. A leader ends when it cannot renew its Lease or finds another holder, and another
-// process begins in its place. Between them, and the API servers, are the faults of faults.go.
+// process begins in its place. Between them, and the API servers, are the faults of faults.go. Half
+// of the histories are busy, and bind more pods: see busy.go.
 //
 // Whatever happens: no two processes certainly lead at once, a standby writes nothing, and no
 // Binding of an earlier leader is committed after a later one has placed a pod.

@@ -82,6 +82,7 @@ type simulation struct {
 	placements     map[types.UID][]placement
 	placementCount int
 	bindingsSent   map[types.UID]int  // Bindings sent since a pod's last placement
+	boundBy        map[types.UID]int  // the process whose placement was committed
 	boundElsewhere map[types.UID]bool // pods created for our profiles that another component bound
 	unwritable     map[types.UID]bool // pods whose nomination the API server forbids to write
 	evictions
@@ -139,8 +140,8 @@ func (k kind) runInput(in input, o runOptions) *simulation {
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: map[int]bool{}, keepLog: o.keepLog, cover: o.cover,
 		tasks: newExecutor(), server: newServer(), logHash: fnv.New64a(), counts: map[string]int{},
 		specOf: map[string]int{}, placements: map[types.UID][]placement{}, bindingsSent: map[types.UID]int{},
-		evictions:      evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}},
-		boundElsewhere: map[types.UID]bool{}, unwritable: map[types.UID]bool{}, specs: map[int]*profileSpec{},
+		evictions: evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}},
+		boundBy:   map[types.UID]int{}, boundElsewhere: map[types.UID]bool{}, unwritable: map[types.UID]bool{}, specs: map[int]*profileSpec{},
 	}
 	sim.replicas = []*replica{sim.newReplica()}
 	sim.use(sim.replicas[0])

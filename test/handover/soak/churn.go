@@ -356,6 +356,7 @@ func (c *churn) checkAll() (refused []string, err error) {
 	by, alive := map[int64]bool{}, 0
 	for _, pod := range slices.AppendSeq(slices.Clone(c.doubtful), maps.Values(c.pods)) {
 		if pod.Spec.NodeName == "" {
+			refused = append(refused, pod.Name) // also one that deletePods had chosen when the run ended
 			continue
 		}
 		generation, err := c.decidingGeneration(pod)
@@ -368,7 +369,7 @@ func (c *churn) checkAll() (refused []string, err error) {
 	if len(found) == 0 {
 		c.log("%d pods were bound, each once, to nodes with enough for them; the last %d by %d generations that ran", c.binds, alive, len(by))
 	}
-	return c.refused, found.err()
+	return refused, found.err()
 }
 
 // unsettled returns an error that names the pods which are pending at the end.

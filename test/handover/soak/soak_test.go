@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,27 @@ func TestChurnDeletesTheOldestPods(t *testing.T) {
 	run.observe(fixture.Pod("soak/e").On("n1").Obj(), false)
 	if diff := cmp.Diff([]string{"c"}, run.choose()); diff != "" {
 		t.Errorf("after a deletion and a bind (-want,+got):\n%s", diff)
+	}
+}
+
+// A run may end between the choice of a pod and its deletion.
+func TestChurnDeletesAllRefusedPodsAtTheEnd(t *testing.T) {
+	run := newChurn(&testRun{options: options{pods: 100}, out: &strings.Builder{}, began: time.Now()})
+	var want []string
+	for i := range fewestRefused + 1 {
+		name := fmt.Sprintf("unfit-%02d", i)
+		want = append(want, name)
+		pod := fixture.Pod("soak/"+name).UID(name).Label(unfitLabel, "true").Obj()
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+		run.observe(pod, false)
+	}
+	if chosen := run.choose(); len(chosen) != 1 {
+		t.Fatalf("%v are chosen, want one", chosen)
+	}
+	refused, err := run.checkAll()
+	slices.Sort(refused)
+	if diff := cmp.Diff(want, refused); diff != "" || err != nil {
+		t.Errorf("%v (-want,+got):\n%s", err, diff)
 	}
 }
 

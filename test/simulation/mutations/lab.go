@@ -23,7 +23,7 @@ const (
 	gangSimSeeds     = "200"
 	// everyReplicaHistory is the same for histories of replicas.
 	everyReplicaHistory = "TestEveryHistoryOfReplicasKeepsTheInvariants"
-	replicaSimSeeds     = "1000"
+	replicaSimSeeds     = "300"
 	// The same for histories of volumes, of devices and of explanations.
 	everyVolumeHistory      = "TestEveryHistoryOfVolumesKeepsTheInvariants"
 	everyDeviceHistory      = "TestEveryHistoryOfDevicesKeepsTheInvariants"

@@ -30,7 +30,7 @@ var layers = []layer{
 	{name: "units", test: ".*", args: []string{"-test.short", "-test.failfast"}},
 	{name: "histories", test: everyHistory, pkg: simulation, args: []string{"-seeds", "4000", "-stop"}},
 	{name: "gangs", test: everyGangHistory, pkg: simulation, args: []string{"-gangseeds", "200", "-stop"}},
-	{name: "replicas", test: everyReplicaHistory, pkg: simulation, args: []string{"-replicaseeds", "2000", "-stop"}},
+	{name: "replicas", test: everyReplicaHistory, pkg: simulation, args: []string{"-replicaseeds", "500", "-stop"}},
 	{name: "volumes", test: everyVolumeHistory, pkg: simulation, args: []string{"-volumeseeds", "2000", "-stop"}},
 	{name: "devices", test: everyDeviceHistory, pkg: simulation, args: []string{"-deviceseeds", "2000", "-stop"}},
 	{name: "explanations", test: everyExplanationHistory, pkg: simulation, args: []string{"-explanationseeds", "2000", "-stop"}},

@@ -337,8 +337,6 @@ var generalMutants = []mutant{
 		[]killer{{profile, "TestATrialCallsNoExtender"}}, noTrial},
 	{"VolumesNotReleased", "a volume stays assumed for a pod that is not bound",
 		[]killer{{"scheduler/volumes", "TestReadsReturnAssumedObjects"}, {loop, "TestAReleasedVolumeWakesPodsThatWantIt"}, {simulation, everyVolumeHistory}}, onlyVolumes},
-	{"OtherVolumeAccepted", "a pod is bound although its claim was bound to a volume that its node does not reach",
-		[]killer{{"scheduler/plugins/volumebinding", "TestPreBind"}}, onlyVolumes},
 	{"VolumesByGeneration", "each Generation has assumed volumes of its own",
 		[]killer{{loop, "TestASwapKeepsAssumedVolumes"}}, noVolumes},
 	{"QueueSortNotTried", "a trial does not evaluate the QueueSort plugin",
@@ -376,6 +374,8 @@ var generalMutants = []mutant{
 		[]killer{{scopedinformers, "TestACustomResourceThatTakesThePlaceOfAnotherIsADeletionAndAnAddition"}}, noVolumes},
 	{"PodComparedByName", "a pod that waits for its volumes is compared by name, not by UID",
 		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
+	{"OtherVolumeAccepted", "a pod is bound although its claim was bound to another volume than the planned one",
+		[]killer{{volumebinding, "TestPreBind"}, {simulation, everyVolumeHistory}}, onlyVolumes},
 	{"ReserveSkipped", "the sandbox does not run Reserve, so that the next pod finds the same volumes and devices free",
 		[]killer{{"cmd/kubectl-berth/try", "TestTry"}}, noVolumes},
 

@@ -108,14 +108,14 @@ func Join(lines []Line) (Line, bool) {
 	return joined, true
 }
 
-// leastTime is the time that a line must cover to be a finding: caches fill in the first minutes,
+// LeastTime is the time that a line must cover to be a finding: caches fill in the first minutes,
 // and an hour is extrapolated from them.
-const leastTime = 15 * time.Minute
+const LeastTime = 15 * time.Minute
 
 // Grows says that the values grow by more than bound in an hour, as far as the line can tell: its
 // whole interval is above the bound.
 func (l Line) Grows(bound float64) bool {
-	return l.Minutes >= leastTime.Minutes() && l.Low > bound
+	return l.Minutes >= LeastTime.Minutes() && l.Low > bound
 }
 
 // String returns the slope and its interval.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// What a layer has found is no change of the sources, or no part after a finding would be of the
+// commit.
+func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		file string
+		want bool
+	}{
+		"nothing new":                      {"", false},
+		"a changed file":                   {"a.go", true},
+		"a new file":                       {"scheduler/b.go", true},
+		"an input that a target failed at": {"scheduler/testdata/fuzz/FuzzA/1", false},
+		"a history of the oracle":          {"test/exactness/oracle/cases/1.json", false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			root := t.TempDir()
+			write := func(name string) {
+				path := filepath.Join(root, filepath.FromSlash(name))
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(t.Name()+name+time.Now().String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("a.go")
+			for _, args := range [][]string{
+				{"init", "--quiet"}, {"add", "."},
+				{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a"},
+			} {
+				if _, err := git(t.Context(), root, args...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.file != "" {
+				write(c.file)
+			}
+			if p := newPart(t.Context(), root, time.Now()); p.Dirty != c.want || p.Commit == "unknown" {
+				t.Errorf("changed: %t, at commit %s; want %t", p.Dirty, p.Commit, c.want)
+			}
+		})
+	}
+}

@@ -308,8 +308,9 @@ func TestObjectsThatArriveLateAreDeleted(t *testing.T) {
 func TestAnObjectThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestEnv(t, newFakeServer())
-		o.addObject("gone", "gone")
-		o.objects["shop/gone"].DeletionTimestamp = new(metav1.Now()) // another client's finalizer keeps it
+		o.addObject("gone", "gone", func(object *v1alpha1.SchedulingDecision) {
+			object.DeletionTimestamp = new(metav1.Now()) // another client's finalizer keeps it
+		})
 		advance(time.Minute)
 		o.wantRequests(t)
 	})
@@ -317,8 +318,9 @@ func TestAnObjectThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 
 func TestTheExistingObjectsAreListedLessOftenWhereTheyFillMorePages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newTestEnv(t, newFakeServer())
-		o.perPage = 2
+		server := newFakeServer()
+		server.perPage = 2
+		o := newTestEnv(t, server)
 		for i := range 10 {
 			pod := newPod(fmt.Sprint("web-", i))
 			must(o.pods.Add(pod))

@@ -234,11 +234,17 @@ func (s *fakeServer) respondWith(f func(r *http.Request, carryOut func()) error)
 	s.respond = f
 }
 
-// addObject adds an object whose owner has the given UID.
-func (s *fakeServer) addObject(name string, owner types.UID) {
+// addObject adds an object whose owner has the given UID, and that edits change.
+func (s *fakeServer) addObject(name string, owner types.UID, edits ...func(*v1alpha1.SchedulingDecision)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.created++
-	s.objects["shop/"+name] = &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
+	object := &v1alpha1.SchedulingDecision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint("object-", s.created)), CreationTimestamp: metav1.NewTime(time.Now()),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: owner}},
 	}}
+	for _, edit := range edits {
+		edit(object)
+	}
+	s.objects["shop/"+name] = object
 }

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // reasonLeaderHandover is the reason of PodScheduled=Unknown of a pod that a new
@@ -143,7 +146,10 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 				live = pod
 			}
 		}
-		if err != nil && (!ambiguous(err) || try >= maxStatusTries || !w.pause(ctx)) {
+		// Where the Lease only seems to be too old, it is renewed soon; otherwise ctx ends. A pod
+		// without a fence would cost the new leader a minute.
+		again := ambiguous(err) || errors.Is(err, leadership.ErrNotLeading)
+		if err != nil && (!again || try >= maxStatusTries || !w.pause(ctx)) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)
 			return live, podStatus{}

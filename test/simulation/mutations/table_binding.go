@@ -40,6 +40,8 @@ var bindingMutants = []mutant{
 		[]killer{{binding, "TestStatus"}}, "its API server is never away for that long"},
 	{"UnpermittedStatusDropped", "a status that was refused while a token had expired is never written",
 		[]killer{{binding, "TestStatus"}}, "its processes keep their permissions"},
+	{"FenceNotSentAgain", "a new leader waits for a minute since it could not renew its Lease in time while it fenced pods",
+		[]killer{{binding, "TestFencePods"}}, noHaste},
 	{"FencedStatusDropped", "a status that was not sent since the clock had jumped is never written",
 		[]killer{{binding, "TestStatus"}}, "its histories of replicas try the pod again, or have another leader"},
 	{"NewStatusWaits", "a new status waits for half a minute because the one before had failed too often",

@@ -243,6 +243,23 @@ func (e *env) delete(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(e.admin.Delete(ctx, object, client.GracePeriodSeconds(0)))
 }
 
+// completeDeletions does what a kubelet does: it deletes the pods that terminate. The API server
+// marks a pod and deletes it by two writes, of which the second one is left out when the process
+// that sent the request is killed in between.
+func (e *env) completeDeletions(ctx context.Context) error {
+	var pods v1.PodList
+	if err := e.admin.List(ctx, &pods, client.InNamespace(e.id)); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp != nil {
+			errs = append(errs, e.delete(ctx, &pods.Items[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // cleanup deletes what the scenario made, but its namespace, which no controller could empty.
 func (e *env) cleanup(ctx context.Context) error {
 	errs := []error{

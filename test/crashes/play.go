@@ -23,6 +23,8 @@ const (
 	// checkTimeout is how long the end of a scenario may take to satisfy the checks: the status
 	// is written each second.
 	checkTimeout = 20 * time.Second
+	// kubeletInterval is how often pods are deleted after a crash that only terminate.
+	kubeletInterval = time.Second
 )
 
 // Outcome is the result of a cell.
@@ -163,12 +165,12 @@ func (s *Suite) act(ctx context.Context, e *env, t *trigger) (actErr, err error)
 	go func() { done <- t.scenario.act(actCtx, e) }()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	var lingers <-chan time.Time
+	var lingers, kubelet <-chan time.Time
 	fired := t.fired
 	for {
 		select {
 		case <-fired:
-			fired = nil
+			fired, kubelet = nil, time.Tick(kubeletInterval)
 			if err := s.succeed(ctx, t); err != nil {
 				return nil, err
 			}
@@ -182,6 +184,10 @@ func (s *Suite) act(ctx context.Context, e *env, t *trigger) (actErr, err error)
 			lingers = time.After(linger)
 		case <-lingers:
 			return actErr, nil
+		case <-kubelet:
+			if err := e.completeDeletions(actCtx); err != nil && actCtx.Err() == nil {
+				return nil, err
+			}
 		case <-tick.C:
 			if err := s.restartEnded(); err != nil {
 				return nil, err

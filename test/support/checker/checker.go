@@ -169,7 +169,10 @@ func (c *Checker) settle(ctx context.Context) (Input, error) {
 		}
 		late, noise := time.Since(begin) >= c.options.Settle, untilQuiet(in)
 		if late || noise == 0 && len(checkFinalState(in)) == 0 {
-			return in, c.readOthers(&in)
+			err := c.readOthers(&in)
+			if late || err != nil || len(lateRequests(in)) == 0 {
+				return in, err
+			}
 		}
 		again := c.options.Quiet / looksPerQuiet
 		if noise > 0 {

@@ -168,3 +168,17 @@ func TestFinalStateAloneIsWhatMaySettle(t *testing.T) {
 		t.Errorf("half a second after a change, %s of two seconds are missing", left)
 	}
 }
+
+// A request that changes nothing is not in the history.
+func TestRequestsThatChangeNothingAreNotQuiet(t *testing.T) {
+	s := newStory("", nil)
+	if late := lateRequests(s.Input); len(late) > 0 {
+		t.Errorf("five seconds after the last request: %v", late)
+	}
+	s.now = s.Now.Add(-time.Second)
+	s.request("patch", "schedulingprofiles/status", "", "batch")
+	s.request("update", "leases", "berth-system", "berth-manager")
+	if late := lateRequests(s.Input); len(late) != 1 || late[0].ObjectRef.Resource != "schedulingprofiles" {
+		t.Errorf("one second after a request: %v", late)
+	}
+}

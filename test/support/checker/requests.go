@@ -196,19 +196,25 @@ func (r *results) checkQuiet(t *timeline) {
 		}
 		return
 	}
-	from, found := t.Now.Add(-t.Options.Quiet), 0
-	for i := range t.Audit {
-		e := &t.Audit[i]
-		if e.User.Username != t.Options.user() || !isWrite(e) || e.ObjectRef.Resource == "leases" || e.RequestReceivedTimestamp.Before(from) || e.RequestReceivedTimestamp.After(t.Now) {
-			continue
-		}
-		if isReview := e.ObjectRef.Resource == "tokenreviews" || e.ObjectRef.Resource == "subjectaccessreviews"; isReview {
-			continue
-		}
-		if found++; found <= mostLate {
-			r.fail(I13, 0, e.String(), "it was sent at %s, within the last %s", e.RequestReceivedTimestamp.Format(time.TimeOnly), t.Options.Quiet)
+	for _, e := range lateRequests(t.Input)[:min(mostLate, len(lateRequests(t.Input)))] {
+		r.fail(I13, 0, e.String(), "it was sent at %s, within the last %s", e.RequestReceivedTimestamp.Format(time.TimeOnly), t.Options.Quiet)
+	}
+}
+
+// lateRequests returns the writes that the manager sent within the last Options.Quiet, also those
+// that changed nothing. Leases do not count, and reviews are no writes.
+func lateRequests(in Input) (late []*audit.Entry) {
+	options := in.Options.withDefaults()
+	from := in.Now.Add(-options.Quiet)
+	for i := range in.Audit {
+		e := &in.Audit[i]
+		at, resource := e.RequestReceivedTimestamp, e.ObjectRef.Resource
+		if e.User.Username == options.user() && isWrite(e) && !at.Before(from) && !at.After(in.Now) &&
+			!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, resource) {
+			late = append(late, e)
 		}
 	}
+	return late
 }
 
 // firstOnNode returns the first version of a pod with a node, unless it was created with it.

@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -140,15 +141,32 @@ func (d *Devices) DeleteStaleClaim(claim *resourceapi.ResourceClaim) {
 
 // SetExtendedResourceClaimStatus writes status.extendedResourceClaimStatus of a pod, by
 // which the kubelet finds the devices of its containers. A pod of the same name that has
-// another UID is left alone, with an error.
+// another UID is left alone, with an error. A conflict is retried with the newest pod: the
+// patch has the pod's resource version, so that the one of an earlier attempt, which names
+// a claim that was deleted, fails when it arrives late. kube-scheduler's has none.
 func (d *Devices) SetExtendedResourceClaimStatus(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"extendedResourceClaimStatus": status},
+	client, version := d.options.Client.CoreV1().Pods(pod.Namespace), pod.ResourceVersion
+	err := d.retryOnConflict(ctx, func(again bool) error {
+		if again {
+			live, err := client.Get(ctx, pod.Name, metav1.GetOptions{})
+			switch {
+			case err != nil:
+				return fmt.Errorf("get it after conflict: %w", err)
+			case live.UID != pod.UID:
+				return errors.New("it got deleted in the meantime")
+			}
+			version = live.ResourceVersion
+		}
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID, "resourceVersion": version},
+			"status":   map[string]any{"extendedResourceClaimStatus": status},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
 	})
-	if err == nil {
-		_, err = d.options.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
 	if err != nil {
 		return fmt.Errorf("update pod %s/%s ExtendedResourceClaimStatus: %w", pod.Namespace, pod.Name, err)
 	}

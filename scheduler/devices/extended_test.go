@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -147,4 +148,47 @@ func TestCreateAndDeleteFailures(t *testing.T) {
 		synctest.Wait()
 		env.want("devices of a claim that was not deleted", env.devices(), []string{"d0"})
 	})
+}
+
+func TestTheClaimInThePodsStatus(t *testing.T) {
+	claimOf := func(env *testEnv) string {
+		if status := env.cluster.Pod(fixture.Pod("web").Obj()).Status.ExtendedResourceClaimStatus; status != nil {
+			return status.ResourceClaimName
+		}
+		return ""
+	}
+	label := func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} }
+	for name, c := range map[string]struct {
+		// changed says that the pod changes before the write, and replaced that another pod gets its name.
+		changed, replaced bool
+		err, claim        string
+	}{
+		"is written":                                {claim: "second"},
+		"is written to a pod that has changed":      {changed: true, claim: "second"},
+		"is not written to another pod of its name": {replaced: true, err: "update pod default/web ExtendedResourceClaimStatus: it got deleted in the meantime"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				known := env.cluster.Pod(fixture.Pod("web").Obj())
+				first := known.DeepCopy()
+				if c.changed {
+					env.cluster.UpdatePod(known, label)
+				}
+				if c.replaced {
+					env.cluster.DeletePod(known)
+					env.cluster.Apply(fixture.Pod("web").UID("another").Obj())
+				}
+				err := env.SetExtendedResourceClaimStatus(env.t.Context(), known, &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "second"})
+				env.wantError("of the write", err, c.err)
+				env.want("claim", claimOf(env), c.claim)
+
+				// The write of an earlier attempt had the version that this one began with.
+				env.cluster.Inject(fakecluster.Fault{Verb: "get", Err: errRefused})
+				if err := env.SetExtendedResourceClaimStatus(env.t.Context(), first, &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "first"}); err == nil {
+					env.t.Error("an earlier write was stored late")
+				}
+				env.want("claim in the end", claimOf(env), c.claim)
+			}, fixture.Pod("web").Obj())
+		})
+	}
 }

@@ -22,6 +22,8 @@ var deviceMutants = []mutant{
 		[]killer{{devices, "TestBindClaimFailures"}}, noVolumes},
 	{"UnreservedAtAnyVersion", "a late end of a reservation removes that of a later attempt",
 		[]killer{{devices, "TestARenewedReservationFailsEarlierWrites"}}, noVolumes},
+	{"ClaimInStatusAtAnyVersion", "a late write makes a pod's status name a claim that was deleted",
+		[]killer{{devices, "TestTheClaimInThePodsStatus"}}, noVolumes},
 	{"ClaimInDoubtOnlyRead", "the devices of a write that may yet be stored are given to another claim",
 		[]killer{{devices, "TestAWriteWithUnknownOutcomeKeepsItsDevices"}, {devices, "TestALateAllocationByAnEarlierLeaderFails"}, {simulation, everyDeviceHistory}}, onlyDevices},
 	{"ClaimsNotFenced", "a late write of an earlier leader allocates a device that another claim has",

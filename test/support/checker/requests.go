@@ -1,8 +1,11 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +18,12 @@ import (
 
 const (
 	// mostBindings is how many Bindings may be sent for one pod, and mostWrites how many writes
-	// there may be for each bind, all of them counted, where there are fewestBinds.
+	// there may be for each bind where there are fewestBinds. Events and the status of pods do
+	// not count: refused pods have some for each attempt, and binds make attempts.
 	mostBindings, mostWrites, fewestBinds = 10, 10, 20
+	// mostStatusWrites is how often the status of one pod may be written within writeWindow.
+	// Attempts are a second apart or more, and write it twice at most, but for conflicts.
+	mostStatusWrites = 30
 )
 
 // writeVerbs are the verbs of requests that write.
@@ -30,7 +37,7 @@ func (r *results) checkAudit(t *timeline) {
 		r.Undecided[I10], r.Undecided[Foreign] = "there is no audit log", "there is no audit log"
 		return
 	}
-	bindings, writes := map[key]int{}, 0
+	bindings, statuses, writes, kinds := map[key]int{}, map[key][]time.Time{}, 0, map[string]int{}
 	for i := range t.Audit {
 		e := &t.Audit[i]
 		if e.User.Username != t.Options.user() {
@@ -44,9 +51,17 @@ func (r *results) checkAudit(t *timeline) {
 		if !isWrite(e) || e.ObjectRef.Resource == "leases" {
 			continue
 		}
-		writes++
-		if e.ObjectRef.Resource == "pods" && e.ObjectRef.Subresource == "binding" {
-			bindings[key{"Pod", e.ObjectRef.Namespace, e.ObjectRef.Name}]++
+		pod := key{"Pod", e.ObjectRef.Namespace, e.ObjectRef.Name}
+		switch resource := e.ObjectRef.Resource + strings.TrimSuffix("/"+e.ObjectRef.Subresource, "/"); resource {
+		case "events":
+		case "pods/status":
+			statuses[pod] = append(statuses[pod], e.RequestReceivedTimestamp)
+		default:
+			writes++
+			kinds[e.Verb+" "+resource]++
+			if resource == "pods/binding" {
+				bindings[pod]++
+			}
 		}
 		if e.Succeeded() {
 			r.checked(Foreign)
@@ -61,9 +76,28 @@ func (r *results) checkAudit(t *timeline) {
 			r.fail(I17, 0, k.String(), "%d Bindings were sent for it, more than %d", n, most)
 		}
 	}
-	if r.Binds >= fewestBinds && writes > mostWrites*r.Binds {
-		r.fail(I17, 0, "requests", "%d writes for %d binds, more than %d for each", writes, r.Binds, mostWrites)
+	for k, at := range statuses {
+		slices.SortFunc(at, time.Time.Compare)
+		for i := mostStatusWrites; i < len(at); i++ {
+			if first := at[i-mostStatusWrites]; at[i].Sub(first) < writeWindow {
+				r.fail(I17, 0, k.String(), "its status was written more than %d times within %s, from %s", mostStatusWrites, writeWindow, first.Format(time.TimeOnly))
+				break
+			}
+		}
 	}
+	if r.Binds >= fewestBinds && writes > mostWrites*r.Binds {
+		r.fail(I17, 0, "requests", "%d writes for %d binds, more than %d for each: %s", writes, r.Binds, mostWrites, mostOf(kinds))
+	}
+}
+
+// mostOf lists the five kinds of which there are most.
+func mostOf(kinds map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return cmp.Or(kinds[b]-kinds[a], strings.Compare(a, b)) })
+	var most []string
+	for _, name := range names[:min(5, len(names))] {
+		most = append(most, fmt.Sprintf("%d %s", kinds[name], name))
+	}
+	return strings.Join(most, ", ")
 }
 
 // uidsOf is how many pods had a name.

@@ -180,6 +180,12 @@ var inputPlants = []planted{
 			s.Audit[i].RequestReceivedTimestamp = s.now
 		}
 	}, "I17 Pod shop/web-3", "Bindings were sent for it, more than 10"},
+	{"the status of a pod is written too often", "end", func(s *story) {
+		s.Audit = slices.Concat(s.Audit, slices.Repeat([]audit.Entry{*s.request("patch", "pods/status", "shop", "web-3")}, 30))
+		for i := range s.Audit {
+			s.Audit[i].RequestReceivedTimestamp = s.now
+		}
+	}, "I17 Pod shop/web-3", "its status was written more than 30 times"},
 	{"a process ends by itself", "end", func(s *story) { s.Exits = []string{"a"} }, "I21 process a", "it ended by itself"},
 	{"a pod of another scheduler is written", "end", func(s *story) { s.request("patch", "pods/status", "other", "secret-7") },
 		"Foreign patch /other/pods/status/secret-7", "is not Berth's concern"},

@@ -250,6 +250,7 @@ func TestAPodThatIsBoundWhileItsClaimIsDeallocated(t *testing.T) {
 					env.cluster.Inject(fakecluster.Fault{Verb: "updateclaimstatus", Before: bind})
 					env.DeallocateClaim(stale)
 					time.Sleep(time.Second)
+					synctest.Wait()
 				}
 				env.wantError("of BindClaim", err, c.err)
 				stored := env.cluster.ResourceClaims()

@@ -106,14 +106,15 @@ func (b *binding) write(ctx context.Context) error {
 			return err
 		}
 		b.claim.Status.Allocation = b.allocation.DeepCopy()
+		// kube-scheduler adds the time to any allocation without one, which the API server refuses.
+		if b.claim.Status.Allocation.AllocationTimestamp == nil {
+			b.claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.options.Clock.Now()}
+		}
 	}
 	// The API server rejects a reservation that is not possible.
 	b.claim.Status.ReservedFor = append(b.claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
 		Resource: "pods", Name: b.pod.Name, UID: b.pod.UID,
 	})
-	if b.claim.Status.Allocation.AllocationTimestamp == nil {
-		b.claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.options.Clock.Now()}
-	}
 	updated, err := b.client.UpdateStatus(ctx, b.claim, metav1.UpdateOptions{})
 	if err != nil {
 		if allocates && mayBeWritten(err) {

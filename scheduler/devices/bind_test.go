@@ -214,6 +214,8 @@ func TestARenewedReservationFailsEarlierWrites(t *testing.T) {
 					env.t.Fatal(err)
 				}
 				env.want("claim", env.state("a"), "d0 for other for web")
+				// The API server refuses any change of an allocation.
+				env.want("allocation", env.claim("a").Status.Allocation, stale.Status.Allocation)
 				if err := write(env, stale); err == nil {
 					env.t.Error("the earlier write was made")
 				}

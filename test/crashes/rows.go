@@ -126,6 +126,7 @@ var Rows = []Row{
 	{Point: at("scheduler/devices/bind.go", "(*Devices).UnreserveClaim", "Patch", "resourceclaims/status"), Scenario: devicesReturned},
 	{Point: at("scheduler/devices/extended.go", "(*Devices).DeleteClaim", "Update", "resourceclaims"), Scenario: devicesReturned},
 	{Point: at("scheduler/devices/extended.go", "(*Devices).DeleteClaim", "Delete", "resourceclaims"), Scenario: devicesReturned},
+	{Point: at("scheduler/devices/bind.go", "(*binding).removeReservation", "UpdateStatus", "resourceclaims/status"), Scenario: devicesReserved},
 	{Point: at("scheduler/devices/deallocate.go", "(*Devices).deallocate", "UpdateStatus", "resourceclaims/status"), Scenario: devicesDeallocated},
 
 	{Point: at("scheduler/group_status.go", "(*groupStatus).patch", "Patch", "podgroups/status"), Scenario: groups},

@@ -77,6 +77,7 @@ var allScenarios = []*scenario{
 	{name: volumes, prepare: prepareVolumes, act: actVolumes, expect: expectVolumes},
 	{name: devices, prepare: prepareDevices, act: actDevices},
 	{name: devicesReturned, prepare: prepareDevices, act: actDevices, refuses: isBinding, refusal: forbiddenOnce},
+	{name: devicesReserved, prepare: prepareNodesWithDevices, act: actReservedDevices},
 	{name: devicesDeallocated, prepare: prepareDeallocation, act: actDeallocation},
 	{name: groups, prepare: prepareGroups, act: actGroups, expect: expectGroups},
 	// As kube-scheduler does, a group that was nominated by an earlier process counts twice: its
@@ -119,6 +120,7 @@ const (
 	volumes            = "pods with volumes are bound"
 	devices            = "a pod gets devices"
 	devicesReturned    = "a Binding is refused, and the devices of its pod are returned"
+	devicesReserved    = "a claim is reserved for its pod by an earlier attempt"
 	devicesDeallocated = "a claim is deallocated, and allocated on another node"
 	groups             = "a group is bound"
 	groupPreemption    = "a group preempts"

@@ -176,6 +176,27 @@ func isBinding(is request) bool { return is.resource == "pods/binding" }
 // isBindingOfFirst selects the Bindings of one pod.
 func isBindingOfFirst(is request) bool { return isBinding(is) && is.name == "web-0" }
 
+// actReservedDevices creates a pod whose claim has a reservation for it, as an attempt leaves it that
+// could not take it back.
+func actReservedDevices(ctx context.Context, e *env) error {
+	if err := e.createPods(ctx, withClaim(e.pod("web", 0)).SchedulingGate("example.com/claim")); err != nil {
+		return err
+	}
+	var pod v1.Pod
+	if err := e.get(ctx, "web", &pod); err != nil {
+		return err
+	}
+	node := e.id + "-n1"
+	claim := fixture.ResourceClaim(e.id+"/gpu").Request("gpu", e.id).Allocated(node, e.driver()+"/"+node+"/device-0").ReservedFor(&pod)
+	if err := e.create(ctx, claim.Obj()); err != nil {
+		return err
+	}
+	if _, err := e.cp.Client().CoreV1().Pods(e.id).Patch(ctx, "web", mergePatch, []byte(`{"spec":{"schedulingGates":null}}`), patchOptions); err != nil {
+		return err
+	}
+	return e.bound(ctx, "web")
+}
+
 // prepareDeallocation allocates the claim on a node that takes no pods any more.
 func prepareDeallocation(ctx context.Context, e *env) error {
 	if err := prepareNodesWithDevices(ctx, e); err != nil {

@@ -144,9 +144,6 @@ func (b *binding) removeReservation(ctx context.Context) error {
 // isSameAllocation reports whether a claim has the allocation with which a pod was placed.
 // kube-scheduler reserves a claim that was allocated anew elsewhere, after a conflict.
 func isSameAllocation(chosen, written *resourceapi.AllocationResult) bool {
-	if written == nil {
-		return false
-	}
 	undated := *written
 	undated.AllocationTimestamp = chosen.AllocationTimestamp
 	return equality.Semantic.DeepEqual(chosen, &undated)
@@ -180,12 +177,9 @@ func (d *Devices) UnreserveClaim(ctx context.Context, claim *resourceapi.Resourc
 	client, version := d.clientFor(claim), claim.ResourceVersion
 	return d.retryOnConflict(ctx, func(again bool) error {
 		if again {
-			fresh, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
-			switch {
-			case apierrors.IsNotFound(err), err == nil && (fresh.UID != claim.UID || !resourceclaim.IsReservedForPod(pod, fresh, false)):
-				return nil
-			case err != nil:
-				return fmt.Errorf("get resourceclaim %s after conflict: %w", klog.KObj(claim), err)
+			fresh, err := d.currentClaim(ctx, claim)
+			if err != nil || fresh == nil || !resourceclaim.IsReservedForPod(pod, fresh, false) {
+				return err
 			}
 			version = fresh.ResourceVersion
 		}
@@ -197,6 +191,19 @@ func (d *Devices) UnreserveClaim(ctx context.Context, claim *resourceapi.Resourc
 		d.assumeWritten(patched)
 		return nil
 	})
+}
+
+// currentClaim reads a claim after a conflict. It returns nil if the claim does not exist any
+// more.
+func (d *Devices) currentClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	fresh, err := d.clientFor(claim).Get(ctx, claim.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && fresh.UID != claim.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get resourceclaim %s after conflict: %w", klog.KObj(claim), err)
+	}
+	return fresh, nil
 }
 
 // assumeWritten makes reads return the API server's answer to a write, until the informer

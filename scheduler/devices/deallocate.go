@@ -44,14 +44,9 @@ func (d *Devices) deallocate(ctx context.Context, claim *resourceapi.ResourceCla
 	client, current := d.clientFor(claim), claim
 	return d.retryOnConflict(ctx, func(again bool) error {
 		if again {
-			fresh, err := client.Get(ctx, claim.Name, metav1.GetOptions{})
-			switch {
-			case apierrors.IsNotFound(err), err == nil && fresh.UID != claim.UID:
-				return nil
-			case err != nil:
-				return fmt.Errorf("get resourceclaim %s after conflict: %w", klog.KObj(claim), err)
-			case fresh.Status.Allocation == nil:
-				return nil
+			fresh, err := d.currentClaim(ctx, claim)
+			if err != nil || fresh == nil || fresh.Status.Allocation == nil {
+				return err
 			}
 			if err := checkUnused(claim, fresh); err != nil {
 				return err

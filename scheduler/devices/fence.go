@@ -43,7 +43,7 @@ func (d *Devices) FenceClaims(ctx context.Context) error {
 // fenceClaim is FenceClaims for one claim. It returns the claim as it is known then, which is
 // assumed, or nil if it does not exist any more. After Forbidden it is not fenced.
 func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
-	client, uid := d.clientFor(claim), claim.UID
+	client := d.clientFor(claim)
 	for mayBeAllocated(claim) {
 		fenced := claim.DeepCopy()
 		removeFinalizer(fenced)
@@ -53,10 +53,10 @@ func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			return updated, nil
 		}
 		if apierrors.IsConflict(err) {
-			updated, err = client.Get(ctx, claim.Name, metav1.GetOptions{})
+			updated, err = d.currentClaim(ctx, claim)
 		}
 		switch {
-		case apierrors.IsNotFound(err), err == nil && updated.UID != uid:
+		case apierrors.IsNotFound(err), err == nil && updated == nil:
 			return nil, nil
 		case err != nil:
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -73,6 +74,28 @@ func queueWithHint(t *testing.T, resource fwk.EventResource) (*queue.Queue, *hin
 	return q, h
 }
 
+// startHandlers registers handlers that pass events to q with the informers of client, and waits
+// until they have processed the initial lists. They end with the test.
+func startHandlers(t *testing.T, client kubernetes.Interface, q *queue.Queue, storage Storage) {
+	t.Helper()
+	handlers := New(Options{
+		PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
+		Storage:     storage,
+	})
+	factory := NewInformers(client, Trim(false))
+	synced, err := handlers.Register(factory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(factory.Shutdown)
+	t.Cleanup(stop)
+	factory.Start(ctx.Done())
+	if !synced(ctx) {
+		t.Fatal("the handlers are not synced")
+	}
+}
+
 func TestEventsOfOtherResources(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource fwk.EventResource
@@ -104,21 +127,7 @@ func TestEventsOfOtherResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(c.object)
 			q, recorder := queueWithHint(t, c.resource)
-			handlers := New(Options{
-				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
-			})
-			factory := NewInformers(client, Trim(false))
-			synced, err := handlers.Register(factory)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			factory.Start(ctx.Done())
-			defer factory.Shutdown()
-			defer stop()
-			if !synced(ctx) {
-				t.Fatal("the handlers are not synced")
-			}
+			startHandlers(t, client, q, Storage{})
 			if diff := cmp.Diff([]string{"added"}, recorder.recorded()); diff != "" {
 				t.Fatalf("events after the sync (-want +got):\n%s", diff)
 			}
@@ -126,7 +135,7 @@ func TestEventsOfOtherResources(t *testing.T) {
 			update(t, client, c.relevant)
 			remove(t, client, c.object)
 			want := []string{"added", "updated", "deleted"}
-			err = wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true,
+			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true,
 				func(context.Context) (bool, error) { return slices.Contains(recorder.recorded(), "deleted"), nil })
 			if diff := cmp.Diff(want, recorder.recorded()); diff != "" || err != nil {
 				t.Errorf("events in the end: %v (-want +got):\n%s", err, diff)

@@ -1,7 +1,6 @@
 package eventhandlers
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
@@ -12,11 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -47,22 +43,7 @@ func TestAnObjectThatTakesThePlaceOfAnotherIsADeletionAndAnAddition(t *testing.T
 			synctest.Test(t, func(t *testing.T) {
 				client := fake.NewClientset(c.object)
 				q, recorder := queueWithHint(t, c.event)
-				handlers := New(Options{
-					PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
-					Storage:     AllStorage(),
-				})
-				factory := NewInformers(client, Trim(false))
-				synced, err := handlers.Register(factory)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				factory.Start(ctx.Done())
-				defer factory.Shutdown()
-				defer stop()
-				if !synced(ctx) {
-					t.Fatal("the handlers are not synced")
-				}
+				startHandlers(t, client, q, AllStorage())
 				synctest.Wait() // until each informer has a watch
 				another := c.object.DeepCopyObject()
 				another.(metav1.Object).SetUID("another")

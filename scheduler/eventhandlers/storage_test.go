@@ -1,7 +1,6 @@
 package eventhandlers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,12 +13,8 @@ import (
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
-	"github.com/berthdev/berth/scheduler/cache"
-	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -120,22 +115,7 @@ func TestOnlyServedStorageKindsAreWatched(t *testing.T) {
 				t.Fatal(err)
 			}
 			q, recorder := queueWithHint(t, c.resource)
-			handlers := New(Options{
-				PendingPods: &PendingPods{Cache: cache.New(), Queue: q, WaitingPods: framework.NewWaitingPods(clock.RealClock{}), Log: klog.Background()},
-				Storage:     storage,
-			})
-			factory := NewInformers(client, Trim(false))
-			synced, err := handlers.Register(factory)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			factory.Start(ctx.Done())
-			defer factory.Shutdown()
-			defer stop()
-			if !synced(ctx) {
-				t.Fatal("the handlers are not synced")
-			}
+			startHandlers(t, client, q, storage)
 			if diff := cmp.Diff(c.events, recorder.recorded(), cmp.Transformer("list", joined)); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}

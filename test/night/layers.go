@@ -189,7 +189,8 @@ const (
 var crashScenarios = []string{
 	"pods are bound", "a Binding is given up", "a pod is refused, and bound later", "a pod is refused repeatedly",
 	"a pod preempts two others", "pods with volumes are bound", "a pod gets devices",
-	"a Binding is refused, and the devices of its pod are returned", "a claim is deallocated, and allocated on another node",
+	"a Binding is refused, and the devices of its pod are returned",
+	"a claim is reserved for its pod by an earlier attempt", "a claim is deallocated, and allocated on another node",
 	"a group is bound", "a group preempts", "a profile starts", "a swap is accepted", "a spec is refused",
 	"a profile is rolled back", "more revisions than are kept", "a profile is deleted, and created again",
 	"a profile is paused, and active again", "the first profile is created", "a leader takes over", "a leader ends by itself",

@@ -182,7 +182,7 @@ func TestResultsOfOtherCommandsAreRead(t *testing.T) {
 		"crash cells": {
 			"crashes", outcome{err: exit, result: []byte(`{"outcomes":[{"cell":"bind before"},{"cell":"bind after","violations":["a pod is lost"]}]}`)},
 			reading{counts: map[string]uint64{"crash cells": 2}, findings: []finding{{
-				What: `"bind after": a pod is lost`, Seed: `"bind after"`, Repeat: "go test ./test/crashes -timeout 0 -args -cells 'the steps of a pod:'",
+				What: `"bind after": a pod is lost`, Seed: `"bind after"`, Repeat: "go test ./test/crashes -timeout 0 -args -cells '" + crashScenarios[23] + ":'",
 			}}},
 		},
 		"specs of a suite": {

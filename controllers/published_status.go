@@ -19,11 +19,12 @@ import (
 // statusUpdate is the ledger's page of a profile as it is to be written into the
 // profile's status.
 type statusUpdate struct {
-	name     string
-	uid      types.UID
-	settings compile.DecisionSettings
-	page     decision.ProfileHistory
-	key      statusKey
+	name            string
+	uid             types.UID
+	resourceVersion string
+	settings        compile.DecisionSettings
+	page            decision.ProfileHistory
+	key             statusKey
 }
 
 // statusUpdateFor returns the update for a profile; false when the ledger has no page
@@ -35,7 +36,7 @@ func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate
 		return statusUpdate{}, false
 	}
 	return statusUpdate{
-		name: s.Name, uid: s.UID, settings: settings, page: page,
+		name: s.Name, uid: s.UID, resourceVersion: s.ResourceVersion, settings: settings, page: page,
 		key: statusKey{since: page.Totals.Since, version: page.Version, queue: p.queue.QueueCounts(s.Name), history: settings.History},
 	}, true
 }
@@ -65,7 +66,7 @@ func (u statusUpdate) status() runtime.ApplyConfiguration {
 	for _, d := range u.page.Recent {
 		status.WithRecentDecisions(recentDecision(d))
 	}
-	return berthac.SchedulingProfile(u.name).WithStatus(status)
+	return berthac.SchedulingProfile(u.name).WithResourceVersion(u.resourceVersion).WithStatus(status)
 }
 
 func (u statusUpdate) queue() *berthac.QueueStatusApplyConfiguration {
@@ -161,6 +162,12 @@ func countsInStatus(s *v1alpha1.SchedulingProfile) decision.PublishedHistory {
 		})
 	}
 	return e
+}
+
+// sameCounts compares totals without their times, which a status has in whole seconds.
+func sameCounts(a, b decision.Totals) bool {
+	a.Since, b.Since = time.Time{}, time.Time{}
+	return a == b
 }
 
 func timeOf(t *metav1.Time) time.Time {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -138,7 +139,7 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 		return next
 	}
 	first := due[0]
-	if err := p.client.Status().Apply(ctx, first.status(), countersFieldManager, client.ForceOwnership); client.IgnoreNotFound(err) != nil {
+	if err := p.write(ctx, first); client.IgnoreNotFound(err) != nil {
 		logger.Error(err, "The counters could not be written to the profile's status", "schedulingProfile", first.name)
 		first.key = p.published[first.name].key // unchanged, so that it is written again
 	}
@@ -147,6 +148,34 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 		return minWriteInterval
 	}
 	return min(next, first.settings.Publish)
+}
+
+// write applies an update at the version of the profile that this process knows, so that
+// a write of an earlier leader that arrives later fails: it would take counts back. After
+// a conflict it writes at the newer version. Before the first write of this process that
+// may have a write of an earlier leader, which the ledger then continues; not its own,
+// which the client repeated.
+func (p *publisher) write(ctx context.Context, u statusUpdate) error {
+	for attempt := 1; ; attempt++ {
+		err := p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
+		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {
+			return err
+		}
+		var now v1alpha1.SchedulingProfile
+		if err := p.live.Get(ctx, client.ObjectKey{Name: u.name}, &now); err != nil {
+			return err
+		}
+		if now.UID != u.uid {
+			return nil // what is due for the new profile is found at the next turn
+		}
+		if earlier := countsInStatus(&now); p.published[u.name].uid != u.uid && !sameCounts(earlier.Totals, u.page.Totals) {
+			p.ledger.Restore(u.name, earlier)
+			if page, ok := p.ledger.History(u.name, u.settings.History); ok {
+				u.page = page
+			}
+		}
+		u.resourceVersion = now.ResourceVersion
+	}
 }
 
 // due returns the updates that may be written now and differ from the status, the least

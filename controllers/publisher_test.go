@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,13 +52,18 @@ func startPublisher(t *testing.T, profiles ...*v1alpha1.SchedulingProfile) *publ
 
 // startPublisherWithLive is startPublisher with the reader of the API server.
 func startPublisherWithLive(t *testing.T, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
+	return startPublisherOn(t, &fakeStatusClient{}, live, profiles...)
+}
+
+// startPublisherOn is startPublisherWithLive with the client that writes statuses.
+func startPublisherOn(t *testing.T, statuses *fakeStatusClient, live client.Reader, profiles ...*v1alpha1.SchedulingProfile) *publisherEnv {
 	var cluster fakeReader
 	for _, p := range profiles {
 		cluster = append(cluster, p)
 	}
 	p := &publisherEnv{
 		applier:  &fakeApplier{running: map[string]profile.Running{}, now: time.Now},
-		statuses: &fakeStatusClient{}, start: time.Now(),
+		statuses: statuses, start: time.Now(),
 	}
 	p.publisher = newPublisher(nil, live, Options{
 		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Queue: p, Clock: clock.RealClock{},
@@ -244,6 +251,53 @@ func TestANewLeaderContinuesThePublishedCounts(t *testing.T) {
 			t.Errorf("after a decision (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A write arrives between the read of the earlier counts and the first write that is acknowledged.
+func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Group: "berth.dev", Resource: "schedulingprofiles"}, "batch", errors.New("changed"))
+	for sentence, tt := range map[string]struct {
+		late int64    // bound pods in the status after the conflict
+		want []string // version and bound pods of each write; the cache stays at version 11
+	}{
+		"it counts more than was read":                  {42, []string{"11: 40", "12: 42", "11: 43", "12: 43"}},
+		"it is this process' own, which client-go sent": {40, []string{"11: 40", "12: 40", "11: 41", "12: 41"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				read, now := newProfile(7), newProfile(7)
+				read.ResourceVersion, now.ResourceVersion = "11", "12"
+				read.Status.Totals, now.Status.Totals = &v1alpha1.DecisionTotals{Bound: 40}, &v1alpha1.DecisionTotals{Bound: tt.late}
+				var tried []string
+				statuses := &fakeStatusClient{reject: func(a statusWrite) error {
+					tried = append(tried, fmt.Sprintf("%s: %v", a.resourceVersion, a.status["totals"].(map[string]any)["bound"]))
+					if a.resourceVersion != "12" {
+						return conflict
+					}
+					return nil
+				}}
+				live := &laterReader{fakeReader{read}, fakeReader{now}}
+				p := startPublisherOn(t, statuses, live, read)
+				p.bind("batch", "web-1")
+				time.Sleep(20 * time.Second)
+				p.stop()
+				if diff := cmp.Diff(tt.want, tried); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// laterReader lists what was there first, and gets what is there later.
+type laterReader struct{ first, later fakeReader }
+
+func (r *laterReader) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return r.first.List(ctx, into, opts...)
+}
+
+func (r *laterReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	return r.later.Get(ctx, key, into, opts...)
 }
 
 // failingReader is a reader that fails the given number of times.

@@ -57,10 +57,11 @@ type Ledger struct {
 }
 
 type profileLedger struct {
+	// totals, last, ring and total are of this process.
 	totals    Totals
 	last      time.Time
 	ring      [ledgerSize]Decision
-	total     int64 // decisions of this process
+	total     int64
 	published PublishedHistory
 	version   uint64
 }
@@ -82,7 +83,8 @@ func (l *Ledger) Open(profile string) {
 }
 
 // Restore adds what earlier processes published of the profile to what was recorded since
-// Open. Call it once after Open; it returns false for a profile that is not open.
+// Open, in place of what an earlier call added. It returns false for a profile that is not
+// open.
 func (l *Ledger) Restore(profile string, published PublishedHistory) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,10 +93,6 @@ func (l *Ledger) Restore(profile string, published PublishedHistory) bool {
 		return false
 	}
 	p.published = published
-	p.totals.add(published.Totals)
-	if p.last.Before(published.Last) {
-		p.last = published.Last
-	}
 	return true
 }
 
@@ -194,6 +192,10 @@ func (l *Ledger) History(profile string, limit int) (ProfileHistory, bool) {
 		return ProfileHistory{}, false
 	}
 	out := ProfileHistory{Totals: p.totals, Last: p.last, Version: p.version}
+	out.Totals.add(p.published.Totals)
+	if out.Last.Before(p.published.Last) {
+		out.Last = p.published.Last
+	}
 	out.Recent, out.Omitted = p.recent(min(limit, ledgerSize))
 	return out, true
 }

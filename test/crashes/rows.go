@@ -98,7 +98,7 @@ var Rows = []Row{
 	{Point: at("controllers/history/store.go", "(*clusterStore).delete", "Delete", "controllerrevisions"), Scenario: manySwaps},
 
 	{Point: bindPod, Scenario: binds},
-	{Point: at("controllers/publisher.go", "(*publisher).publishOne", "Apply", ""), Scenario: binds, Resource: profileStatus, Marker: inCounters},
+	{Point: at("controllers/publisher.go", "(*publisher).write", "Apply", ""), Scenario: binds, Resource: profileStatus, Marker: inCounters},
 
 	{Point: at("scheduler/binding/status.go", "(*statusWriter).writeBindFailure", "Patch", "pods/status"), Scenario: givenUp, Marker: "was given up"},
 

@@ -11,12 +11,14 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
 	corelisters "k8s.io/client-go/listers/core/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/controllers/export"
@@ -112,9 +114,26 @@ type Options struct {
 	// FinalWrites waits until no pod is scheduled any more, and returns the context of
 	// the writes that follow; nil when nothing is written after the manager ends.
 	FinalWrites func() (context.Context, context.CancelFunc)
+	// Statuses writes statuses, and should do so only while this process leads: one that
+	// was frozen goes on before it knows that it has a successor. nil for the manager's
+	// client.
+	Statuses client.StatusClient
 	// Recorder reports transitions of conditions as Events; nil for the manager's own,
 	// with the name ReportingController.
 	Recorder events.EventRecorder
+	// Wait is how the publisher waits, as explainer.Options.Wait is; nil means with a
+	// timer of Clock.
+	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+}
+
+// Cluster is how a controller reads and writes Berth's resources. All fields are required.
+type Cluster struct {
+	// Cache reads what the informers have, Live what the API server has.
+	Cache, Live client.Reader
+	// Status writes statuses.
+	Status client.StatusClient
+	// Elected is closed once this process leads.
+	Elected <-chan struct{}
 }
 
 // ReportingController is the reporting controller in the Events of this package.
@@ -133,14 +152,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := indexProfiles(mgr); err != nil {
 		return err
 	}
-	status := &statusWriter{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: o.Recorder, clock: o.Clock,
-	}
-	profiles := &profileReconciler{
-		reader: mgr.GetClient(), live: mgr.GetAPIReader(), status: status, elected: mgr.Elected(), compile: compile.Profile, options: o,
-	}
+	cluster := Cluster{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Status: o.Statuses, Elected: mgr.Elected()}
+	profiles := newProfileReconciler(cluster, o)
 	configs := &pluginConfigReconciler{
-		reader: mgr.GetClient(), status: status, check: compile.Config, registry: o.Registry,
+		reader: mgr.GetClient(), status: profiles.status, check: compile.Config, registry: o.Registry,
 	}
 	if o.Readiness == nil {
 		o.Readiness = &ReadinessCheck{}
@@ -163,7 +178,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		mgr.Add(&readinessChecker{check: o.Readiness, reconciler: profiles, recorder: o.Recorder, clock: o.Clock}),
 		profiles.setup(mgr),
 		configs.setup(mgr),
-		mgr.Add(newPublisher(mgr.GetClient(), mgr.GetAPIReader(), o)),
+		mgr.Add(NewPublisher(cluster, o)),
 		mgr.Add(&historyPruner{profiles: mgr.GetClient(), history: o.History, clock: o.Clock}),
 	)
 }
@@ -184,6 +199,9 @@ func (o *Options) setDefaults(mgr ctrl.Manager) error {
 	}
 	if o.History == nil {
 		o.History = history.New(history.Options{Clock: o.Clock})
+	}
+	if o.Statuses == nil {
+		o.Statuses = mgr.GetClient()
 	}
 	if o.Recorder == nil {
 		o.Recorder = mgr.GetEventRecorder(ReportingController)

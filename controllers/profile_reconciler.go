@@ -54,6 +54,21 @@ type profileReconciler struct {
 	unsettledChanges sync.Map
 }
 
+// NewProfileReconciler returns the reconciler of SchedulingProfiles. Its caller queues a
+// profile after each change that ProfileChanged passes, at its deletion, when the process
+// is elected, and when Applier reports that plugins became degraded. The fields of o that
+// SetupWithManager sets by default are required.
+func NewProfileReconciler(cluster Cluster, o Options) reconcile.Reconciler {
+	return newProfileReconciler(cluster, o)
+}
+
+func newProfileReconciler(cluster Cluster, o Options) *profileReconciler {
+	return &profileReconciler{
+		reader: cluster.Cache, live: cluster.Live, elected: cluster.Elected, compile: compile.Profile, options: o,
+		status: &statusWriter{client: cluster.Status, live: cluster.Live, recorder: o.Recorder, clock: o.Clock},
+	}
+}
+
 // Reconcile reconciles one profile. It returns an error when a later attempt may
 // succeed, so that the work queue retries it with a growing delay.
 func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -13,8 +13,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
@@ -37,6 +39,8 @@ type publisher struct {
 	queue    QueueCounter
 	applier  Applier
 	clock    clock.Clock
+	// wait returns after d, or when wake receives; false when ctx ended.
+	wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
 	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
 	// flushing says that changes are written without waiting for the publish period.
@@ -65,9 +69,16 @@ type statusKey struct {
 	history int
 }
 
-func newPublisher(c client.Client, live client.Reader, o Options) *publisher {
+// NewPublisher returns the publisher, which a manager runs while it leads. The fields of o
+// that SetupWithManager sets by default are required.
+func NewPublisher(cluster Cluster, o Options) manager.Runnable {
+	wait := o.Wait
+	if wait == nil {
+		wait = explainer.WaitWithTimers(o.Clock)
+	}
 	return &publisher{
-		profiles: c, live: live, client: c, ledger: o.Ledger, queue: o.Queue, applier: o.Applier, clock: o.Clock, finalWrites: o.FinalWrites, published: map[string]publishedStatus{},
+		profiles: cluster.Cache, live: cluster.Live, client: cluster.Status, ledger: o.Ledger, queue: o.Queue, applier: o.Applier, clock: o.Clock, wait: wait,
+		finalWrites: o.FinalWrites, published: map[string]publishedStatus{},
 		heldPods: heldPodsReporter{recorder: o.Recorder, reported: map[string]bool{}},
 	}
 }
@@ -105,19 +116,6 @@ func (p *publisher) publishRemaining(logger logr.Logger) {
 	p.flushing = true
 	for p.wait(ctx, minWriteInterval, nil) && p.publishOne(ctx, logger) == minWriteInterval {
 	}
-}
-
-// wait returns after d, or when wake receives; false when ctx ended.
-func (p *publisher) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	timer := p.clock.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-timer.C():
-	}
-	return true
 }
 
 // publishOne makes at most one write, and returns after what time to call it again if

@@ -65,10 +65,9 @@ func startPublisherOn(t *testing.T, statuses *fakeStatusClient, live client.Read
 		applier:  &fakeApplier{running: map[string]profile.Running{}, now: time.Now},
 		statuses: statuses, start: time.Now(),
 	}
-	p.publisher = newPublisher(nil, live, Options{
+	p.publisher = NewPublisher(Cluster{Cache: &cluster, Live: live, Status: p.statuses}, Options{
 		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Queue: p, Clock: clock.RealClock{},
-	})
-	p.profiles, p.client = &cluster, p.statuses
+	}).(*publisher)
 	for _, s := range profiles {
 		p.ledger.Open(s.Name)
 	}

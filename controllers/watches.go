@@ -81,11 +81,14 @@ var runningConfigsChanged = predicate.Funcs{
 	},
 }
 
+// ProfileChanged passes the updates of a SchedulingProfile after which it is reconciled.
+var ProfileChanged = predicate.Or[client.Object](specChanged, permissionChanged)
+
 func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 	everyReplica := false
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("schedulingprofile").
-		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(predicate.Or[client.Object](specChanged, permissionChanged))).
+		For(&v1alpha1.SchedulingProfile{}, builder.WithPredicates(ProfileChanged)).
 		Watches(&v1alpha1.PluginConfig{}, handler.EnqueueRequestsFromMapFunc(r.profilesThatReference), builder.WithPredicates(specChanged)).
 		WatchesRawSource(source.Func(r.requeueOnElection)).
 		WatchesRawSource(source.Func(r.requeueOnDegradedChange)).

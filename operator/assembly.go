@@ -183,11 +183,16 @@ func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) 
 // setupControllers adds the controllers to the manager, once their CRDs are served.
 func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error {
 	pods := m.informers.Core().V1().Pods()
+	statuses, err := newStatusClient(m.config, client.Options{Scheme: m.scheme, Mapper: m.mgr.GetRESTMapper()}, m.term)
+	if err != nil {
+		return err
+	}
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
 		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Queue: m.sched, Version: m.version, Readiness: readiness,
 		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderPermissions(), FinalWrites: m.shutdown.finalWrites,
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
-		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
+		Statuses: statuses,
+		Crashes:  m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
 		Exporter: export.NewExporter(m.clients.watches, m.namespace, m.registry),
 		History: history.New(history.Options{
 			Revisions: m.clients.watches.AppsV1().ControllerRevisions(m.namespace),

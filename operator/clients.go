@@ -11,6 +11,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/controllers/explainer"
 	"github.com/berthdev/berth/scheduler/binding"
@@ -79,6 +80,18 @@ func newClients(config, writing *restclient.Config, untrimmedPods bool, term *le
 	term.FenceWrites(decisions)
 	c.decisions, err = explainer.NewClient(withOwnConnections(decisions, nil))
 	return c, err
+}
+
+// newStatusClient returns a client that writes statuses of Berth's resources only while this
+// process leads.
+func newStatusClient(config *restclient.Config, options client.Options, term *leadership.Tracker) (client.StatusClient, error) {
+	config = restclient.CopyConfig(config)
+	term.FenceWrites(config)
+	c, err := client.New(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return c, nil
 }
 
 // withOwnConnections gives config connections of its own: client-go shares connections

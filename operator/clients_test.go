@@ -10,10 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
+	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -90,7 +95,17 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 	}))
 	defer api.Close()
 	config := &restclient.Config{Host: api.URL}
-	c, err := newClients(config, config, false, leadership.New(clock.RealClock{}, time.Minute, nil), nil)
+	term := leadership.New(clock.RealClock{}, time.Minute, nil)
+	c, err := newClients(config, config, false, term, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
+	mapper.Add(v1alpha1.GroupVersion.WithKind("SchedulingProfile"), meta.RESTScopeRoot)
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	statuses, err := newStatusClient(config, client.Options{Scheme: scheme, Mapper: mapper}, term)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +115,7 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", options),
 		"the journal": c.journal.CoreV1().ConfigMaps("shop").Delete(ctx, "journal", options),
 		"decisions":   c.decisions.Delete().Namespace("shop").Resource("schedulingdecisions").Name("web").Do(ctx).Error(),
+		"statuses":    statuses.Status().Apply(ctx, berthac.SchedulingProfile("batch"), client.FieldOwner("berth")),
 	} {
 		if !errors.Is(err, leadership.ErrNotLeading) {
 			t.Errorf("%s: %v, want that the write is not sent", name, err)

@@ -82,7 +82,7 @@ type Options struct {
 // New returns the explainer, which a manager runs while it leads.
 func New(o Options) manager.Runnable {
 	if o.Wait == nil {
-		o.Wait = waitOn(o.Clock)
+		o.Wait = WaitWithTimers(o.Clock)
 	}
 	limiter := &writeLimiter{clock: o.Clock, wait: o.Wait, bindsInProgress: o.BindsInProgress}
 	return &explainer{
@@ -180,8 +180,8 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 // waitFunc is Options.Wait.
 type waitFunc func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
 
-// waitOn waits with a timer of a clock.
-func waitOn(c clock.Clock) waitFunc {
+// WaitWithTimers returns an Options.Wait that waits with timers of a clock.
+func WaitWithTimers(c clock.Clock) func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		timer := c.NewTimer(max(d, 0))
 		defer timer.Stop()

@@ -248,7 +248,7 @@ func (sim *simulation) quiescent() bool {
 			return false // it is released later
 		}
 	}
-	return sim.onlyPeriodic() && sim.waitingPods() == 0 && sim.explained()
+	return sim.onlyPeriodic() && sim.waitingPods() == 0 && sim.explained() && sim.reported()
 }
 
 // waitingPods is the number of pods that wait on Permit.
@@ -324,9 +324,11 @@ func (sim *simulation) checkQueue() {
 	sim.checkNominations()
 }
 
-func (sim *simulation) profileOf(pod *v1.Pod) *profile {
+func (sim *simulation) profileOf(pod *v1.Pod) *profile { return sim.profileNamed(pod.Spec.SchedulerName) }
+
+func (sim *simulation) profileNamed(name string) *profile {
 	for _, p := range sim.profiles {
-		if p.name == pod.Spec.SchedulerName {
+		if p.name == name {
 			return p
 		}
 	}

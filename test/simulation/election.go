@@ -97,6 +97,9 @@ func (e *election) run() {
 	sim.logf("leads with epoch %d", e.tracker.Epoch())
 	sim.noteElection()
 	sim.startLoop()
+	if sim.replica.manager != nil {
+		sim.replica.manager.lead()
+	}
 	for e.renew() {
 		e.pause(retryPeriod)
 	}

@@ -122,7 +122,8 @@ func cutWatch(sim *simulation, random *rand.Rand) bool {
 // someWatchCache returns a watch cache of one API server.
 func (sim *simulation) someWatchCache(random *rand.Rand) (s *apiServer, cache *watchCache) {
 	s = sim.apiServers[random.IntN(len(sim.apiServers))]
-	return s, s.caches[watchedKinds[random.IntN(len(watchedKinds))]]
+	kinds := sim.watchedKinds()
+	return s, s.caches[kinds[random.IntN(len(kinds))]]
 }
 
 // stallWatchCache lets a watch cache read nothing for a while: its lists and watches are older and

@@ -208,7 +208,7 @@ func (sim *simulation) heal() {
 // requiredReplicaEvents are what a thousand seeds of histories of replicas must have seen.
 func requiredReplicaEvents() []string {
 	all := []string{
-		"a crash", "a leader is elected", "a new leader's first decision", "a leader wakes up and has a successor",
+		"a crash", leaderElected, "a new leader's first decision", "a leader wakes up and has a successor",
 		"a leader is elected while its predecessor stands still", "a leader is elected while its predecessor is cut off",
 		"a leader is elected while its predecessor runs", "a leader places a pod although its successor has placed one",
 		"a leader reads another holder in its Lease", "a leader cannot renew its Lease in time", "a request for the Lease times out",

@@ -288,6 +288,7 @@ type furtherState struct {
 	volumes      volumes
 	devices      deviceState
 	explanations explanations
+	controllers  controllerState
 	// handle is that of a Generation of this process; nil before the first one.
 	handle fwk.Handle
 	// controllerWeight is the weight of a controller's step.

@@ -16,6 +16,9 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 )
 
+// simVersion is Berth's version in the hashes of Blueprints.
+const simVersion = "sim"
+
 // profileSpec is what a user wrote into a profile.
 type profileSpec struct {
 	number        int
@@ -62,11 +65,16 @@ type reconciled struct {
 func (p *profile) setSpec(spec *profileSpec) {
 	p.spec = spec
 	p.generation++
+	if spec != nil {
+		p.sim.specs[spec.number] = spec
+	}
+	if p.sim.controllers.on {
+		p.put()
+	}
 	if spec == nil {
 		p.sim.logf("outside: profile %s is deleted", p.name)
 		return
 	}
-	p.sim.specs[spec.number] = spec
 	p.sim.logf("outside: profile %s: %+v", p.name, *spec)
 }
 
@@ -101,7 +109,7 @@ func (p *profile) reconcile() {
 		p.paused = true
 		set.SetPaused(p.name, true)
 	}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: spec.schedulingProfile(p), Registry: sim.registry(), Version: "sim"})
+	blueprint, rejection := compile.Profile(compile.Input{Profile: spec.schedulingProfile(p), Registry: sim.registry(), Version: simVersion})
 	if (rejection != nil) != spec.refused {
 		sim.failf("profile %s: rejection %v of %+v", p.name, rejection, *spec)
 	}

@@ -34,6 +34,8 @@ type replica struct {
 	// reconciled is in the order of the profiles.
 	reconciled []*reconciled
 
+	// manager is nil in histories without controllers.
+	manager *processControllers
 	// election is nil in histories without replicas.
 	election *election
 	// api is the API server that requests go to, and seen the newest resource version of each

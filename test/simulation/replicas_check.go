@@ -96,7 +96,7 @@ func (sim *simulation) isDeposed() bool {
 
 // noteElection counts in which situations a leader begins.
 func (sim *simulation) noteElection() {
-	sim.count("a leader is elected")
+	sim.count(leaderElected)
 	for _, r := range sim.replicas {
 		switch {
 		case r == sim.replica || r.dead || !r.election.leads:

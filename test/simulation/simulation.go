@@ -117,6 +117,9 @@ type kind struct {
 	devices bool
 	// explanations says that the explainer writes why pods wait.
 	explanations bool
+	// controllers says that profiles are objects, which the reconciler that ships reconciles. Such
+	// a history has replicas too.
+	controllers bool
 }
 
 // run plays the history of a seed and returns its state when it is quiescent, or when the
@@ -160,6 +163,9 @@ func (k kind) runInput(in input, o runOptions) *simulation {
 	}
 	if k.gangs > 0 {
 		sim.drawGangs(k.gangs)
+	}
+	if k.controllers {
+		sim.drawControllers()
 	}
 	if k.replicas {
 		sim.drawFaults(k.without)
@@ -251,8 +257,12 @@ func (sim *simulation) startProcess() {
 		sim.tasks.start("election", sim.election.run)
 	}
 	sim.reconciled = nil
-	for _, p := range sim.profiles {
-		p.startReconciler()
+	if sim.controllers.on {
+		sim.startControllers(ledger)
+	} else {
+		for _, p := range sim.profiles {
+			p.startReconciler()
+		}
 	}
 	sim.startExplainer(explained)
 }

@@ -26,6 +26,8 @@ var (
 	printLog = flag.Bool("log", false, "print the log of the first seed, and play no other")
 	stop     = flag.Bool("stop", false, "end at the first failing seed, without shrinking it: for mutation tests")
 
+	controllerSeeds = flag.Uint64("controllerseeds", 100, "number of seeds of histories of controllers")
+
 	replicaSeeds = flag.Uint64("replicaseeds", 150, "number of seeds of histories of replicas")
 
 	gangSeeds     = flag.Uint64("gangseeds", 100, "number of seeds of histories of -gangs gangs")
@@ -47,10 +49,17 @@ const maxShrunk = 3
 // pods are histories of single pods.
 var pods = kind{}
 
+// controlled are histories of controllers.
+var controlled = kind{replicas: true, controllers: true}
+
 func TestEveryHistoryKeepsTheInvariants(t *testing.T) { pods.test(t, *seeds, requiredEvents()) }
 
 func TestEveryHistoryOfReplicasKeepsTheInvariants(t *testing.T) {
 	kind{replicas: true}.test(t, *replicaSeeds, requiredReplicaEvents())
+}
+
+func TestEveryHistoryOfControllersKeepsTheInvariants(t *testing.T) {
+	controlled.test(t, *controllerSeeds, requiredControllerEvents())
 }
 
 // What a leader and its successor do to each other's pods is not tested by histories without pods.
@@ -146,7 +155,7 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 // A seed decides everything, or a failure could not be reproduced.
 func TestOneSeedHasOneHistory(t *testing.T) {
 	for k, n := range map[kind]uint64{
-		pods: 200, {gangs: 20}: 10, {replicas: true}: 20, {volumes: true}: 30, {devices: true}: 30, {explanations: true}: 30,
+		pods: 200, {gangs: 20}: 10, {replicas: true}: 20, {volumes: true}: 30, {devices: true}: 30, {explanations: true}: 30, controlled: 20,
 	} {
 		for seed := uint64(1); seed <= n; seed++ {
 			a, b := k.run(seed, false), k.run(seed, false)
@@ -160,7 +169,7 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 // seedKinds are the kinds of the histories of which seeds/*.txt have seeds.
 var seedKinds = map[string]kind{
 	"found.txt": pods, "gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "volumes.txt": {volumes: true},
-	"devices.txt": {devices: true}, "explanations.txt": {explanations: true},
+	"devices.txt": {devices: true}, "explanations.txt": {explanations: true}, "controllers.txt": controlled,
 }
 
 // Seeds that once failed are played again. Their histories change with the simulation; what

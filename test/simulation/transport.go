@@ -26,7 +26,7 @@ type exchange struct {
 }
 
 // methods are the HTTP methods by verb; GET for all others.
-var methods = map[string]string{"bind": http.MethodPost, "patch": http.MethodPatch, "delete": http.MethodDelete, "journal": http.MethodPut}
+var methods = map[string]string{"bind": http.MethodPost, "patch": http.MethodPatch, "delete": http.MethodDelete, "journal": http.MethodPut, writeStatus: http.MethodPatch}
 
 type exchangeKey struct{}
 

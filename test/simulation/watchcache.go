@@ -2,6 +2,8 @@ package simulation
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berthdev/berth/api/v1alpha1"
 )
 
 // In a history of replicas there are two API servers on one etcd. Writes, and reads without a
@@ -29,14 +31,20 @@ type watchCache struct {
 
 func (sim *simulation) newAPIServer(name string) *apiServer {
 	s := &apiServer{name: name, caches: map[string]*watchCache{}}
-	for _, kind := range watchedKinds {
+	for _, kind := range sim.watchedKinds() {
 		s.caches[kind] = &watchCache{sim: sim, kind: kind, objects: map[string]object{}}
 	}
 	return s
 }
 
 // watchedKinds are the kinds of the informers, by their names.
-var watchedKinds = []string{"pods", "nodes"}
+func (sim *simulation) watchedKinds() []string {
+	kinds := []string{"pods", "nodes"}
+	if sim.controllers.on {
+		kinds = append(kinds, profilesKind)
+	}
+	return kinds
+}
 
 func (c change) kind() string {
 	o := c.new
@@ -48,6 +56,8 @@ func (c change) kind() string {
 		return "pods"
 	case *v1.Node:
 		return "nodes"
+	case *v1alpha1.SchedulingProfile:
+		return profilesKind
 	}
 	return "podgroups"
 }
@@ -224,7 +234,7 @@ func (sim *simulation) noteStaleList(i *informer, cache *watchCache) {
 // offerWatches offers the steps of the watch caches and of bookmarks.
 func (sim *simulation) offerWatches(offer func(int, func())) {
 	for _, s := range sim.apiServers {
-		for _, kind := range watchedKinds {
+		for _, kind := range sim.watchedKinds() {
 			switch cache := s.caches[kind]; {
 			case !sim.cachesLag:
 				cache.catchUp()

@@ -32,6 +32,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestConditionsAreNotWrittenToANewerObject"}}, noUsers},
 	{"CountersAtAnyVersion", "counters of an earlier leader that arrive late replace those of the present one",
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
+	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",
+		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, "its clients are its own"},
 	{"LateCountsLost", "counters of an earlier leader that arrive after they were read are replaced by older ones",
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
 	{"SwapBeforePause", "a profile that is paused is swapped before it is paused",

@@ -1,0 +1,269 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers"
+	"github.com/berthdev/berth/controllers/history"
+	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/decision"
+)
+
+// In a history of controllers, profiles are objects of the API server. The reconciler and the
+// publisher that Berth ships run in each process, with the history of revisions in the cluster: a
+// spec is tried before it runs, and an earlier revision runs where it cannot. The work queue is a
+// model of controller-runtime's. Whatever happens: a status is never of an older generation than
+// the one before, no count goes back, and no write of an earlier leader is stored after one of a
+// later leader. Where the history is quiescent, each status is true within statusBudget.
+
+const (
+	// profilesKind is the kind of the informer of SchedulingProfiles.
+	profilesKind = "schedulingprofiles"
+	// statusBudget is how long a status may be untrue after the last change: until the reconciler
+	// retries, and two minutes for the publisher and what the reconciler waits for.
+	statusBudget = maxRetryDelay + 2*time.Minute
+	// initialRetryDelay and maxRetryDelay are those of the reconciler's work queue.
+	initialRetryDelay = time.Second
+	maxRetryDelay     = 5 * time.Minute
+)
+
+// The verbs of the controllers' writes.
+const (
+	writeStatus   = "status"
+	writeRevision = "revision"
+)
+
+// controllerState is the state of a history of controllers.
+type controllerState struct {
+	// on says that this is a history of controllers.
+	on bool
+	// revisions are the ControllerRevisions, by name.
+	revisions revisions
+	// owned are the fields of each status by field manager, and writtenBy the epoch of the last
+	// write, both by the profile's UID.
+	owned     map[types.UID]map[string][]string
+	writtenBy map[types.UID]int64
+	// quietSince is when nothing but statuses was left to do; zero before that.
+	quietSince time.Time
+}
+
+func (sim *simulation) drawControllers() {
+	sim.controllers = controllerState{on: true, revisions: revisions{}, owned: map[types.UID]map[string][]string{}, writtenBy: map[types.UID]int64{}}
+	for _, verb := range []string{writeStatus, writeRevision} {
+		if sim.random.IntN(2) == 0 {
+			sim.settings.requestFaults[verb] = sim.random.Float64() * 0.5
+		}
+	}
+	for i, kind := range sim.settings.kinds {
+		if weight, is := controllerWeights[kind.name]; is {
+			sim.settings.actionWeights[i] += weight
+		}
+	}
+}
+
+// controllerWeights are added to the weights of actions in histories of controllers, by name.
+var controllerWeights = map[string]int{
+	"a profile is applied": 10, "a profile gets a spec that is refused": 3, "a profile gets a spec that cannot be built": 3,
+	"a profile is paused or resumed": 4, "a profile is deleted": 4,
+}
+
+// put stores the object of a profile, or deletes it.
+func (p *profile) put() {
+	s := p.sim.server
+	before := find[*v1alpha1.SchedulingProfile](s, p.name)
+	switch {
+	case p.spec == nil && before != nil:
+		s.drop(before)
+	case p.spec == nil:
+	default:
+		object := p.spec.schedulingProfile(p)
+		object.UID, object.Generation = types.UID("s"+itoa(s.version)), 1
+		if before != nil {
+			object.UID, object.Generation, object.Status = before.UID, before.Generation+1, *before.Status.DeepCopy()
+		}
+		if blueprint, _ := compile.Profile(compile.Input{Profile: object, Registry: p.sim.registry(), Version: simVersion}); blueprint != nil {
+			p.sim.specOf[blueprint.Hash] = p.spec.number
+		}
+		s.put(object)
+	}
+}
+
+// processControllers are the controllers of one process.
+type processControllers struct {
+	sim        *simulation
+	replica    *replica
+	profiles   *informer
+	reconciler reconcile.Reconciler
+	publisher  manager.Runnable
+	elected    chan struct{}
+	queue      map[string]*workItem // by profile
+}
+
+// workItem is a profile in the work queue.
+type workItem struct {
+	profile  *profile
+	due      bool
+	failures int
+}
+
+// startControllers starts the controllers of a process, which reconcile once their informer has
+// listed.
+func (sim *simulation) startControllers(ledger *decision.Ledger) {
+	c := &processControllers{
+		sim: sim, replica: sim.replica, profiles: sim.newInformer(profilesKind, isProfile), elected: make(chan struct{}), queue: map[string]*workItem{},
+	}
+	sim.informers = append(sim.informers, c.profiles)
+	sim.replica.manager = c
+	cluster := controllers.Cluster{Cache: cachedProfiles{c.profiles}, Live: liveProfiles{sim: sim}, Status: statusClient{sim: sim}, Elected: c.elected}
+	options := controllers.Options{
+		Applier: notingApplier{sim.sched.Profiles(), sim}, Registry: sim.registry(), Ledger: ledger, Queue: sim.sched, OtherSchedulers: controllers.OtherSchedulers{None: true},
+		Version: simVersion, Clock: sim.clock, Recorder: recorder{sim: sim}, Wait: sim.pause,
+		History: history.New(history.Options{Revisions: revisionClient{sim: sim}, Process: fmt.Sprint("process ", sim.process), Clock: sim.clock}),
+	}
+	c.reconciler, c.publisher = controllers.NewProfileReconciler(cluster, options), controllers.NewPublisher(cluster, options)
+	for _, p := range sim.profiles {
+		item := &workItem{profile: p}
+		c.queue[p.name] = item
+		p.reconciled = &reconciled{}
+		sim.reconciled = append(sim.reconciled, p.reconciled)
+		sim.tasks.start(reconcilerPrefix+p.name, func() { c.work(item) }).ignoreDeadlines = true
+	}
+	if _, err := c.profiles.AddEventHandler(c); err != nil {
+		sim.failf("%v", err)
+	}
+	sim.tasks.start("degraded plugins", c.requeueDegraded)
+}
+
+// lead starts what runs in a leader only.
+func (c *processControllers) lead() {
+	close(c.elected)
+	for _, item := range c.queue {
+		item.due = true
+	}
+	c.sim.tasks.start("publisher", func() { c.sim.requireNoError(c.publisher.Start(quietContext())) })
+}
+
+func quietContext() context.Context { return log.IntoContext(context.Background(), logr.Discard()) }
+
+// OnAdd, OnUpdate and OnDelete queue a profile.
+func (c *processControllers) OnAdd(o any, _ bool) {
+	c.queue[o.(*v1alpha1.SchedulingProfile).Name].due = true
+}
+
+func (c *processControllers) OnUpdate(before, after any) {
+	old, now := before.(*v1alpha1.SchedulingProfile), after.(*v1alpha1.SchedulingProfile)
+	if controllers.ProfileChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}) {
+		c.queue[now.Name].due = true
+	}
+}
+
+func (c *processControllers) OnDelete(o any) {
+	if unknown, is := o.(toolscache.DeletedFinalStateUnknown); is {
+		o = unknown.Obj
+	}
+	c.queue[o.(*v1alpha1.SchedulingProfile).Name].due = true
+}
+
+// work reconciles a profile again and again.
+func (c *processControllers) work(item *workItem) {
+	sim := c.sim
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: item.profile.name}}
+	for {
+		sim.tasks.yield(func() bool { return item.due && c.profiles.handler != nil && c.profiles.initialLeft == 0 })
+		item.due = false
+		result, err := c.reconcile(item.profile, request)
+		switch {
+		case err != nil:
+			sim.count("a reconcile fails")
+			sim.logf("reconciler: profile %s: %v", item.profile.name, err)
+			c.queueAfter(item, min(initialRetryDelay<<min(item.failures, 20), maxRetryDelay))
+			item.failures++
+		case result.RequeueAfter > 0:
+			item.failures = 0
+			c.queueAfter(item, result.RequeueAfter)
+		default:
+			item.failures = 0
+		}
+	}
+}
+
+// reconcile reconciles a profile once.
+func (c *processControllers) reconcile(p *profile, request reconcile.Request) (reconcile.Result, error) {
+	defer c.sim.cover.profileChange(p)()
+	c.sim.logf("reconciler: profile %s", p.name)
+	result, err := c.reconciler.Reconcile(quietContext(), request)
+	c.sim.logf("reconciler: profile %s is done: %+v, %v", p.name, result, err)
+	return result, err
+}
+
+// notingApplier is the scheduler's Applier. It notes what runs and what is paused.
+type notingApplier struct {
+	controllers.Applier
+	sim *simulation
+}
+
+func (a notingApplier) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
+	err := a.Applier.Apply(ctx, blueprint)
+	p := a.sim.profileNamed(blueprint.Name)
+	before := p.running
+	a.noteRunning(p)
+	if before != nil && before != p.running {
+		a.sim.countSwap(p.name)
+	}
+	return err
+}
+
+func (a notingApplier) SetPaused(name string, paused bool) {
+	p := a.sim.profileNamed(name)
+	p.paused = p.paused || paused
+	a.Applier.SetPaused(name, paused)
+	p.paused = paused
+}
+
+func (a notingApplier) Delete(name string) {
+	a.Applier.Delete(name)
+	p := a.sim.profileNamed(name)
+	p.paused = false
+	a.noteRunning(p)
+}
+
+func (a notingApplier) noteRunning(p *profile) {
+	p.running = nil
+	if running, ok := a.Running(p.name); ok {
+		p.running = a.sim.specs[a.sim.specOf[running.Blueprint.Hash]]
+	}
+}
+
+// queueAfter queues a profile later. The end of a history does not wait for that: a spec that
+// cannot be built is retried without end.
+func (c *processControllers) queueAfter(item *workItem, d time.Duration) {
+	clock := c.replica.clock
+	clock.add(clock.now.Add(d), func() { item.due = true }).periodic = true
+}
+
+// requeueDegraded queues the profiles whose plugins become degraded or recover.
+func (c *processControllers) requeueDegraded() {
+	set := c.sim.sched.Profiles()
+	for {
+		changed := set.DegradedChanged()
+		c.sim.tasks.yield(func() bool { return len(changed) > 0 })
+		<-changed
+		for _, name := range set.TakeDegradedChanges() {
+			c.sim.count("plugins of a profile are degraded, or recover")
+			if item := c.queue[name]; item != nil {
+				item.due = true
+			}
+		}
+	}
+}

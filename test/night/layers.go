@@ -242,6 +242,7 @@ var table = []layer{
 	seeds("simulation of volumes", "TestEveryHistoryOfVolumesKeepsTheInvariants", "-volumeseeds", 10, 200),
 	seeds("simulation of devices", "TestEveryHistoryOfDevicesKeepsTheInvariants", "-deviceseeds", 12, 200),
 	seeds("simulation of explanations", "TestEveryHistoryOfExplanationsKeepsTheInvariants", "-explanationseeds", 8, 200),
+	seeds("simulation of controllers", "TestEveryHistoryOfControllersKeepsTheInvariants", "-controllerseeds", 12, 100),
 	seeds("simulation of gangs", "TestEveryHistoryOfGangsKeepsTheInvariants", "-gangseeds", 15, 200),
 	seeds("simulation of many gangs", "TestEveryHistoryOfManyGangsKeepsTheInvariants", "-manygangseeds", 5, 1, "-manygangs", "1000"),
 	timed(layer{

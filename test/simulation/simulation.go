@@ -24,6 +24,9 @@
 // watch API servers whose watch caches lag, under faults of their machines, of the network and
 // of their clocks: see replicas.go.
 //
+// In a history of controllers, which has replicas too, the controllers reconcile profiles that are
+// objects, and write their statuses: see controllers.go.
+//
 // Invariants are checked while a history runs and once more when it is quiescent: see
 // check.go. Seeds that once violated one are kept in seeds/.
 //

@@ -27,7 +27,8 @@ func (l *lab) run(ctx context.Context, k killer, mutation string) result {
 		return l.runTests(ctx, k, mutation)
 	}
 	return l.runTests(ctx, k, mutation, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds,
-		"-volumeseeds", furtherSimSeeds, "-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds, "-stop")
+		"-volumeseeds", furtherSimSeeds, "-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds,
+		"-controllerseeds", controllerSimSeeds, "-stop")
 }
 
 // runTests is run with further arguments of the test binary.

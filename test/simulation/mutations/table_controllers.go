@@ -31,7 +31,7 @@ var controllerMutants = []mutant{
 	{"StatusGoesBack", "a new leader whose cache lags replaces the status of a newer generation",
 		[]killer{{controllers, "TestConditionsAreNotWrittenToANewerObject"}}, noUsers},
 	{"CountersAtAnyVersion", "counters of an earlier leader that arrive late replace those of the present one",
-		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
+		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}, {simulation, everyControllerHistory}}, onlyControlled},
 	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, "its clients are its own"},
 	{"LateCountsLost", "counters of an earlier leader that arrive after they were read are replaced by older ones",

@@ -86,7 +86,7 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.options.Ledger.Open(p.Name)
+	r.options.Ledger.Open(p.Name, p.UID)
 	v, err := r.reconcileProfile(ctx, p, configs)
 	if ctx.Err() != nil {
 		// The process is shutting down: an error says nothing about the profile.

@@ -28,11 +28,11 @@ type statusUpdate struct {
 }
 
 // statusUpdateFor returns the update for a profile; false when the ledger has no page
-// of it.
+// of it, or still one of a deleted profile of that name.
 func (p *publisher) statusUpdateFor(s *v1alpha1.SchedulingProfile) (statusUpdate, bool) {
 	settings := p.settings(s)
 	page, ok := p.ledger.History(s.Name, settings.History)
-	if !ok {
+	if !ok || page.UID != s.UID {
 		return statusUpdate{}, false
 	}
 	return statusUpdate{
@@ -123,15 +123,16 @@ func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.Schedu
 		if err := p.live.List(ctx, &list); err != nil {
 			return fmt.Errorf("reading the counts of earlier leaders: %w", err)
 		}
-		p.previous = map[profileID]decision.PublishedHistory{}
+		p.previous = map[profileID]*v1alpha1.SchedulingProfile{}
 		for i := range list.Items {
-			p.previous[profileIDOf(&list.Items[i])] = countsInStatus(&list.Items[i])
+			p.previous[profileIDOf(&list.Items[i])] = &list.Items[i]
 		}
 	}
 	for i := range profiles {
 		s, id := &profiles[i], profileIDOf(&profiles[i])
 		before, ok := p.previous[id]
-		if ok && p.ledger.Restore(s.Name, before) {
+		if ok && p.ledger.Restore(s.Name, s.UID, countsInStatus(before)) {
+			p.first[id] = &firstWrite{version: before.ResourceVersion}
 			delete(p.previous, id)
 		}
 	}

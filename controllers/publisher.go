@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,9 +50,32 @@ type publisher struct {
 	// published holds what the status of each profile says already, by profile name.
 	published map[string]publishedStatus
 	heldPods  heldPodsReporter
-	// previous holds what the statuses said when this process began to publish, of
-	// profiles whose counts the ledger does not continue yet; nil until it is read.
-	previous map[profileID]decision.PublishedHistory
+	// previous holds the profiles as they were when this process began to publish, of
+	// which the ledger does not continue the counts yet; nil until they are read.
+	previous map[profileID]*v1alpha1.SchedulingProfile
+	// first holds the profiles whose counts the ledger continues, until the first write
+	// that is acknowledged.
+	first map[profileID]*firstWrite
+}
+
+// firstWrite is what is known of the first write to a profile with counts of an earlier
+// leader.
+type firstWrite struct {
+	// version is the resourceVersion of the profile whose counts the ledger continues.
+	version string
+	// totals are those that were sent. One of them may be stored although the request
+	// failed.
+	totals []decision.Totals
+}
+
+func (f *firstWrite) try(t decision.Totals) {
+	if !f.tried(t) {
+		f.totals = append(f.totals, t)
+	}
+}
+
+func (f *firstWrite) tried(t decision.Totals) bool {
+	return slices.ContainsFunc(f.totals, func(other decision.Totals) bool { return sameCounts(t, other) })
 }
 
 // publishedStatus is what was published of a profile, and when.
@@ -78,7 +102,7 @@ func NewPublisher(cluster Cluster, o Options) manager.Runnable {
 	}
 	return &publisher{
 		profiles: cluster.Cache, live: cluster.Live, client: cluster.Status, ledger: o.Ledger, queue: o.Queue, applier: o.Applier, clock: o.Clock, wait: wait,
-		finalWrites: o.FinalWrites, published: map[string]publishedStatus{},
+		finalWrites: o.FinalWrites, published: map[string]publishedStatus{}, first: map[profileID]*firstWrite{},
 		heldPods: heldPodsReporter{recorder: o.Recorder, reported: map[string]bool{}},
 	}
 }
@@ -149,13 +173,23 @@ func (p *publisher) publishOne(ctx context.Context, logger logr.Logger) time.Dur
 }
 
 // write applies an update at the version of the profile that this process knows, so that
-// a write of an earlier leader that arrives later fails: it would take counts back. After
-// a conflict it writes at the newer version. Before the first write of this process that
-// may have a write of an earlier leader, which the ledger then continues; not its own,
-// which the client repeated.
+// a write of an earlier leader that arrives later fails: it would take counts back. The
+// first write is at the version whose counts the ledger continues. After a conflict write
+// goes on with the newer version.
 func (p *publisher) write(ctx context.Context, u statusUpdate) error {
+	id := profileID{u.name, u.uid}
+	first := p.first[id]
+	if first != nil {
+		u.resourceVersion = first.version
+	}
 	for attempt := 1; ; attempt++ {
+		if first != nil {
+			first.try(u.page.Totals)
+		}
 		err := p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
+		if err == nil {
+			delete(p.first, id)
+		}
 		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {
 			return err
 		}
@@ -166,14 +200,24 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 		if now.UID != u.uid {
 			return nil // what is due for the new profile is found at the next turn
 		}
-		if earlier := countsInStatus(&now); p.published[u.name].uid != u.uid && !sameCounts(earlier.Totals, u.page.Totals) {
-			p.ledger.Restore(u.name, earlier)
-			if page, ok := p.ledger.History(u.name, u.settings.History); ok {
-				u.page = page
-			}
-		}
 		u.resourceVersion = now.ResourceVersion
+		if first != nil {
+			u.page = p.resumeAgain(u, first, &now)
+		}
 	}
+}
+
+// resumeAgain makes the ledger continue the counts that the profile has now, unless this
+// process wrote them, and returns what the ledger holds then.
+func (p *publisher) resumeAgain(u statusUpdate, first *firstWrite, now *v1alpha1.SchedulingProfile) decision.ProfileHistory {
+	first.version = now.ResourceVersion
+	if earlier := countsInStatus(now); !first.tried(earlier.Totals) {
+		p.ledger.Restore(u.name, u.uid, earlier)
+	}
+	if page, ok := p.ledger.History(u.name, u.settings.History); ok && page.UID == u.uid {
+		return page
+	}
+	return u.page
 }
 
 // due returns the updates that may be written now and differ from the status, the least
@@ -203,6 +247,9 @@ func (p *publisher) due(profiles []v1alpha1.SchedulingProfile, now time.Time) ([
 }
 
 func (p *publisher) forgetDeleted(profiles []v1alpha1.SchedulingProfile) {
+	maps.DeleteFunc(p.first, func(id profileID, _ *firstWrite) bool {
+		return !slices.ContainsFunc(profiles, func(s v1alpha1.SchedulingProfile) bool { return profileIDOf(&s) == id })
+	})
 	for name := range p.published {
 		if !slices.ContainsFunc(profiles, func(s v1alpha1.SchedulingProfile) bool { return s.Name == name }) {
 			delete(p.published, name)

@@ -69,7 +69,7 @@ func startPublisherOn(t *testing.T, statuses *fakeStatusClient, live client.Read
 		Applier: p.applier, Ledger: decision.NewLedger(time.Now), Queue: p, Clock: clock.RealClock{},
 	}).(*publisher)
 	for _, s := range profiles {
-		p.ledger.Open(s.Name)
+		p.ledger.Open(s.Name, s.UID)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -256,11 +256,14 @@ func TestANewLeaderContinuesThePublishedCounts(t *testing.T) {
 func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Group: "berth.dev", Resource: "schedulingprofiles"}, "batch", errors.New("changed"))
 	for sentence, tt := range map[string]struct {
-		late int64    // bound pods in the status after the conflict
-		want []string // version and bound pods of each write; the cache stays at version 11
+		late int64 // bound pods in the status after the conflict
+		// cached says that the cache has that; else it stays at version 11.
+		cached bool
+		want   []string // version and bound pods of each write
 	}{
-		"it counts more than was read":                  {42, []string{"11: 40", "12: 42", "11: 43", "12: 43"}},
-		"it is this process' own, which client-go sent": {40, []string{"11: 40", "12: 40", "11: 41", "12: 41"}},
+		"it counts more than was read":                  {42, false, []string{"11: 40", "12: 42", "11: 43", "12: 43"}},
+		"the cache has it before the first write":       {42, true, []string{"11: 40", "12: 42", "12: 43"}},
+		"it is this process' own, which client-go sent": {40, false, []string{"11: 40", "12: 40", "11: 41", "12: 41"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -276,7 +279,11 @@ func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
 					return nil
 				}}
 				live := &laterReader{fakeReader{read}, fakeReader{now}}
-				p := startPublisherOn(t, statuses, live, read)
+				cached := read
+				if tt.cached {
+					cached = now
+				}
+				p := startPublisherOn(t, statuses, live, cached)
 				p.bind("batch", "web-1")
 				time.Sleep(20 * time.Second)
 				p.stop()
@@ -286,6 +293,18 @@ func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The cache has the new profile before the reconciler has closed the deleted one.
+func TestCountsOfADeletedProfileAreNotThoseOfANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startPublisher(t, newProfile(7))
+		defer p.stop()
+		p.ledger.Open("batch", "deleted")
+		p.bind("batch", "web-1")
+		time.Sleep(30 * time.Second)
+		p.want(t, "0.0 batch 0")
+	})
 }
 
 // laterReader lists what was there first, and gets what is there later.

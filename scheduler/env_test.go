@@ -94,7 +94,7 @@ func newTestEnv(t *testing.T, registry framework.Registry, objects ...runtime.Ob
 	time.Sleep(time.Second) // until the informers have synced
 	synctest.Wait()         // what the test sets now is written after the process read it
 	for _, name := range []string{"p", "q"} {
-		env.options.Ledger.Open(name) // as the controllers do
+		env.options.Ledger.Open(name, "") // as the controllers do
 	}
 	return env, func() {
 		cancel()

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
@@ -35,6 +37,8 @@ type PublishedHistory struct {
 
 // ProfileHistory is the ledger's record of one profile.
 type ProfileHistory struct {
+	// UID is that of the profile.
+	UID    types.UID
 	Totals Totals
 	// Last is the time of the newest decision; zero when there is none.
 	Last time.Time
@@ -57,6 +61,7 @@ type Ledger struct {
 }
 
 type profileLedger struct {
+	uid types.UID
 	// totals, last, ring and total are of this process.
 	totals    Totals
 	last      time.Time
@@ -75,21 +80,24 @@ func NewLedger(now func() time.Time) *Ledger {
 // drain it and then call History: the channel carries no data.
 func (l *Ledger) Changed() <-chan struct{} { return l.changed }
 
-// Open adds a profile, unless it is there: its totals start now.
-func (l *Ledger) Open(profile string) {
+// Open adds a profile, unless it is there: its totals start now. One with another UID
+// takes the place of the profile that had its name.
+func (l *Ledger) Open(profile string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.getOrCreate(profile)
+	if p, open := l.profiles[profile]; !open || p.uid != uid {
+		l.profiles[profile] = &profileLedger{uid: uid, totals: Totals{Since: l.now()}}
+	}
 }
 
 // Restore adds what earlier processes published of the profile to what was recorded since
 // Open, in place of what an earlier call added. It returns false for a profile that is not
-// open.
-func (l *Ledger) Restore(profile string, published PublishedHistory) bool {
+// open with that UID.
+func (l *Ledger) Restore(profile string, uid types.UID, published PublishedHistory) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, open := l.profiles[profile]
-	if !open {
+	if !open || p.uid != uid {
 		return false
 	}
 	p.published = published
@@ -191,7 +199,7 @@ func (l *Ledger) History(profile string, limit int) (ProfileHistory, bool) {
 	if !ok {
 		return ProfileHistory{}, false
 	}
-	out := ProfileHistory{Totals: p.totals, Last: p.last, Version: p.version}
+	out := ProfileHistory{UID: p.uid, Totals: p.totals, Last: p.last, Version: p.version}
 	out.Totals.add(p.published.Totals)
 	if out.Last.Before(p.published.Last) {
 		out.Last = p.published.Last
@@ -215,15 +223,4 @@ func (p *profileLedger) recent(limit int) (newest []Decision, omitted int64) {
 func (l *Ledger) lookup(profile string) (*profileLedger, bool) {
 	p, open := l.profiles[profile]
 	return p, open
-}
-
-// getOrCreate returns a profile's record and creates it if need be. The caller holds the
-// lock.
-func (l *Ledger) getOrCreate(profile string) *profileLedger {
-	p, ok := l.profiles[profile]
-	if !ok {
-		p = &profileLedger{totals: Totals{Since: l.now()}}
-		l.profiles[profile] = p
-	}
-	return p
 }

@@ -7,6 +7,19 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 )
 
+func TestAProfileThatIsCreatedAgainHasNewTotals(t *testing.T) {
+	l := NewLedger(time.Now)
+	l.Open("p", "1")
+	l.Record(Decision{Profile: "p", Result: v1alpha1.ResultBound})
+	l.Open("p", "2")
+	if history, _ := l.History("p", 1); history.UID != "2" || history.Totals.Bound != 0 || len(history.Recent) != 0 {
+		t.Errorf("%+v, want the empty history of UID 2", history)
+	}
+	if l.Restore("p", "1", PublishedHistory{Totals: Totals{Bound: 1}}) {
+		t.Error("the counts of the deleted profile are restored")
+	}
+}
+
 // A bind, an eviction or the write of an explanation may end after its profile was
 // deleted.
 func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
@@ -18,7 +31,7 @@ func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLedger(time.Now)
-			l.Open("p")
+			l.Open("p", "1")
 			l.Close("p")
 			late(l)
 			for name := range l.profiles {
@@ -29,7 +42,7 @@ func TestTheLedgerKeepsNothingOfAClosedProfile(t *testing.T) {
 				t.Error("the publisher is notified without a change")
 			default:
 			}
-			l.Open("p")
+			l.Open("p", "1")
 			l.Record(Decision{Profile: "p", Result: v1alpha1.ResultBound})
 			if history, _ := l.History("p", 1); history.Totals.Bound != 1 || history.Totals.Victims != 0 || history.Totals.DecisionsDropped != 0 {
 				t.Errorf("the totals of a new profile of that name are %+v, want one bound pod only", history.Totals)

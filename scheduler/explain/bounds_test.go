@@ -138,7 +138,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 func TestDroppedExplanationsAreCountedInTheLedger(t *testing.T) {
 	ledger := decision.NewLedger(time.Now)
-	ledger.Open("batch")
+	ledger.Open("batch", "")
 	c := newQueueTest(t)
 	c.drops = ledger
 	for range 2 {

@@ -324,7 +324,9 @@ func (sim *simulation) checkQueue() {
 	sim.checkNominations()
 }
 
-func (sim *simulation) profileOf(pod *v1.Pod) *profile { return sim.profileNamed(pod.Spec.SchedulerName) }
+func (sim *simulation) profileOf(pod *v1.Pod) *profile {
+	return sim.profileNamed(pod.Spec.SchedulerName)
+}
 
 func (sim *simulation) profileNamed(name string) *profile {
 	for _, p := range sim.profiles {

@@ -31,7 +31,7 @@ const (
 	furtherSimSeeds         = "2000"
 	// The same for histories of controllers.
 	everyControllerHistory = "TestEveryHistoryOfControllersKeepsTheInvariants"
-	controllerSimSeeds     = "500"
+	controllerSimSeeds     = "200"
 	// deadline is the longest that one run of a test binary may take. A mutation
 	// that makes tests hang is found, too.
 	deadline = 3 * time.Minute

@@ -34,7 +34,7 @@ var layers = []layer{
 	{name: "volumes", test: everyVolumeHistory, pkg: simulation, args: []string{"-volumeseeds", "2000", "-stop"}},
 	{name: "devices", test: everyDeviceHistory, pkg: simulation, args: []string{"-deviceseeds", "2000", "-stop"}},
 	{name: "explanations", test: everyExplanationHistory, pkg: simulation, args: []string{"-explanationseeds", "2000", "-stop"}},
-	{name: "controllers", test: everyControllerHistory, pkg: simulation, args: []string{"-controllerseeds", "500", "-stop"}},
+	{name: "controllers", test: everyControllerHistory, pkg: simulation, args: []string{"-controllerseeds", "300", "-stop"}},
 }
 
 // finding is what a layer found of a fault.

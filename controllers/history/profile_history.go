@@ -17,7 +17,7 @@ import (
 // ProfileHistory is the history of one profile as it was read, with the changes made
 // since. It is not safe for concurrent use.
 type ProfileHistory struct {
-	// Revisions are in no order.
+	// Revisions are in the order of their names.
 	Revisions []Revision
 	// NotStoredReason says why the history is not stored; empty when it is.
 	NotStoredReason string
@@ -42,8 +42,8 @@ func (l *ProfileHistory) setEntry(name string, entry *appsv1.ControllerRevision)
 // updateRevisions sets Revisions from the entries.
 func (l *ProfileHistory) updateRevisions(h *History) {
 	l.Revisions = nil
-	for _, entry := range l.entries {
-		if r, ours := h.revisionFrom(entry); ours {
+	for _, name := range slices.Sorted(maps.Keys(l.entries)) {
+		if r, ours := h.revisionFrom(l.entries[name]); ours {
 			r.Probation = r.Probation && !l.proved[r.Hash]
 			l.Revisions = append(l.Revisions, r)
 		}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,7 +29,7 @@ func (h *History) Update(ctx context.Context, l *ProfileHistory, hash string, si
 		wait = h.updateProbation(l, entry, h.options.Clock.Now().Sub(since))
 	}
 	var errs []error
-	for modified := range l.modified {
+	for _, modified := range slices.Sorted(maps.Keys(l.modified)) {
 		errs = append(errs, l.writeEntry(ctx, l.entries[modified]))
 	}
 	errs = append(errs, l.prune(ctx, name))
@@ -83,7 +85,9 @@ func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 	for _, e := range l.entries {
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
+	slices.SortFunc(entries, func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), strings.Compare(a.Name, b.Name))
+	})
 	var errs []error
 	excess, proved := len(entries)-MaxRevisions, ""
 	for _, e := range entries {

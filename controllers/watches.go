@@ -61,6 +61,16 @@ var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredica
 	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 })
 
+// reportChanged passes an update of what the reconciler reports. Its own reports pass too, and
+// the next one changes nothing; so does one of an earlier leader that arrives late.
+var reportChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile).Status, e.ObjectNew.(*v1alpha1.SchedulingProfile).Status
+		return before.ObservedGeneration != after.ObservedGeneration ||
+			!apiequality.Semantic.DeepEqual(before.Conditions, after.Conditions) || !apiequality.Semantic.DeepEqual(before.Programmed, after.Programmed)
+	},
+}
+
 // permissionChanged passes an update of the annotations that permit something. They are
 // not part of the spec.
 var permissionChanged = predicate.Funcs{
@@ -82,7 +92,7 @@ var runningConfigsChanged = predicate.Funcs{
 }
 
 // ProfileChanged passes the updates of a SchedulingProfile after which it is reconciled.
-var ProfileChanged = predicate.Or[client.Object](specChanged, permissionChanged)
+var ProfileChanged = predicate.Or[client.Object](specChanged, permissionChanged, reportChanged)
 
 func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 	everyReplica := false

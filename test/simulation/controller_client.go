@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -152,6 +153,11 @@ func (sim *simulation) applyStatus(applied appliedStatus, manager string, epoch 
 		return err
 	}
 	sim.checkStatusWrite(before, after, epoch)
+	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
+		sim.count("a write of a status changes nothing") // and leaves the resource version
+		return nil
+	}
+	sim.controllers.writtenBy[before.UID] = epoch
 	sim.server.put(after)
 	return nil
 }

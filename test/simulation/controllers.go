@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	schedprofile "github.com/berthdev/berth/scheduler/profile"
 )
 
 // In a history of controllers, profiles are objects of the API server. The reconciler and the
@@ -107,6 +109,7 @@ type processControllers struct {
 	reconciler reconcile.Reconciler
 	publisher  manager.Runnable
 	elected    chan struct{}
+	applier    notingApplier
 	queue      map[string]*workItem // by profile
 }
 
@@ -125,9 +128,10 @@ func (sim *simulation) startControllers(ledger *decision.Ledger) {
 	}
 	sim.informers = append(sim.informers, c.profiles)
 	sim.replica.manager = c
+	c.applier = notingApplier{sim.sched.Profiles(), sim, c.profiles, map[string]string{}}
 	cluster := controllers.Cluster{Cache: cachedProfiles{c.profiles}, Live: liveProfiles{sim: sim}, Status: statusClient{sim: sim}, Elected: c.elected}
 	options := controllers.Options{
-		Applier: notingApplier{sim.sched.Profiles(), sim}, Registry: sim.registry(), Ledger: ledger, Queue: sim.sched, OtherSchedulers: controllers.OtherSchedulers{None: true},
+		Applier: c.applier, Registry: sim.registry(), Ledger: ledger, Queue: sim.sched, OtherSchedulers: controllers.OtherSchedulers{None: true},
 		Version: simVersion, Clock: sim.clock, Recorder: recorder{sim: sim}, Wait: sim.pause,
 		History: history.New(history.Options{Revisions: revisionClient{sim: sim}, Process: fmt.Sprint("process ", sim.process), Clock: sim.clock}),
 	}
@@ -202,20 +206,43 @@ func (c *processControllers) work(item *workItem) {
 func (c *processControllers) reconcile(p *profile, request reconcile.Request) (reconcile.Result, error) {
 	defer c.sim.cover.profileChange(p)()
 	c.sim.logf("reconciler: profile %s", p.name)
+	delete(c.applier.failedTrials, p.name)
 	result, err := c.reconciler.Reconcile(quietContext(), request)
 	c.sim.logf("reconciler: profile %s is done: %+v, %v", p.name, result, err)
 	return result, err
 }
 
-// notingApplier is the scheduler's Applier. It notes what runs and what is paused.
+// notingApplier is the scheduler's Applier. It notes what runs and what is paused, and checks in
+// which order and for what it is called.
 type notingApplier struct {
 	controllers.Applier
-	sim *simulation
+	sim      *simulation
+	profiles *informer
+	// failedTrials are the hashes whose trial failed in this reconcile, by profile. One that ran in
+	// another process needs no trial later.
+	failedTrials map[string]string
+}
+
+func (a notingApplier) Try(ctx context.Context, blueprint *compile.Blueprint) (schedprofile.Trial, error) {
+	trial, err := a.Applier.Try(ctx, blueprint)
+	if failed := (*schedprofile.TrialError)(nil); errors.As(err, &failed) {
+		a.failedTrials[blueprint.Name] = blueprint.Hash
+	} else {
+		delete(a.failedTrials, blueprint.Name)
+	}
+	return trial, err
 }
 
 func (a notingApplier) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
-	err := a.Applier.Apply(ctx, blueprint)
 	p := a.sim.profileNamed(blueprint.Name)
+	object, _ := a.profiles.store[p.name].(*v1alpha1.SchedulingProfile)
+	switch {
+	case object != nil && object.Generation == blueprint.Generation && object.Spec.State == v1alpha1.StatePaused && !p.paused:
+		a.sim.failf("profile %s is swapped before it is paused", p.name)
+	case a.failedTrials[p.name] == blueprint.Hash:
+		a.sim.failf("profile %s runs %s, whose trial failed", p.name, blueprint.Hash)
+	}
+	err := a.Applier.Apply(ctx, blueprint)
 	before := p.running
 	a.noteRunning(p)
 	if before != nil && before != p.running {
@@ -232,8 +259,11 @@ func (a notingApplier) SetPaused(name string, paused bool) {
 }
 
 func (a notingApplier) Delete(name string) {
-	a.Applier.Delete(name)
 	p := a.sim.profileNamed(name)
+	if a.profiles.store[name] != nil {
+		a.sim.failf("profile %s is held as if it was deleted", name)
+	}
+	a.Applier.Delete(name)
 	p.paused = false
 	a.noteRunning(p)
 }

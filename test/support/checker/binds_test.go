@@ -237,5 +237,10 @@ var allowed = []planted{
 			s.journal("done")
 		}
 	}},
+	{sentence: "a status names a pod that was deleted before the history began", at: "before the status", plant: func(s *story) {
+		first := s.versions("SchedulingProfile batch")[0]
+		first.Listed = true
+		s.profile.Status.RecentDecisions = append(s.profile.Status.RecentDecisions, decisionAbout("gone-1", first.Seen.Add(-time.Second)))
+	}},
 	{sentence: "a pod waits while no leader holds the Lease", at: "web-3 waits", plant: func(s *story) { s.now = s.now.Add(5 * time.Minute); s.lease("b", 1) }},
 }

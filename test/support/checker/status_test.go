@@ -44,6 +44,11 @@ func again(change func(*v1alpha1.SchedulingProfile)) func(*story) {
 	}
 }
 
+// decisionAbout is a decision about a pod that was not bound.
+func decisionAbout(pod string, at time.Time) v1alpha1.RecentDecision {
+	return v1alpha1.RecentDecision{Namespace: "shop", Pod: pod, Time: metav1.NewTime(at), Result: v1alpha1.ResultUnschedulable, Generation: 2, Hash: "h2"}
+}
+
 // statusPlants are wrong texts and numbers.
 var statusPlants = []planted{
 	{"a pod waits without a condition", "before the status", func(s *story) { s.wait("100", "") }, "I3 Pod shop/lost-1", "has no condition"},
@@ -151,6 +156,10 @@ var statusPlants = []planted{
 		"Status SchedulingProfile batch", "it says that revision batch-h9 runs"},
 	{"a status has a decision that was not made", "before the status", func(s *story) { s.profile.Status.RecentDecisions[0].Node = "n2" },
 		"Status SchedulingProfile batch", "the pod never was on n2"},
+	{"a status that existed before the history has a decision about no pod, made since", "before the status", func(s *story) {
+		s.versions("SchedulingProfile batch")[0].Listed = true
+		s.profile.Status.RecentDecisions = append(s.profile.Status.RecentDecisions, decisionAbout("gone-1", s.now))
+	}, "Status SchedulingProfile batch", "there was no such pod"},
 	{"a bound pod is still explained as unschedulable", "before the status", func(s *story) {
 		s.put(explanation(s.versions("Pod shop/web-3")[1].Object.(*corev1.Pod)))
 	}, "Status SchedulingDecision shop/web-3", `it says Unschedulable, and the pod is on node "n1"`},

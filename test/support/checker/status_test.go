@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/history"
 )
 
@@ -174,6 +176,23 @@ var statusPlants = []planted{
 	}, "Status SchedulingDecision shop/big-1", "hash h9, which never ran"},
 }
 
+// bindMany binds as many pods as are needed to judge the number of writes.
+func (s *story) bindMany() {
+	s.put(fixture.Node("n3").Capacity("cpu", "4", "memory", "8Gi", "pods", "110").Obj())
+	for i := range fewestBinds {
+		p := pod(fmt.Sprintf("shop/many-%d", i), "10m").Obj()
+		s.put(p)
+		s.bind(p, "n3")
+	}
+}
+
+// writeOften adds so many writes.
+func (s *story) writeOften(n int) {
+	for range n {
+		s.request("update", "controllerrevisions", "berth-system", "batch-h2")
+	}
+}
+
 // inputPlants are wrong requests and samples, and a history that is not complete.
 var inputPlants = []planted{
 	{"the heap grows", "end", grow(func(sample *Sample, i int) { sample.Heap += int64(i) * 4 << 20 }), "I8 process a (1)", "bytes of heap"},
@@ -195,6 +214,10 @@ var inputPlants = []planted{
 			s.Audit[i].RequestReceivedTimestamp = s.now
 		}
 	}, "I17 Pod shop/web-3", "its status was written more than 30 times"},
+	{"there are many writes for each bind", "before the status", func(s *story) {
+		s.bindMany()
+		s.writeOften(mostWrites * 40)
+	}, "I17 requests", "writes for 26 binds and 4 changes of profiles or leaders"},
 	{"a process ends by itself", "end", func(s *story) { s.Exits = []string{"a"} }, "I21 process a", "it ended by itself"},
 	{"a pod of another scheduler is written", "end", func(s *story) { s.request("patch", "pods/status", "other", "secret-7") },
 		"Foreign patch /other/pods/status/secret-7", "is not Berth's concern"},

@@ -131,8 +131,11 @@ func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.Schedu
 	for i := range profiles {
 		s, id := &profiles[i], profileIDOf(&profiles[i])
 		before, ok := p.previous[id]
-		if ok && p.ledger.Restore(s.Name, s.UID, countsInStatus(before)) {
-			p.first[id] = &firstWrite{version: before.ResourceVersion}
+		if !ok {
+			continue
+		}
+		if counts := countsInStatus(before); p.ledger.Restore(s.Name, s.UID, counts) {
+			p.first[id] = &firstWrite{version: before.ResourceVersion, continued: counts.Totals}
 			delete(p.previous, id)
 		}
 	}

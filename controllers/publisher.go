@@ -54,15 +54,18 @@ type publisher struct {
 	// which the ledger does not continue the counts yet; nil until they are read.
 	previous map[profileID]*v1alpha1.SchedulingProfile
 	// first holds the profiles whose counts the ledger continues, until the first write
-	// that is acknowledged.
+	// of other counts that is acknowledged: a write that changes nothing leaves the
+	// version, at which one of an earlier leader may still arrive.
 	first map[profileID]*firstWrite
 }
 
 // firstWrite is what is known of the first write to a profile with counts of an earlier
 // leader.
 type firstWrite struct {
-	// version is the resourceVersion of the profile whose counts the ledger continues.
-	version string
+	// version is the resourceVersion of the profile whose counts the ledger continues, and
+	// continued are these counts.
+	version   string
+	continued decision.Totals
 	// totals are those that were sent. One of them may be stored although the request
 	// failed.
 	totals []decision.Totals
@@ -187,7 +190,7 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 			first.try(u.page.Totals)
 		}
 		err := p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
-		if err == nil {
+		if err == nil && first != nil && !sameCounts(first.continued, u.page.Totals) {
 			delete(p.first, id)
 		}
 		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {
@@ -210,8 +213,9 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 // resumeAgain makes the ledger continue the counts that the profile has now, unless this
 // process wrote them, and returns what the ledger holds then.
 func (p *publisher) resumeAgain(u statusUpdate, first *firstWrite, now *v1alpha1.SchedulingProfile) decision.ProfileHistory {
-	first.version = now.ResourceVersion
-	if earlier := countsInStatus(now); !first.tried(earlier.Totals) {
+	earlier := countsInStatus(now)
+	first.version, first.continued = now.ResourceVersion, earlier.Totals
+	if !first.tried(earlier.Totals) {
 		p.ledger.Restore(u.name, u.uid, earlier)
 	}
 	if page, ok := p.ledger.History(u.name, u.settings.History); ok && page.UID == u.uid {

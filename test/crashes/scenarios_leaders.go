@@ -3,6 +3,7 @@ package crashes
 import (
 	"context"
 	"errors"
+	"os"
 	"syscall"
 	"time"
 
@@ -70,11 +71,14 @@ func actLeaderEnds(ctx context.Context, e *env) error {
 	return e.bound(ctx, "web-0", "web-1", "web-2")
 }
 
-// terminate sends SIGTERM to the process of a replica.
+// terminate sends SIGTERM to the process of a replica, which the cell may have killed just before.
 func (e *env) terminate(r *replica) error {
 	r.expected.Store(true)
 	e.terminated = r.manager.Load().PID()
-	return r.manager.Load().Signal(syscall.SIGTERM)
+	if err := r.manager.Load().Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
 }
 
 // prepareFirstLeader ends all processes, and deletes what leaders leave.

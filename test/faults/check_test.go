@@ -127,10 +127,12 @@ func (r *replica) nodeOrder(ctx context.Context, token string) (string, error) {
 	return string(body), err
 }
 
-// profileProblems returns what users read about a profile that does not run.
+// profileProblems returns what users read about a profile that does not run. A trial that loses
+// pods is none: there are more pods than fit, and other weights may leave out other ones.
 func profileProblems(witness *operator.ProblemRecorder) (problems []string) {
 	for _, problem := range witness.Problems() {
-		if strings.HasPrefix(problem, "profile ") || strings.HasPrefix(problem, "event: SchedulingProfile") {
+		lost := strings.Contains(problem, ": PodsLost: ")
+		if !lost && (strings.HasPrefix(problem, "profile ") || strings.HasPrefix(problem, "event: SchedulingProfile")) {
 			problems = append(problems, problem)
 		}
 	}

@@ -3,6 +3,7 @@
 // manager's own process. Under each fault pods are created and deleted all the time, and the
 // profile changes. After it every pod that fits is bound, what statuses say is true, and package
 // checker finds no violation of an invariant in the history and the audit logs.
+// Some specs plant a violation themselves, and expect that the checker reports it.
 //
 // Two API servers share one etcd. The managers use one of them, which is the one that fails; the
 // suite uses the other one.

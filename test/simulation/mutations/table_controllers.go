@@ -34,6 +34,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}, {simulation, everyControllerHistory}}, onlyControlled},
 	{"FirstCountsAtAnyVersion", "counters of an earlier leader that arrive after they were read, and that the cache has, are replaced by older ones",
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
+	{"EqualCountsAreAChange", "counters of an earlier leader that arrive after the first write, which changed nothing, are replaced by older ones",
+		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
 	{"CountsOfDeletedProfile", "the counts of a deleted profile are published for a new one of its name, and go back then",
 		[]killer{{controllers, "TestCountsOfADeletedProfileAreNotThoseOfANewOne"}}, noUsers},
 	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",

@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/test/support/audit"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -95,6 +98,10 @@ var bindPlants = []planted{
 	}, "I1 Pod shop/disk-1", "volume v1 of its claim data is not for this node"},
 	{"a volume is bound to another claim", "end", func(s *story) {
 		edit(s, "PersistentVolume v1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "another" })
+	}, "I1 Pod shop/disk-1", "is bound to another claim"},
+	{"a volume is reserved for another claim", "end", func(s *story) {
+		edit(s, "PersistentVolume v1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID, v.Spec.ClaimRef.Name = "", "another" })
+		s.Audit = slices.DeleteFunc(s.Audit, func(e audit.Entry) bool { return e.ObjectRef.Resource == "persistentvolumes" })
 	}, "I1 Pod shop/disk-1", "is bound to another claim"},
 	{"two pods use a claim of one pod", "end", func(s *story) {
 		edit(s, "Pod shop/web-2", func(p *corev1.Pod) { p.Spec.Volumes = fixture.Pod("x").Bare().Claim("data").Obj().Spec.Volumes })
@@ -236,6 +243,21 @@ var allowed = []planted{
 			s.lease("c", 0)
 			s.journal("done")
 		}
+	}},
+	{sentence: "a status names a pod that was deleted before the history began", at: "before the status", plant: func(s *story) {
+		first := s.versions("SchedulingProfile batch")[0]
+		first.Listed = true
+		s.profile.Status.RecentDecisions = append(s.profile.Status.RecentDecisions, decisionAbout("gone-1", first.Seen.Add(-time.Second)))
+	}},
+	{sentence: "an administrator reserved a volume for a claim", at: "end", plant: func(s *story) {
+		edit(s, "PersistentVolume v1", func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" })
+	}},
+	{sentence: "the spec of a profile changes often, and few pods are bound", at: "before the status", plant: func(s *story) {
+		s.bindMany()
+		for i := range 20 {
+			s.run(fmt.Sprintf("h%d", i+3))
+		}
+		s.writeOften(mostWrites * 30)
 	}},
 	{sentence: "a pod waits while no leader holds the Lease", at: "web-3 waits", plant: func(s *story) { s.now = s.now.Add(5 * time.Minute); s.lease("b", 1) }},
 }

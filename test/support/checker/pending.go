@@ -159,6 +159,9 @@ func (r *results) checkStatus(t *timeline, p *v1alpha1.SchedulingProfile, pendin
 	}
 	r.checkTotals(t, p)
 	for _, d := range s.RecentDecisions {
+		if t.isEarlier(p, d) {
+			continue
+		}
 		if why := t.contradicts(p.Name, d); why != "" {
 			r.fail(Status, 0, name, "its recent decision about %s/%s is not true: %s", d.Namespace, d.Pod, why)
 		}
@@ -238,6 +241,13 @@ func publishEvery(p *v1alpha1.SchedulingProfile) time.Duration {
 // recreated reports whether an earlier profile had the name.
 func (t *timeline) recreated(p *v1alpha1.SchedulingProfile) bool {
 	return slices.ContainsFunc(t.versions[keyOf(p)], func(v *history.Change) bool { return v.Object.GetUID() != p.UID })
+}
+
+// isEarlier reports whether a profile that existed when the history began made a decision before
+// that: its pod may have been deleted then.
+func (t *timeline) isEarlier(p *v1alpha1.SchedulingProfile, d v1alpha1.RecentDecision) bool {
+	first := t.versions[keyOf(p)][0]
+	return first.Listed && d.Time.Time.Before(first.Seen)
 }
 
 // contradicts returns why a recent decision of a profile cannot have been made.

@@ -18,8 +18,9 @@ import (
 
 const (
 	// mostBindings is how many Bindings may be sent for one pod, and mostWrites how many writes
-	// there may be for each bind where there are fewestBinds. Events and the status of pods do
-	// not count: refused pods have some for each attempt, and binds make attempts.
+	// there may be for each bind where there are fewestBinds, besides writesPerChange. Events and
+	// the status of pods do not count: refused pods have some for each attempt, and binds make
+	// attempts.
 	mostBindings, mostWrites, fewestBinds = 10, 10, 20
 	// mostStatusWrites is how often the status of one pod may be written within a second. A pod
 	// that waits alone does not back off, as in kube-scheduler: each event may wake it, and each
@@ -86,9 +87,22 @@ func (r *results) checkAudit(t *timeline) {
 			}
 		}
 	}
-	if r.Binds >= fewestBinds && writes > mostWrites*r.Binds {
-		r.fail(I17, 0, "requests", "%d writes for %d binds, more than %d for each: %s", writes, r.Binds, mostWrites, mostOf(kinds))
+	if changes := t.specChanges() + len(t.leaderChanges()); r.Binds >= fewestBinds && writes > mostWrites*r.Binds+writesPerChange*changes {
+		r.fail(I17, 0, "requests", "%d writes for %d binds and %d changes of profiles or leaders, more than %d and %d for each: %s",
+			writes, r.Binds, changes, mostWrites, writesPerChange, mostOf(kinds))
 	}
+}
+
+// specChanges is how many specs of profiles and PluginConfigs there were.
+func (t *timeline) specChanges() (n int) {
+	for _, k := range slices.Concat(t.keysOf("SchedulingProfile"), t.keysOf("PluginConfig")) {
+		specs := map[string]bool{}
+		for _, v := range t.versions[k] {
+			specs[fmt.Sprint(v.Object.GetUID(), v.Object.GetGeneration())] = true
+		}
+		n += len(specs)
+	}
+	return n
 }
 
 // mostOf lists the five kinds of which there are most.

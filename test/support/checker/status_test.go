@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/audit"
+	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/history"
 )
 
@@ -42,6 +44,11 @@ func again(change func(*v1alpha1.SchedulingProfile)) func(*story) {
 		s.put(p)
 		s.put(s.profile)
 	}
+}
+
+// decisionAbout is a decision about a pod that was not bound.
+func decisionAbout(pod string, at time.Time) v1alpha1.RecentDecision {
+	return v1alpha1.RecentDecision{Namespace: "shop", Pod: pod, Time: metav1.NewTime(at), Result: v1alpha1.ResultUnschedulable, Generation: 2, Hash: "h2"}
 }
 
 // statusPlants are wrong texts and numbers.
@@ -151,6 +158,10 @@ var statusPlants = []planted{
 		"Status SchedulingProfile batch", "it says that revision batch-h9 runs"},
 	{"a status has a decision that was not made", "before the status", func(s *story) { s.profile.Status.RecentDecisions[0].Node = "n2" },
 		"Status SchedulingProfile batch", "the pod never was on n2"},
+	{"a status that existed before the history has a decision about no pod, made since", "before the status", func(s *story) {
+		s.versions("SchedulingProfile batch")[0].Listed = true
+		s.profile.Status.RecentDecisions = append(s.profile.Status.RecentDecisions, decisionAbout("gone-1", s.now))
+	}, "Status SchedulingProfile batch", "there was no such pod"},
 	{"a bound pod is still explained as unschedulable", "before the status", func(s *story) {
 		s.put(explanation(s.versions("Pod shop/web-3")[1].Object.(*corev1.Pod)))
 	}, "Status SchedulingDecision shop/web-3", `it says Unschedulable, and the pod is on node "n1"`},
@@ -163,6 +174,23 @@ var statusPlants = []planted{
 	{"an explanation is by a hash that never ran", "end", func(s *story) {
 		edit(s, "SchedulingDecision shop/big-1", func(d *v1alpha1.SchedulingDecision) { d.Status.Profile.Hash = "h9" })
 	}, "Status SchedulingDecision shop/big-1", "hash h9, which never ran"},
+}
+
+// bindMany binds as many pods as are needed to judge the number of writes.
+func (s *story) bindMany() {
+	s.put(fixture.Node("n3").Capacity("cpu", "4", "memory", "8Gi", "pods", "110").Obj())
+	for i := range fewestBinds {
+		p := pod(fmt.Sprintf("shop/many-%d", i), "10m").Obj()
+		s.put(p)
+		s.bind(p, "n3")
+	}
+}
+
+// writeOften adds so many writes.
+func (s *story) writeOften(n int) {
+	for range n {
+		s.request("update", "controllerrevisions", "berth-system", "batch-h2")
+	}
 }
 
 // inputPlants are wrong requests and samples, and a history that is not complete.
@@ -186,6 +214,10 @@ var inputPlants = []planted{
 			s.Audit[i].RequestReceivedTimestamp = s.now
 		}
 	}, "I17 Pod shop/web-3", "its status was written more than 30 times"},
+	{"there are many writes for each bind", "before the status", func(s *story) {
+		s.bindMany()
+		s.writeOften(mostWrites * 40)
+	}, "I17 requests", "writes for 26 binds and 4 changes of profiles or leaders"},
 	{"a process ends by itself", "end", func(s *story) { s.Exits = []string{"a"} }, "I21 process a", "it ended by itself"},
 	{"a pod of another scheduler is written", "end", func(s *story) { s.request("patch", "pods/status", "other", "secret-7") },
 		"Foreign patch /other/pods/status/secret-7", "is not Berth's concern"},

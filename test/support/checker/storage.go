@@ -62,7 +62,7 @@ func (r *replay) wrongVolume(change *history.Change, claim *corev1.PersistentVol
 		return fmt.Sprintf("volume %s of its claim %s does not exist", claim.Spec.VolumeName, claim.Name)
 	}
 	volume := version.Object.(*corev1.PersistentVolume)
-	if ref := volume.Spec.ClaimRef; ref == nil || ref.UID != claim.UID {
+	if !isFor(volume.Spec.ClaimRef, claim) {
 		return fmt.Sprintf("volume %s of its claim %s is bound to another claim", volume.Name, claim.Name)
 	}
 	if at := r.nodes[node]; at != nil && volume.Spec.NodeAffinity != nil && volume.Spec.NodeAffinity.Required != nil &&
@@ -70,6 +70,12 @@ func (r *replay) wrongVolume(change *history.Change, claim *corev1.PersistentVol
 		return fmt.Sprintf("volume %s of its claim %s is not for this node", volume.Name, claim.Name)
 	}
 	return ""
+}
+
+// isFor reports whether the claimRef of a volume is a claim. An administrator who reserves a volume
+// for a claim writes no UID.
+func isFor(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
+	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
 }
 
 // unpreparedDevices returns which ResourceClaim of a pod keeps it from its node at its bind.

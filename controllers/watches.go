@@ -61,14 +61,25 @@ var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredica
 	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 })
 
-// reportChanged passes an update of what the reconciler reports. Its own reports pass too, and
-// the next one changes nothing; so does one of an earlier leader that arrives late.
+// reportChanged passes an update of what the reconciler reports, messages and times left
+// out. A report of an earlier leader may arrive late, at a version that this process did not
+// change since it had nothing else to report. A report of this process passes as well, and
+// the reconcile after it changes nothing.
 var reportChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile).Status, e.ObjectNew.(*v1alpha1.SchedulingProfile).Status
-		return before.ObservedGeneration != after.ObservedGeneration ||
-			!apiequality.Semantic.DeepEqual(before.Conditions, after.Conditions) || !apiequality.Semantic.DeepEqual(before.Programmed, after.Programmed)
+		return !apiequality.Semantic.DeepEqual(reportOf(e.ObjectOld.(*v1alpha1.SchedulingProfile)), reportOf(e.ObjectNew.(*v1alpha1.SchedulingProfile)))
 	},
+}
+
+// reportOf returns the parts of a status that reportChanged compares.
+func reportOf(p *v1alpha1.SchedulingProfile) (report []any) {
+	for _, c := range p.Status.Conditions {
+		report = append(report, c.Type, c.Status, c.Reason, c.ObservedGeneration)
+	}
+	if running := p.Status.Programmed; running != nil {
+		report = append(report, running.Hash, running.Generation)
+	}
+	return append(report, p.Status.ObservedGeneration)
 }
 
 // permissionChanged passes an update of the annotations that permit something. They are

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -22,7 +23,7 @@ func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
 		"another object with the same name and generation requeues both": {
 			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" }), profile: true, pluginConfig: true,
 		},
-		"a swap requeues the PluginConfigs only": {
+		"a swap of PluginConfigs requeues these only": {
 			before: newProfile(1, ref, withRunningConfig("binpack", 1)), after: newProfile(1, ref, withRunningConfig("binpack", 2)), pluginConfig: true,
 		},
 		"counters requeue nothing": {
@@ -30,22 +31,32 @@ func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
 				p.ResourceVersion, p.Status.Totals = "11", &v1alpha1.DecisionTotals{Bound: 1}
 			}),
 		},
-		"a condition requeues nothing": {
-			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
-				p.ResourceVersion, p.Status.ObservedGeneration = "11", 1
-			}),
+		"a message requeues nothing": {
+			before: newProfile(1, withCondition("True", "generation 1 runs")), after: newProfile(1, withCondition("True", "generation 1 runs since today")),
+		},
+		"a condition requeues the profile, since an earlier leader may have written it late": {
+			before: newProfile(1, withCondition("True", "")), after: newProfile(1, withCondition("False", "")), profile: true,
+		},
+		"so does the generation that it is about": {
+			before: newProfile(2), after: newProfile(2, func(p *v1alpha1.SchedulingProfile) { p.Status.ObservedGeneration = 1 }), profile: true,
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: tt.before, ObjectNew: tt.after}
-			if got := specChanged.Update(update); got != tt.profile {
+			if got := ProfileChanged.Update(update); got != tt.profile {
 				t.Errorf("the profile is requeued: %t, want %t", got, tt.profile)
 			}
 			if got := specChanged.Update(update) || runningConfigsChanged.Update(update); got != tt.pluginConfig {
 				t.Errorf("PluginConfigs are requeued: %t, want %t", got, tt.pluginConfig)
 			}
 		})
+	}
+}
+
+func withCondition(status metav1.ConditionStatus, message string) func(*v1alpha1.SchedulingProfile) {
+	return func(p *v1alpha1.SchedulingProfile) {
+		p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: "Ready", Message: message}}
 	}
 }
 

@@ -212,8 +212,8 @@ func (c *processControllers) reconcile(p *profile, request reconcile.Request) (r
 	return result, err
 }
 
-// notingApplier is the scheduler's Applier. It notes what runs and what is paused, and checks in
-// which order and for what it is called.
+// notingApplier is the scheduler's Applier. It notes what runs and what is paused, and checks
+// for what it is called.
 type notingApplier struct {
 	controllers.Applier
 	sim      *simulation
@@ -235,11 +235,7 @@ func (a notingApplier) Try(ctx context.Context, blueprint *compile.Blueprint) (s
 
 func (a notingApplier) Apply(ctx context.Context, blueprint *compile.Blueprint) error {
 	p := a.sim.profileNamed(blueprint.Name)
-	object, _ := a.profiles.store[p.name].(*v1alpha1.SchedulingProfile)
-	switch {
-	case object != nil && object.Generation == blueprint.Generation && object.Spec.State == v1alpha1.StatePaused && !p.paused:
-		a.sim.failf("profile %s is swapped before it is paused", p.name)
-	case a.failedTrials[p.name] == blueprint.Hash:
+	if a.failedTrials[p.name] == blueprint.Hash {
 		a.sim.failf("profile %s runs %s, whose trial failed", p.name, blueprint.Hash)
 	}
 	err := a.Applier.Apply(ctx, blueprint)

@@ -38,6 +38,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
 	{"CountsOfDeletedProfile", "the counts of a deleted profile are published for a new one of its name, and go back then",
 		[]killer{{controllers, "TestCountsOfADeletedProfileAreNotThoseOfANewOne"}}, noUsers},
+	{"LateReportStays", "conditions that an earlier leader sent late stay where the present one has reported the same before",
+		[]killer{{controllers, "TestWhichUpdatesOfAProfileRequeueWhichObjects"}, {simulation, everyControllerHistory}}, onlyControlled},
 	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, "its clients are its own"},
 	{"LateCountsLost", "counters of an earlier leader that arrive after they were read are replaced by older ones",

@@ -122,7 +122,8 @@ func cutWatch(sim *simulation, random *rand.Rand) bool {
 // someWatchCache returns a watch cache of one API server.
 func (sim *simulation) someWatchCache(random *rand.Rand) (s *apiServer, cache *watchCache) {
 	s = sim.apiServers[random.IntN(len(sim.apiServers))]
-	return s, s.caches[watchedKinds[random.IntN(len(watchedKinds))]]
+	kinds := sim.watchedKinds()
+	return s, s.caches[kinds[random.IntN(len(kinds))]]
 }
 
 // stallWatchCache lets a watch cache read nothing for a while: its lists and watches are older and
@@ -154,7 +155,7 @@ func restartSomeAPIServer(sim *simulation, random *rand.Rand) bool {
 
 // makePodAgain deletes a pod and creates another one of the same name at once.
 func makePodAgain(sim *simulation, random *rand.Rand) bool {
-	isOurs := func(pod *v1.Pod) bool { return sim.ourPods[pod.UID] != nil && sim.gangOf(pod) == nil }
+	isOurs := func(pod *v1.Pod) bool { return sim.ourPods[pod.UID] != nil }
 	return withPod(sim, random, isOurs, func(pod *v1.Pod) {
 		sim.logf("outside: pod %s is deleted", describe(pod))
 		again := sim.ourPods[pod.UID].DeepCopy()
@@ -162,6 +163,9 @@ func makePodAgain(sim *simulation, random *rand.Rand) bool {
 		again.Spec.NodeName, again.Status, again.DeletionTimestamp = "", v1.PodStatus{}, nil
 		sim.server.dropPod(keyOf(pod))
 		sim.addPod(again)
+		if sim.gangOf(again) != nil {
+			sim.count("a member of a gang is made again under its name")
+		}
 	})
 }
 

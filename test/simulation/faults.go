@@ -127,7 +127,10 @@ func (sim *simulation) drawFaults(without faultSet) {
 		s.kinds, s.actionWeights = append(s.kinds, kind), append(s.actionWeights, weight)
 	}
 	s.actions += random.IntN(30)
-	if sim.isBusy() {
+	switch {
+	case sim.isBusy() && sim.hasGangs():
+		sim.makeBusyWithGangs()
+	case sim.isBusy():
 		sim.makeBusy()
 	}
 	sim.leaveOut(without)

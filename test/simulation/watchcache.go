@@ -29,14 +29,19 @@ type watchCache struct {
 
 func (sim *simulation) newAPIServer(name string) *apiServer {
 	s := &apiServer{name: name, caches: map[string]*watchCache{}}
-	for _, kind := range watchedKinds {
+	for _, kind := range sim.watchedKinds() {
 		s.caches[kind] = &watchCache{sim: sim, kind: kind, objects: map[string]object{}}
 	}
 	return s
 }
 
 // watchedKinds are the kinds of the informers, by their names.
-var watchedKinds = []string{"pods", "nodes"}
+func (sim *simulation) watchedKinds() []string {
+	if sim.hasGangs() {
+		return []string{"pods", "nodes", podGroupResource.Resource}
+	}
+	return []string{"pods", "nodes"}
+}
 
 func (c change) kind() string {
 	o := c.new
@@ -216,6 +221,9 @@ func (sim *simulation) noteStaleList(i *informer, cache *watchCache) {
 		return
 	}
 	sim.count("a list is older than etcd")
+	if i.name == podGroupResource.Resource {
+		sim.count("a list of PodGroups is older than etcd")
+	}
 	if i.resourceVersion == "" && cache.version() < i.replica.seen[i.name] {
 		sim.count("the first list of a process is older than what the process before it saw")
 	}
@@ -224,7 +232,7 @@ func (sim *simulation) noteStaleList(i *informer, cache *watchCache) {
 // offerWatches offers the steps of the watch caches and of bookmarks.
 func (sim *simulation) offerWatches(offer func(int, func())) {
 	for _, s := range sim.apiServers {
-		for _, kind := range watchedKinds {
+		for _, kind := range sim.watchedKinds() {
 			switch cache := s.caches[kind]; {
 			case !sim.cachesLag:
 				cache.catchUp()

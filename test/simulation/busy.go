@@ -19,8 +19,11 @@ func (sim *simulation) isBusy() bool { return sim.hasReplicas() && sim.seed%2 ==
 // nodes hold a part of the gangs, as those of other histories of gangs do.
 func (sim *simulation) makeBusyWithGangs() {
 	s := &sim.settings
-	s.actions += 20 + sim.random.IntN(60)
+	s.actions += 40 + sim.random.IntN(80)
 	sim.makeQuick()
+	if sim.random.IntN(2) == 0 { // Bindings are slow, so that handovers meet them
+		s.weights.arrival = 1 + sim.random.IntN(3)
+	}
 }
 
 // makeBusy makes this a busy history.

@@ -46,8 +46,7 @@ func (sim *simulation) noteChange(before, after *v1.Pod) {
 		sim.noteBoundMember(g, after)
 	}
 	if isBound && !g.whole && g.bound() >= g.minCount {
-		g.whole = true
-		sim.count("a gang runs whole")
+		sim.noteWholeGang(g, after)
 	}
 	sim.noteRounds(g)
 }

@@ -145,6 +145,7 @@ func (sim *simulation) checkSettled() {
 	sim.checkQueue()
 	sim.checkBoundParts()
 	sim.checkKnownGangs()
+	sim.checkGroupStatuses()
 }
 
 // endWholeGangs ends some of the gangs that ran whole, all of them where there are many.
@@ -177,10 +178,11 @@ func (sim *simulation) restartGangs() (restarted int) {
 	return restarted
 }
 
-// endSinglePods deletes the pods on nodes that are in no gang.
+// endSinglePods deletes the pods that are in no gang and have a node or are nominated for one: a pod
+// with scheduling gates that another component nominated keeps the nomination as long as it exists.
 func (sim *simulation) endSinglePods() (ended int) {
 	for _, pod := range sim.server.sortedPods() {
-		if pod.Spec.NodeName != "" && sim.gangOf(pod) == nil {
+		if (pod.Spec.NodeName != "" || sim.nominatedNode(pod) != "") && sim.gangOf(pod) == nil {
 			sim.logf("outside: pod %s has ended", describe(pod))
 			sim.server.dropPod(keyOf(pod))
 			ended++

@@ -253,12 +253,13 @@ func requiredGangReplicaEvents() []string {
 		"a gang gets a member while it runs", "two members are bound by one cycle",
 		"a gang is interrupted by a handover", "a leader adds a member to those that an earlier one has bound",
 		"a member of a gang is made again under its name", "a list of PodGroups is older than etcd", "a standby knows the gangs",
-		"a new leader's first decision", "a leader places a pod although its successor has placed one",
+		"a new leader's first decision", "a gang is bound whole that an earlier leader has left in part",
+		"a leader places a pod although its successor has placed one",
 		"a Binding of an earlier epoch is refused after the next leader's first decision",
 		"a Binding of an earlier epoch is refused during a handover", "a Binding of an earlier epoch is committed during a handover",
 		"event Preempted", "event Scheduled",
 	}
-	for _, kind := range slices.Concat(gangActionKinds(1), faultActionKinds) {
+	for _, kind := range slices.Concat(gangActionKinds(1), faultActionKinds, gangHandoverKinds) {
 		all = append(all, kind.name)
 	}
 	return all

@@ -63,6 +63,9 @@ type gangs struct {
 	cycleSpecs map[int]int
 	// changedAt is when a pod or node changed last in more than its status.
 	changedAt time.Time
+	// endLeaderBy is the step until which the leader ends where it has bound a part of a gang; 0: it
+	// does not. See gang_handover.go.
+	endLeaderBy int
 }
 
 // drawGangs adds n gangs to the history, and as many nodes as hold a part of them, half at

@@ -94,7 +94,7 @@ func (sim *simulation) checkGroupStatuses() {
 	}
 	for _, g := range sim.gangs.gangs {
 		group := sim.podGroupOf(g)
-		if group == nil || g.bound() < g.minCount || sim.isBoundElsewhere(g) {
+		if group == nil || g.bound() < g.minCount {
 			continue
 		}
 		sim.count("a gang that runs has a PodGroup with a status")
@@ -102,17 +102,6 @@ func (sim *simulation) checkGroupStatuses() {
 			sim.failf("%d members of %s have a node, and the conditions of its PodGroup are %+v", g.bound(), g.name, group.Status.Conditions)
 		}
 	}
-}
-
-// isBoundElsewhere says whether another component has bound a member of a gang: then no attempt may
-// have found a node for it.
-func (sim *simulation) isBoundElsewhere(g *gang) bool {
-	for _, pod := range sim.boundMembers(g) {
-		if sim.boundElsewhere[pod.UID] {
-			return true
-		}
-	}
-	return false
 }
 
 // noteWholeGang notes that a gang has as many members on nodes as it wants.

@@ -147,7 +147,7 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 func TestOneSeedHasOneHistory(t *testing.T) {
 	for k, n := range map[kind]uint64{
 		pods: 200, {gangs: 20}: 10, {replicas: true}: 20, {volumes: true}: 30, {devices: true}: 30, {explanations: true}: 30,
-		gangsAndReplicas: 20,
+		gangsAndReplicas: 5,
 	} {
 		for seed := uint64(1); seed <= n; seed++ {
 			a, b := k.run(seed, false), k.run(seed, false)

@@ -36,6 +36,9 @@ type groupStatus struct {
 	clock  clock.WithTickerAndDelayedExecution
 	spawn  func(func())
 	log    logr.Logger
+	// forgotten is called some time after a condition was written: the informer has it, unless another
+	// one was written since.
+	forgotten func(podgroups.Key)
 
 	// inFlight has the context of the writes, which end with the leadership.
 	inFlight *inFlight
@@ -53,9 +56,9 @@ type groupUpdate struct {
 	condition metav1.Condition
 }
 
-func newGroupStatus(o Options, inFlight *inFlight) *groupStatus {
+func newGroupStatus(o Options, inFlight *inFlight, forgotten func(podgroups.Key)) *groupStatus {
 	return &groupStatus{
-		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, inFlight: inFlight,
+		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, inFlight: inFlight, forgotten: forgotten,
 		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]bool{}, latest: map[types.UID]metav1.Condition{},
 	}
 }
@@ -123,14 +126,44 @@ func (s *Scheduler) resumeGroupStatus(g *profile.Generation) {
 	if !leading || !g.Framework.SchedulesGroups() {
 		return
 	}
-	lacksCondition := func(podGroup *schedulingv1beta1.PodGroup) bool {
-		return !apimeta.IsStatusConditionTrue(podGroup.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-	}
-	for _, group := range s.cache.Groups().NativeGroups(lacksCondition) {
-		if len(group.Scheduled) >= group.MinCount() && group.Scheduled[0].Spec.SchedulerName == g.Blueprint().Name {
+	for _, group := range s.cache.Groups().NativeGroups(lacksScheduledCondition) {
+		if hasQuorumOnNodes(group) && group.Scheduled[0].Spec.SchedulerName == g.Blueprint().Name {
 			s.groupStatus.set(group, groupCondition(nil))
 		}
 	}
+}
+
+// resumeConditionOf does the same for one group. It is called when its PodGroup has changed or a pod
+// of it got a node: informers may be behind when a leader begins, and a late write of an earlier
+// leader may replace the condition.
+func (s *Scheduler) resumeConditionOf(key podgroups.Key) {
+	s.leadMu.Lock()
+	leading := s.leading
+	s.leadMu.Unlock()
+	if !leading || key.Source != podgroups.Native {
+		return
+	}
+	podGroup, bound, pod := s.cache.Groups().BoundPods(key)
+	if podGroup == nil || pod == nil || bound < podgroups.MinCountOf(podGroup) || !lacksScheduledCondition(podGroup) {
+		return
+	}
+	if g, ok := s.profiles.Acquire(pod.Spec.SchedulerName); ok {
+		defer g.Release()
+		if g.Framework.SchedulesGroups() {
+			s.groupStatus.set(&podgroups.Group{Key: key, PodGroup: podGroup}, groupCondition(nil))
+		}
+	}
+}
+
+func lacksScheduledCondition(podGroup *schedulingv1beta1.PodGroup) bool {
+	return !apimeta.IsStatusConditionTrue(podGroup.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+}
+
+// hasQuorumOnNodes reports whether enough pods of a group are bound. Those that are assumed may be
+// so only until their group is decided.
+func hasQuorumOnNodes(group *podgroups.Group) bool {
+	bound := len(group.Scheduled) - len(group.Assumed)
+	return bound > 0 && bound >= group.MinCount()
 }
 
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups/status,verbs=patch,roleName=binder-role
@@ -151,7 +184,10 @@ func (w *groupStatus) write(uid types.UID) {
 		err := w.patch(ctx, update)
 		switch {
 		case err == nil:
-			w.clock.AfterFunc(groupStatusLag, func() { w.forget(uid, update.condition) })
+			w.clock.AfterFunc(groupStatusLag, func() {
+				w.forget(uid, update.condition)
+				w.forgotten(podgroups.KeyOfPodGroup(update.podGroup))
+			})
 			continue
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err):
 			w.forget(uid, update.condition)

@@ -169,7 +169,7 @@ func New(o Options) *Scheduler {
 		Journal: s.bindingJournal(), Log: o.Log,
 	})
 	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
-	s.groupStatus = newGroupStatus(o, s.inFlight)
+	s.groupStatus = newGroupStatus(o, s.inFlight, s.resumeConditionOf)
 	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	h := &hosts{
 		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, devices: s.devices, inPreBind: framework.NewPodsInPreBind(),
@@ -183,7 +183,7 @@ func New(o Options) *Scheduler {
 	})
 	handled := eventhandlers.Options{
 		PendingPods: s.pendingPods, Binding: s.binding, Profiles: s.profiles, Synced: cachesSynced,
-		Storage: o.Storage, PodGroups: o.PodGroups, Dynamic: o.Dynamic, WatchDevices: h.watchDevices, Clock: o.Clock, Wait: o.Wait,
+		Storage: o.Storage, PodGroups: o.PodGroups, Dynamic: o.Dynamic, GroupChanged: s.resumeConditionOf, WatchDevices: h.watchDevices, Clock: o.Clock, Wait: o.Wait,
 	}
 	if o.Explanations != nil {
 		handled.Explanations = o.Explanations

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // Options are the dependencies of EventHandlers.
@@ -36,6 +37,9 @@ type Options struct {
 	// of k8s.io/api; with nil, they are not watched.
 	PodGroups PodGroups
 	Dynamic   dynamic.Interface
+	// GroupChanged is called after a PodGroup was added or changed, or a pod of a group got a node;
+	// nil: nothing is.
+	GroupChanged func(podgroups.Key)
 	// WatchDevices registers the handlers of claims and devices, which pass their events
 	// to the queue themselves, and returns what has to be synced; nil for none.
 	WatchDevices func(informers.SharedInformerFactory) ([]toolscache.InformerSynced, error)

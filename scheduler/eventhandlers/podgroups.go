@@ -151,6 +151,13 @@ func (h *EventHandlers) podGroupSet(happened fwk.ClusterEvent, before, after *sc
 		old = before
 	}
 	h.options.Queue.Event(ctx, happened, old, after, nil)
+	h.groupChanged(key)
+}
+
+func (h *EventHandlers) groupChanged(key podgroups.Key) {
+	if h.options.GroupChanged != nil {
+		h.options.GroupChanged(key)
+	}
 }
 
 func (h *EventHandlers) podGroupDeleted(podGroup *schedulingv1beta1.PodGroup) {

@@ -37,6 +37,9 @@ func (h *EventHandlers) podAssigned(ctx context.Context, pod *v1.Pod) {
 	h.options.Queue.Delete(pod.UID)
 	h.podGone(pod)
 	h.options.Queue.Event(ctx, assignedPodAdd, nil, pod, nil)
+	if key, isMember := podgroups.KeyOf(pod); isMember {
+		h.groupChanged(key)
+	}
 }
 
 func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {

@@ -247,6 +247,22 @@ func (s *Store) Assumed(pod *v1.Pod) (uids []types.UID) {
 	return uids
 }
 
+// BoundPods returns the PodGroup of a group, nil for none, how many of its pods have a node in the
+// API server, and one of these; nil for none.
+func (s *Store) BoundPods(key Key) (podGroup *schedulingv1beta1.PodGroup, bound int, one *v1.Pod) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	group := s.groups[key]
+	if group == nil {
+		return nil, 0, nil
+	}
+	for uid := range group.assigned {
+		one = group.pods[uid]
+		break
+	}
+	return group.podGroup, group.assigned.Len(), one
+}
+
 // BeginAttempt is Group for a group that is about to be tried.
 func (s *Store) BeginAttempt(key Key) *Group {
 	s.mu.Lock()

@@ -244,6 +244,7 @@ var table = []layer{
 	seeds("simulation of explanations", "TestEveryHistoryOfExplanationsKeepsTheInvariants", "-explanationseeds", 8, 200),
 	seeds("simulation of controllers", "TestEveryHistoryOfControllersKeepsTheInvariants", "-controllerseeds", 12, 100),
 	seeds("simulation of gangs", "TestEveryHistoryOfGangsKeepsTheInvariants", "-gangseeds", 15, 200),
+	seeds("simulation of gangs and replicas", "TestEveryHistoryOfGangsAndReplicasKeepsTheInvariants", "-gangreplicaseeds", 12, 200),
 	seeds("simulation of many gangs", "TestEveryHistoryOfManyGangsKeepsTheInvariants", "-manygangseeds", 5, 1, "-manygangs", "1000"),
 	timed(layer{
 		name: "guided simulation", unit: "histories", share: 20, turn: 10 * time.Minute, least: 30 * time.Second,

@@ -15,6 +15,17 @@ var busyWeights = map[string]int{createsPods: 200, podEnds: 60, "a pod is delete
 // seeds stay what they were when they found something.
 func (sim *simulation) isBusy() bool { return sim.hasReplicas() && sim.seed%2 == 1 }
 
+// makeBusyWithGangs makes this a busy history of gangs: leaders rarely end, and most gangs come. Its
+// nodes hold a part of the gangs, as those of other histories of gangs do.
+func (sim *simulation) makeBusyWithGangs() {
+	s := &sim.settings
+	s.actions += 40 + sim.random.IntN(80)
+	sim.makeQuick()
+	if sim.random.IntN(2) == 0 { // Bindings are slow, so that handovers meet them
+		s.weights.arrival = 1 + sim.random.IntN(3)
+	}
+}
+
 // makeBusy makes this a busy history.
 func (sim *simulation) makeBusy() {
 	s, random := &sim.settings, sim.random
@@ -24,6 +35,12 @@ func (sim *simulation) makeBusy() {
 			s.actionWeights[i] = weight
 		}
 	}
+	sim.makeQuick()
+}
+
+// makeQuick lets leaders decide much before they end.
+func (sim *simulation) makeQuick() {
+	s, random := &sim.settings, sim.random
 	// Requests for the Lease fail in few of these, and rarely: else leaders end before they have
 	// bound anything.
 	if s.requestFaults[leaseVerb] *= 0.2; random.IntN(4) > 0 {

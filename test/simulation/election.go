@@ -96,6 +96,7 @@ func (e *election) run() {
 	sim.startedAt = sim.steps
 	sim.logf("leads with epoch %d", e.tracker.Epoch())
 	sim.noteElection()
+	sim.noteNewLeader()
 	sim.startLoop()
 	if sim.replica.manager != nil {
 		sim.replica.manager.lead()

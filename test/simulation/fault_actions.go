@@ -15,11 +15,15 @@ func cutReplicaOff(sim *simulation, random *rand.Rand) bool {
 	if r == nil {
 		return false
 	}
-	d := time.Duration(1+random.IntN(45)) * time.Second
+	sim.cutOff(r, time.Duration(1+random.IntN(45))*time.Second)
+	return true
+}
+
+// cutOff cuts a replica off for a time.
+func (sim *simulation) cutOff(r *replica, d time.Duration) {
 	sim.logf("%s is cut off for %v", r.name, d)
 	r.cutOff = true
 	sim.outside.after(d, func() { sim.connect(r) })
-	return true
 }
 
 // connect ends what cutReplicaOff did.
@@ -41,8 +45,12 @@ func (sim *simulation) connect(r *replica) {
 
 // stopProcess stops a process, as SIGSTOP does: its clocks go on.
 func stopProcess(sim *simulation, random *rand.Rand) bool {
-	return sim.stopFor(random, "stopped", func(time.Duration) time.Duration { return 0 })
+	return sim.stopFor(random, stopped, noTime)
 }
+
+const stopped = "stopped"
+
+func noTime(time.Duration) time.Duration { return 0 }
 
 // suspendMachine suspends a machine, as a hypervisor does: its monotonic clock stands still.
 func suspendMachine(sim *simulation, random *rand.Rand) bool {
@@ -55,13 +63,17 @@ func (sim *simulation) stopFor(random *rand.Rand, how string, lost func(time.Dur
 	if r == nil {
 		return false
 	}
-	d := time.Duration(1+random.IntN(45)) * time.Second
+	sim.stop(r, time.Duration(1+random.IntN(45))*time.Second, how, lost)
+	return true
+}
+
+// stop stops a replica for a time.
+func (sim *simulation) stop(r *replica, d time.Duration, how string, lost func(time.Duration) time.Duration) {
 	sim.logf("%s is %s for %v", r.name, how, d)
 	r.stopped = true
 	begun := sim.outside.now
 	r.wakes = func() time.Duration { return lost(sim.outside.now.Sub(begun)) }
 	sim.outside.after(d, func() { sim.wake(r) })
-	return true
 }
 
 // wake lets a replica run on, with the state that it had.
@@ -155,7 +167,7 @@ func restartSomeAPIServer(sim *simulation, random *rand.Rand) bool {
 
 // makePodAgain deletes a pod and creates another one of the same name at once.
 func makePodAgain(sim *simulation, random *rand.Rand) bool {
-	isOurs := func(pod *v1.Pod) bool { return sim.ourPods[pod.UID] != nil && sim.gangOf(pod) == nil }
+	isOurs := func(pod *v1.Pod) bool { return sim.ourPods[pod.UID] != nil }
 	return withPod(sim, random, isOurs, func(pod *v1.Pod) {
 		sim.logf("outside: pod %s is deleted", describe(pod))
 		again := sim.ourPods[pod.UID].DeepCopy()
@@ -163,6 +175,9 @@ func makePodAgain(sim *simulation, random *rand.Rand) bool {
 		again.Spec.NodeName, again.Status, again.DeletionTimestamp = "", v1.PodStatus{}, nil
 		sim.server.dropPod(keyOf(pod))
 		sim.addPod(again)
+		if sim.gangOf(again) != nil {
+			sim.count("a member of a gang is made again under its name")
+		}
 	})
 }
 

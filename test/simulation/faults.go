@@ -116,7 +116,7 @@ func (sim *simulation) drawFaults(without faultSet) {
 	// A machine that was suspended knows it from its wall clock.
 	jumps := random.IntN(2) == 0
 	s.kinds = slices.Clone(s.kinds)
-	for _, kind := range faultActionKinds {
+	for _, kind := range sim.faultActions() {
 		weight := kind.weight
 		if random.IntN(2) == 0 || kind.name == suspended && jumps || (kind.name == jumpsForward || kind.name == jumpsBack) && !jumps {
 			weight = 0
@@ -127,7 +127,10 @@ func (sim *simulation) drawFaults(without faultSet) {
 		s.kinds, s.actionWeights = append(s.kinds, kind), append(s.actionWeights, weight)
 	}
 	s.actions += random.IntN(30)
-	if sim.isBusy() {
+	switch {
+	case sim.isBusy() && sim.hasGangs():
+		sim.makeBusyWithGangs()
+	case sim.isBusy():
 		sim.makeBusy()
 	}
 	sim.leaveOut(without)

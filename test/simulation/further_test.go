@@ -8,6 +8,7 @@ import (
 var (
 	volumeSeeds      = flag.Uint64("volumeseeds", 250, "number of seeds of histories of volumes")
 	deviceSeeds      = flag.Uint64("deviceseeds", 250, "number of seeds of histories of devices")
+	gangReplicaSeeds = flag.Uint64("gangreplicaseeds", 40, "number of seeds of histories of gangs and replicas")
 	explanationSeeds = flag.Uint64("explanationseeds", 250, "number of seeds of histories of explanations")
 )
 
@@ -17,6 +18,10 @@ func TestEveryHistoryOfVolumesKeepsTheInvariants(t *testing.T) {
 
 func TestEveryHistoryOfDevicesKeepsTheInvariants(t *testing.T) {
 	kind{devices: true}.test(t, *deviceSeeds, requiredDeviceEvents())
+}
+
+func TestEveryHistoryOfGangsAndReplicasKeepsTheInvariants(t *testing.T) {
+	gangsAndReplicas.test(t, *gangReplicaSeeds, requiredGangReplicaEvents())
 }
 
 func TestEveryHistoryOfExplanationsKeepsTheInvariants(t *testing.T) {

@@ -27,8 +27,8 @@ func (sim *simulation) noteChange(before, after *v1.Pod) {
 	if after == nil {
 		if g := sim.gangOf(before); g != nil {
 			delete(g.members, before.UID)
-			sim.interrupt(g)
-			sim.noteRound(g)
+			sim.interruptAll(g)
+			sim.noteRounds(g)
 		}
 		return
 	}
@@ -41,26 +41,14 @@ func (sim *simulation) noteChange(before, after *v1.Pod) {
 	isBound := after.Spec.NodeName != "" && (before == nil || before.Spec.NodeName == "")
 	switch {
 	case leaves:
-		sim.interrupt(g)
-	case isBound && (!g.begun[after.UID] || sim.boundElsewhere[after.UID]):
-		// The Binding of an attempt that is over, or of another component.
-		sim.interrupt(g)
-	case isBound && g.whole:
-		sim.count("a gang gets a member while it runs")
+		sim.interruptAll(g)
+	case isBound:
+		sim.noteBoundMember(g, after)
 	}
 	if isBound && !g.whole && g.bound() >= g.minCount {
-		g.whole = true
-		sim.count("a gang runs whole")
+		sim.noteWholeGang(g, after)
 	}
-	sim.noteRound(g)
-}
-
-// interrupt notes that a gang lost a member.
-func (sim *simulation) interrupt(g *gang) {
-	if !g.whole && !g.interrupted && (len(g.begun) > 0 || g.bound() > 0) {
-		sim.count("a gang is interrupted")
-	}
-	g.interrupted, g.lostIn = true, sim.gangs.cycleCount
+	sim.noteRounds(g)
 }
 
 // noteBegun notes that the scheduler assumed a member under a spec. It comes before the Permit
@@ -70,16 +58,17 @@ func (sim *simulation) noteBegun(pod *v1.Pod, spec int) {
 	if g == nil {
 		return
 	}
-	if len(g.begun) == 0 && !g.whole {
+	view := sim.viewOf(g)
+	if len(view.begun) == 0 && !g.whole {
 		sim.count("a gang is assumed")
 	}
-	if cycle := sim.tasks.current.cycle; cycle > 0 && cycle == g.lostIn {
-		g.interrupted = true // by a member that was decided in this cycle, too
+	if cycle := sim.tasks.current.cycle; cycle > 0 && cycle == view.lostIn {
+		sim.interrupt(g) // by a member that was decided in this cycle, too
 	}
-	g.begun[pod.UID] = true
-	delete(sim.gangs.waitsSince, pod.UID)
+	view.begun[pod.UID] = true
+	delete(view.waitsSince, pod.UID)
 	if !sim.specs[spec].gangs {
-		g.loose = true
+		view.loose, g.loose = true, g.loose || !sim.isDeposed()
 	}
 	sim.noteQuorum(g)
 }
@@ -88,8 +77,8 @@ func (sim *simulation) noteBegun(pod *v1.Pod, spec int) {
 func (sim *simulation) noteUndone(pod *v1.Pod) {
 	if g := sim.gangOf(pod); g != nil {
 		sim.interrupt(g)
-		delete(g.begun, pod.UID)
-		sim.noteRound(g)
+		delete(sim.viewOf(g).begun, pod.UID)
+		sim.noteRounds(g)
 	}
 }
 
@@ -101,18 +90,18 @@ func (sim *simulation) noteHandled(pod *v1.Pod, deleted bool) {
 		return
 	}
 	if deleted {
-		g.gone[pod.UID] = true
+		sim.viewOf(g).gone[pod.UID] = true
 		sim.interrupt(g)
 	}
 	sim.noteQuorum(g)
-	sim.noteRound(g)
+	sim.noteRounds(g)
 }
 
 // noteQuorum sets quorum where the scheduler may hold enough members for scheduled: those that
 // it assumed under one spec, and those that its handlers have received with a node.
 func (sim *simulation) noteQuorum(g *gang) {
-	if !g.quorum && sim.scheduledMembers(g) >= g.minCount {
-		g.quorum = true
+	if view := sim.viewOf(g); !view.quorum && sim.scheduledMembers(g) >= g.minCount {
+		view.quorum = true
 	}
 }
 
@@ -120,53 +109,37 @@ func (sim *simulation) noteQuorum(g *gang) {
 // the spec that has the most of them: those that wait under others are tried again. Under a
 // spec without GangScheduling none waits.
 func (sim *simulation) scheduledMembers(g *gang) int {
-	assigned, assumed := 0, map[int]int{}
-	for uid := range g.begun {
-		made := sim.placements[uid]
-		spec := made[len(made)-1].spec
+	view, assigned, assumed := sim.viewOf(g), 0, map[int]int{}
+	for uid := range view.begun {
+		made, _ := sim.lastPlacement(uid)
 		switch member := g.members[uid]; {
-		case g.gone[uid]:
-		case member != nil && member.Spec.NodeName != "", !sim.specs[spec].gangs:
+		case view.gone[uid]:
+		case member != nil && member.Spec.NodeName != "", !sim.specs[made.spec].gangs:
 			assigned++
 		default:
-			assumed[spec]++
+			assumed[made.spec]++
 		}
 	}
 	for i := range g.created {
-		if handled, ok := sim.podInformer().handled[g.memberKey(i)]; ok && handled.(*v1.Pod).Spec.NodeName != "" && !g.begun[handled.GetUID()] {
+		if handled := sim.replica.handledMember(g, i); handled != nil && handled.Spec.NodeName != "" && !view.begun[handled.UID] {
 			assigned++
 		}
 	}
 	return assigned + slices.Max(append(slices.Collect(maps.Values(assumed)), 0))
 }
 
+// lastPlacement is the newest placement of a pod by the process; ok is false for none.
+func (sim *simulation) lastPlacement(uid types.UID) (last placement, ok bool) {
+	for _, d := range slices.Backward(sim.placements[uid]) {
+		if d.process == sim.process {
+			return d, true
+		}
+	}
+	return placement{}, false
+}
+
 // memberKey is the key of the member that was created as number i.
 func (g *gang) memberKey(i int) string { return "shop/" + g.name + "-" + itoa(i) }
-
-// noteRound begins another round for a gang that has no member on any node, neither here nor
-// in what the handlers have received.
-func (sim *simulation) noteRound(g *gang) {
-	if len(g.begun) > 0 || g.bound() > 0 {
-		return
-	}
-	for i := range g.created {
-		if handled, ok := sim.podInformer().handled[g.memberKey(i)]; ok && handled.(*v1.Pod).Spec.NodeName != "" {
-			return
-		}
-	}
-	g.round = round{begun: g.begun}
-}
-
-// noteEndOfProcess notes that whatever the process had assumed is assumed no more.
-func (sim *simulation) noteEndOfProcess() {
-	for _, g := range sim.gangs.gangs {
-		if len(g.begun) > 0 || g.bound() > 0 {
-			sim.interrupt(g)
-		}
-		clear(g.begun)
-	}
-	clear(sim.gangs.waitsSince)
-}
 
 // checkGangBinding checks a Binding when it is sent: no member is bound before as many as the
 // gang wants had a node at once.
@@ -175,11 +148,12 @@ func (sim *simulation) checkGangBinding(pod *v1.Pod) {
 		return
 	}
 	g := sim.gangOf(pod)
-	made := sim.placements[pod.UID]
-	if g == nil || len(made) == 0 || !sim.specs[made[len(made)-1].spec].gangs || g.quorum {
+	if g == nil {
 		return
 	}
-	sim.failf("%s is bound, and %d members of its gang were never assumed or assigned at once", describe(pod), g.minCount)
+	if made, placed := sim.lastPlacement(pod.UID); placed && sim.specs[made.spec].gangs && !sim.viewOf(g).quorum {
+		sim.failf("%s is bound, and %d members of its gang were never assumed or assigned at once", describe(pod), g.minCount)
+	}
 }
 
 // checkCycleSpec checks that all pods that one cycle places are placed by one spec.
@@ -206,26 +180,27 @@ func (sim *simulation) checkIdleGangs() {
 	}
 	waiting := sim.sched.Components().Waiting
 	for _, g := range sim.gangs.gangs {
-		if len(g.begun) == 0 {
+		view := sim.viewOf(g)
+		if len(view.begun) == 0 {
 			continue
 		}
 		// A plugin that sleeps in Reserve or Permit holds up the loop between two members.
 		atRest := sim.settings.slowCalls == 0
-		if atRest && !g.quorum && !g.whole {
-			sim.checkPart(g)
+		if atRest && !view.quorum && !g.whole {
+			sim.checkPart(g, view)
 		}
-		for uid := range g.begun {
+		for uid := range view.begun {
 			if !waiting.Has(uid) {
-				delete(sim.gangs.waitsSince, uid)
+				delete(view.waitsSince, uid)
 				continue
 			}
-			if atRest && g.quorum && !g.interrupted && slices.Contains(waiting.Get(uid).GetPendingPlugins(), gangscheduling.Name) {
+			if atRest && view.quorum && !view.interrupted && slices.Contains(waiting.Get(uid).GetPendingPlugins(), gangscheduling.Name) {
 				sim.failf("a member of %s, UID %s, waits for others, and %d have a node", g.name, uid, sim.scheduledMembers(g))
 			}
-			since, known := sim.gangs.waitsSince[uid]
+			since, known := view.waitsSince[uid]
 			if !known {
-				sim.gangs.waitsSince[uid] = sim.clock.now
-			} else if sim.clock.now.Sub(since) > permitLimit {
+				view.waitsSince[uid] = sim.clock.monotonic()
+			} else if sim.clock.monotonic()-since > permitLimit {
 				sim.failf("a member of %s, UID %s, waits at Permit for longer than %v", g.name, uid, permitLimit)
 			}
 		}
@@ -233,10 +208,10 @@ func (sim *simulation) checkIdleGangs() {
 }
 
 // checkPart checks a gang that was assumed, but not as a whole.
-func (sim *simulation) checkPart(g *gang) {
+func (sim *simulation) checkPart(g *gang, view *gangView) {
 	sim.count("a gang waits at Permit in part")
-	if !g.interrupted && !g.loose {
-		sim.failf("%s is assumed in part: %d pods of at least %d, and no other was lost", g.name, len(g.begun), g.minCount)
+	if !view.interrupted && !view.loose {
+		sim.failf("%s is assumed in part: %d pods of at least %d, and no other was lost", g.name, len(view.begun), g.minCount)
 	}
 }
 

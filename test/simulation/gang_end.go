@@ -9,10 +9,18 @@ import (
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
-// settleTime is for how long nothing must change before the gangs that wait are checked. A
-// group is tried again after its backoff, which is 10 s times the square root of the number
-// of its pods at most.
-const settleTime = time.Minute
+// retryTime is longer than the backoff of a group, which is 10 s times the square root of the
+// number of its pods at most.
+const retryTime = time.Minute
+
+// settleTime is for how long nothing must change before the gangs that wait are checked. A new
+// leader may wait for requestTimeout before its first attempt.
+func (sim *simulation) settleTime() time.Duration {
+	if sim.hasReplicas() {
+		return requestTimeout + retryTime
+	}
+	return retryTime
+}
 
 // endGangs lets all gangs run: their missing members come, what runs whole ends, and the
 // others get the room.
@@ -93,7 +101,7 @@ func (sim *simulation) completeGangs() (left int) {
 	return left
 }
 
-// settle goes on until nothing has changed for settleTime.
+// settle goes on until nothing has changed for settleTime().
 func (sim *simulation) settle() {
 	sim.gangs.changedAt = sim.clock.now
 	for n := 0; sim.failure == nil && !sim.settled(); n++ {
@@ -106,10 +114,10 @@ func (sim *simulation) settle() {
 
 // settled is quiescent, but for the gangs that are tried again after their backoff.
 func (sim *simulation) settled() bool {
-	if sim.waitingPods() > 0 {
+	if !sim.hasLeader() || sim.waitingPods() > 0 {
 		sim.gangs.changedAt = sim.clock.now // the end of their wait may let others run
 	}
-	if sim.clock.now.Sub(sim.gangs.changedAt) < settleTime || len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() {
+	if sim.clock.now.Sub(sim.gangs.changedAt) < sim.settleTime() || len(sim.lateWrites) > 0 || len(sim.terminating) > 0 || !sim.idle() {
 		return false
 	}
 	places := sim.sched.Components().Queue.Places()
@@ -136,6 +144,8 @@ func (sim *simulation) checkSettled() {
 	sim.checkAlways()
 	sim.checkQueue()
 	sim.checkBoundParts()
+	sim.checkKnownGangs()
+	sim.checkGroupStatuses()
 }
 
 // endWholeGangs ends some of the gangs that ran whole, all of them where there are many.
@@ -168,10 +178,11 @@ func (sim *simulation) restartGangs() (restarted int) {
 	return restarted
 }
 
-// endSinglePods deletes the pods on nodes that are in no gang.
+// endSinglePods deletes the pods that are in no gang and have a node or are nominated for one: a pod
+// with scheduling gates that another component nominated keeps the nomination as long as it exists.
 func (sim *simulation) endSinglePods() (ended int) {
 	for _, pod := range sim.server.sortedPods() {
-		if pod.Spec.NodeName != "" && sim.gangOf(pod) == nil {
+		if (pod.Spec.NodeName != "" || sim.nominatedNode(pod) != "") && sim.gangOf(pod) == nil {
 			sim.logf("outside: pod %s has ended", describe(pod))
 			sim.server.dropPod(keyOf(pod))
 			ended++

@@ -18,6 +18,8 @@ import (
 // replaced, and end together once the gang ran whole: gangs that together want more than the
 // cluster has all run in the end. gang_check.go has the invariants, gang_end.go the end.
 
+// In a history of gangs and replicas each process does this for itself: see gang_replicas.go.
+
 // manyGangs is the number of gangs above which a history has larger nodes, few faults in
 // plugins, and checks that look at everything less often: those take time that grows with the
 // number of pods.
@@ -34,22 +36,14 @@ type gang struct {
 	created int
 	ended   bool
 	members map[types.UID]*v1.Pod // as the server has them
-	// gone are the members of whose deletion the scheduler knows.
-	gone map[types.UID]bool
 
 	// whole says that minCount members were bound at once, some time.
 	whole bool
-	// lostIn is the attempt in the loop during or after which a member was lost last.
-	lostIn int
 	round
 }
 
 // round is what happened to a gang since it last had no member on any node.
 type round struct {
-	// begun are the members that the scheduler assumed and has not unreserved since.
-	begun map[types.UID]bool
-	// quorum says that the scheduler held minCount members for assumed or assigned at once.
-	quorum bool
 	// interrupted says that a member was lost between the first assumption and the last
 	// Binding: by its deletion, a failed Binding or the end of a process.
 	interrupted bool
@@ -67,17 +61,18 @@ type gangs struct {
 	// placed a pod.
 	cycleCount int
 	cycleSpecs map[int]int
-	// waitsSince is when a pod at Permit was seen there first.
-	waitsSince map[types.UID]time.Time
 	// changedAt is when a pod or node changed last in more than its status.
 	changedAt time.Time
+	// endLeaderBy is the step until which the leader ends where it has bound a part of a gang; 0: it
+	// does not. See gang_handover.go.
+	endLeaderBy int
 }
 
 // drawGangs adds n gangs to the history, and as many nodes as hold a part of them, half at
 // least.
 func (sim *simulation) drawGangs(n int) {
 	s, random := &sim.settings, sim.random
-	sim.gangs = gangs{byName: map[string]*gang{}, byPodGroup: map[types.UID]*gang{}, cycleSpecs: map[int]int{}, waitsSince: map[types.UID]time.Time{}, changedAt: startTime}
+	sim.gangs = gangs{byName: map[string]*gang{}, byPodGroup: map[types.UID]*gang{}, cycleSpecs: map[int]int{}, changedAt: startTime}
 	s.gangs, s.yields = n, min(s.yields, 0.1)
 	sim.tasks.maxClockReads = minClockReads * (1 + n/manyGangs)
 	s.nodeCPUs, s.nodePods = 8, 10
@@ -89,7 +84,7 @@ func (sim *simulation) drawGangs(n int) {
 	for i := range n {
 		g := &gang{
 			name: "gang-" + itoa(i), profile: s.profileNames[random.IntN(len(s.profileNames))],
-			count: 2 + random.IntN(5), cpu: 1 + random.IntN(3), members: map[types.UID]*v1.Pod{}, gone: map[types.UID]bool{}, round: round{begun: map[types.UID]bool{}},
+			count: 2 + random.IntN(5), cpu: 1 + random.IntN(3), members: map[types.UID]*v1.Pod{},
 		}
 		g.minCount = g.count
 		if random.IntN(2) == 0 {

@@ -67,7 +67,7 @@ func guidedOptionsOf(t *testing.T) guidedOptions {
 			t.Fatalf("-kinds: there is no kind of histories %q", name)
 		}
 		o.kinds = append(o.kinds, name)
-		o.known.gangs = o.known.gangs || name == "gangs"
+		o.known.gangs = o.known.gangs || kinds[name].gangs > 0
 	}
 	if *guidedTime > 0 {
 		o.histories, o.deadline = 0, time.Now().Add(*guidedTime)

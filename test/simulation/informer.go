@@ -209,6 +209,9 @@ func (i *informer) callHandler(n notification) {
 		i.handler.OnAdd(n.new, i.initialLeft > 0)
 	default:
 		i.sim.logf("%s handler: updated %s", i.name, describe(n.new))
+		if pod, is := n.old.(*v1.Pod); is && pod.UID != n.new.GetUID() {
+			defer i.sim.noteHandled(pod, true)
+		}
 		i.noteHandled(n.new)
 		i.handler.OnUpdate(n.old, n.new)
 	}

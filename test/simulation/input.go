@@ -11,7 +11,7 @@ import (
 )
 
 // kinds are the kinds of histories that an input can name.
-var kinds = map[string]kind{"": {}, "gangs": {gangs: 20}, "replicas": {replicas: true}}
+var kinds = map[string]kind{"": {}, "gangs": {gangs: 20}, "replicas": {replicas: true}, "gangs of replicas": gangsAndReplicas}
 
 // input decides a history: the seed draws settings, plan and schedule, and the other fields
 // replace parts of what it draws. The same input gives the same history.

@@ -62,6 +62,7 @@ func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Po
 	case group == nil || group != current.group:
 		n.sim.gangs.cycleCount++
 		current.group, current.cycle = group, n.sim.gangs.cycleCount
+		n.sim.lastCycle = current.cycle
 	case seen == current.seen:
 		return nil, nil
 	default:

@@ -73,7 +73,7 @@ func (sim *simulation) addPodGroup(g *gang) {
 // removePodGroup deletes the PodGroup of a gang. Until there is another one, its pods wait.
 func (sim *simulation) removePodGroup(g *gang) {
 	sim.logf("outside: PodGroup %s is deleted", g.name)
-	sim.interrupt(g)
+	sim.interruptAll(g)
 	sim.server.dropPodGroup("shop/" + g.name)
 }
 

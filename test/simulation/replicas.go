@@ -31,6 +31,10 @@ type replica struct {
 	// knownNow is what known returned last; nil where that has changed since.
 	knownNow *knownState
 	clock    *virtualClock
+	// gangViews are what the process does with each gang, and lastCycle is the number of the attempt
+	// that its loop has begun last.
+	gangViews map[*gang]*gangView
+	lastCycle int
 	// reconciled is in the order of the profiles.
 	reconciled []*reconciled
 
@@ -132,6 +136,7 @@ func (sim *simulation) endProcess(r *replica) {
 	r.process = sim.nextProcess()
 	sim.tasks.endAll(r)
 	r.clock.waiters, r.probes = nil, nil
+	sim.noteEndOfProcess()
 	r.dead, r.exiting = true, ""
 	r.election.leads = false
 	sim.requests = slices.DeleteFunc(sim.requests, func(request *request) bool {

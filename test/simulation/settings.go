@@ -171,6 +171,7 @@ func (sim *simulation) createInitialState() {
 func (sim *simulation) step() {
 	sim.steps++
 	sim.maybeFreeze()
+	sim.maybeEndLeader()
 	sim.intervene()
 	sim.cover.observeWrites(sim)
 	h := sim.settings.weights

@@ -111,7 +111,7 @@ type kind struct {
 	// gangs is the number of gangs in each history; 0: pods come one by one.
 	gangs int
 	// replicas says that replicas run beside each other and watch API servers whose watch caches
-	// lag: see replicas.go. without are the faults that are left out.
+	// lag: see replicas.go. With gangs, both are in each history. without are the faults that are left out.
 	replicas bool
 	without  faultSet
 	// volumes says that pods use PersistentVolumeClaims.

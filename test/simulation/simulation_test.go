@@ -156,6 +156,7 @@ func checkCoverage(t *testing.T, counts map[string]int, seeds uint64, required [
 func TestOneSeedHasOneHistory(t *testing.T) {
 	for k, n := range map[kind]uint64{
 		pods: 200, {gangs: 20}: 10, {replicas: true}: 20, {volumes: true}: 30, {devices: true}: 30, {explanations: true}: 30, controlled: 20,
+		gangsAndReplicas: 5,
 	} {
 		for seed := uint64(1); seed <= n; seed++ {
 			a, b := k.run(seed, false), k.run(seed, false)
@@ -169,7 +170,7 @@ func TestOneSeedHasOneHistory(t *testing.T) {
 // seedKinds are the kinds of the histories of which seeds/*.txt have seeds.
 var seedKinds = map[string]kind{
 	"found.txt": pods, "gangs.txt": {gangs: 20}, "replicas.txt": {replicas: true}, "volumes.txt": {volumes: true},
-	"devices.txt": {devices: true}, "explanations.txt": {explanations: true}, "controllers.txt": controlled,
+	"devices.txt": {devices: true}, "explanations.txt": {explanations: true}, "controllers.txt": controlled, "gangreplicas.txt": gangsAndReplicas,
 }
 
 // Seeds that once failed are played again. Their histories change with the simulation; what

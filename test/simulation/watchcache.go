@@ -40,6 +40,9 @@ func (sim *simulation) newAPIServer(name string) *apiServer {
 // watchedKinds are the kinds of the informers, by their names.
 func (sim *simulation) watchedKinds() []string {
 	kinds := []string{"pods", "nodes"}
+	if sim.hasGangs() {
+		kinds = append(kinds, podGroupResource.Resource)
+	}
 	if sim.controllers.on {
 		kinds = append(kinds, profilesKind)
 	}
@@ -226,6 +229,9 @@ func (sim *simulation) noteStaleList(i *informer, cache *watchCache) {
 		return
 	}
 	sim.count("a list is older than etcd")
+	if i.name == podGroupResource.Resource {
+		sim.count("a list of PodGroups is older than etcd")
+	}
 	if i.resourceVersion == "" && cache.version() < i.replica.seen[i.name] {
 		sim.count("the first list of a process is older than what the process before it saw")
 	}

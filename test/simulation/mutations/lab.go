@@ -24,6 +24,9 @@ const (
 	// everyReplicaHistory is the same for histories of replicas.
 	everyReplicaHistory = "TestEveryHistoryOfReplicasKeepsTheInvariants"
 	replicaSimSeeds     = "300"
+	// everyGangReplicaHistory is the same for histories of gangs and replicas.
+	everyGangReplicaHistory = "TestEveryHistoryOfGangsAndReplicasKeepsTheInvariants"
+	gangReplicaSimSeeds     = "1000"
 	// The same for histories of volumes, of devices and of explanations.
 	everyVolumeHistory      = "TestEveryHistoryOfVolumesKeepsTheInvariants"
 	everyDeviceHistory      = "TestEveryHistoryOfDevicesKeepsTheInvariants"

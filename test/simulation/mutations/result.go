@@ -26,7 +26,7 @@ func (l *lab) run(ctx context.Context, k killer, mutation string) result {
 	if k.pkg != simulation {
 		return l.runTests(ctx, k, mutation)
 	}
-	return l.runTests(ctx, k, mutation, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds,
+	return l.runTests(ctx, k, mutation, "-seeds", simSeeds, "-gangseeds", gangSimSeeds, "-replicaseeds", replicaSimSeeds, "-gangreplicaseeds", gangReplicaSimSeeds,
 		"-volumeseeds", furtherSimSeeds, "-deviceseeds", furtherSimSeeds, "-explanationseeds", furtherSimSeeds,
 		"-controllerseeds", controllerSimSeeds, "-stop")
 }

@@ -6,7 +6,8 @@
 #   FOCUS=REGEXP  runs only the specs whose full name matches, such as FOCUS=static-pod
 #   KEEP=1        leaves the cluster running until Ctrl-C, with a line that says how to
 #                 run the specs again on it, which takes seconds
-#   RELEASE=bin/release  installs the manifests and the manager that make release-snapshot made
+#   RELEASE=bin/release  installs what make release-snapshot made, and nothing else of Berth: the
+#                 archive of the image, the manifests and the chart; and uses its kubectl plugin
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
@@ -73,21 +74,22 @@ mkdir -p "$dir/images"
 
 say 'building the images'
 (cd tools/images && go build -o "$dir/write-images" .)
-manager=()
+only=() release=()
 if [ -n "${RELEASE:-}" ]; then
+	[ -f "$RELEASE/checksums.txt" ] || missing "$RELEASE has no checksums.txt: make release-snapshot makes bin/release"
 	RELEASE=$(cd "$RELEASE" && pwd)
-	mkdir "$dir/release"
-	tar -C "$dir/release" -xzf "$RELEASE"/berth-manager_*_linux_"$(go env GOARCH)".tar.gz
-	manager=(--manager="$dir/release/manager")
+	(cd "$RELEASE" && sha256sum --check --quiet checksums.txt) || missing "$RELEASE is not as make release-snapshot left it"
+	cp "$RELEASE"/berth-manager-image_*_linux_"$(go env GOARCH)".tar "$dir/images/manager.tar"
+	only=(--only=tests)
+	release=(-release="$RELEASE" -helm="$(tools/build-helm.sh | tail -1)")
 fi
-"$dir/write-images" --root="$root" --out="$dir/images" --version="$version" "${manager[@]}" | sed 's/^/         /' >&2
+"$dir/write-images" --root="$root" --out="$dir/images" --version="$version" "${only[@]}" | sed 's/^/         /' >&2
 say 'building the suite and the driver of its devices'
 (cd test/support/devicedriver && CGO_ENABLED=0 go build -ldflags='-s -w' -o "$dir/devicedriver" .)
 go test -c -vet=off -ldflags=-w -o "$dir/suite" ./test/install/realnode
 
 ip netns add "$name"
-suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -containerd="$containerd" -devicedriver="$dir/devicedriver" -images="$dir/images" -version="$version")
-[ -z "${RELEASE:-}" ] || suite+=(-release="${RELEASE%/*}") # GoReleaser's folder is in that of the manifests
+suite=("$dir/suite" -test.timeout=60m -ginkgo.v -dir="$dir/clusters" -kubelet="$kubelet" -containerd="$containerd" -devicedriver="$dir/devicedriver" -images="$dir/images" -version="$version" "${release[@]}")
 [ -z "${FOCUS:-}" ] || suite+=("-ginkgo.focus=$FOCUS")
 if [ -n "${KEEP:-}" ]; then
 	suite+=(-keep -ginkgo.fail-fast)
@@ -95,7 +97,7 @@ if [ -n "${KEEP:-}" ]; then
 		The cluster stays until Ctrl-C. To run specs on it again, in another terminal:
 		  go test -c -vet=off -o $dir/again ./test/install/realnode
 		  cd test/install/realnode && BERTH_TOOLS=$BERTH_TOOLS REAL_NODE_CGROUP=$name nsenter --all --target=\$(pgrep -nf $dir/suite) \\
-		    $dir/again -attach=$dir/clusters/default -devicedriver=$dir/devicedriver -images=$dir/images -version=$version -ginkgo.v -ginkgo.label-filter=default
+		    $dir/again -attach=$dir/clusters/default -devicedriver=$dir/devicedriver -images=$dir/images -version=$version ${release[*]} -ginkgo.v -ginkgo.label-filter=default
 	END
 fi
 

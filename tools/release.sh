@@ -65,7 +65,7 @@ images() {
 	local arch version
 	version=v$(cat VERSION)-snapshot
 	for arch in amd64 arm64; do
-		(cd tools/images && go run . --root="$root" --out="$root/bin/release/images" --tests=false --name=berth:snapshot \
+		(cd tools/images && go run . --root="$root" --out="$root/bin/release/images" --only=manager --name=berth:snapshot \
 			--arch="$arch" --manager="$(echo "$root"/bin/release/manager_linux_"$arch"*/manager)") >&2
 		mv bin/release/images/manager.tar "bin/release/berth-manager-image_${version}_linux_$arch.tar"
 	done
@@ -118,12 +118,16 @@ snapshot)
 	have goreleaser github.com/goreleaser/goreleaser/v2
 	have cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	have validate-krew-manifest sigs.k8s.io/krew/cmd/validate-krew-manifest
+	have krew sigs.k8s.io/krew/cmd/krew
 	packages berth:snapshot
 	catalog berth-bundle:snapshot@sha256:$(printf '%064d' 0)
 	VERSION=$(cat VERSION) goreleaser release --snapshot --clean --skip=sign,publish,announce
+	# In one folder, as a person downloads them.
+	cp bin/install.yaml bin/install-production.yaml bin/berth-[0-9]*.tgz bin/berth-bundle-*.tar.gz bin/berth-catalog-*.yaml bin/release
+	# krew installs from URLs that do not exist yet: the test installs from the archives.
 	validate-krew-manifest -manifest bin/release/krew/berth.yaml -skip-install
 	images
-	go test -count=1 ./test/install/release -args -release "$root/bin/release"
+	go test -count=1 ./test/install/release -args -release "$root/bin/release" -krew "$tools/krew"
 	;;
 version)
 	version=v$(cat VERSION)

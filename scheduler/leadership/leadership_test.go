@@ -245,3 +245,13 @@ type answer struct{ status int }
 func (a answer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Retry-After": {"1"}}, Body: http.NoBody, Request: request}, nil
 }
+
+func TestTheClientOfTheLeaseHasATimeoutOfItsOwn(t *testing.T) {
+	config := &restclient.Config{Host: "https://127.0.0.1:1", UserAgent: "manager"}
+	if _, err := newTestEnv().NewLeaseLock(config, "berth-system", "berth-manager", nil); err != nil {
+		t.Fatal(err)
+	}
+	if config.Timeout != 0 || config.UserAgent != "manager" {
+		t.Errorf("the configuration of the other clients has the timeout %v and the user agent %q, want none and its own", config.Timeout, config.UserAgent)
+	}
+}

@@ -19,7 +19,9 @@ import (
 // hangs must not cost the leadership. The RBAC rules are in
 // config/rbac/leader_election_role.yaml.
 func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string, recorder resourcelock.EventRecorder) (resourcelock.Interface, error) {
-	config = restclient.AddUserAgent(config, "leader-election")
+	// AddUserAgent changes what it is given. The caller's other clients watch with config, and
+	// would end each watch at the timeout.
+	config = restclient.AddUserAgent(restclient.CopyConfig(config), "leader-election")
 	config.Timeout = max(t.validity/2, time.Second)
 	client, err := coordinationclient.NewForConfig(config)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestTheImageOfAManagerThatIsBuiltHasItsName(t *testing.T) {
 	if err := os.WriteFile(manager, []byte("not really one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), options{root: filepath.Join("..", ".."), out: out, manager: manager, arch: "arm64", name: "berth:snapshot"}); err != nil {
+	if err := run(t.Context(), options{root: filepath.Join("..", ".."), out: out, manager: manager, arch: "arm64", name: "berth:snapshot", only: onlyManager}); err != nil {
 		t.Fatal(err)
 	}
 	tag, err := name.NewTag("berth:snapshot")
@@ -117,5 +117,16 @@ func TestTheImageOfAManagerThatIsBuiltHasItsName(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(out, "workload.tar")); !os.IsNotExist(err) {
 		t.Errorf("workload.tar: %v, want that it does not exist", err)
+	}
+}
+
+func TestOnlyTheImagesThatExistCanBeAskedFor(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	err := run(t.Context(), options{root: filepath.Join("..", ".."), out: out, only: "managers"})
+	if err == nil || !strings.Contains(err.Error(), `--only "managers": it must be manager or tests`) {
+		t.Errorf("error %v, want one that names the values", err)
+	}
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Errorf("%s: %v, want that it does not exist", out, err)
 	}
 }

@@ -4,8 +4,8 @@
 //
 //	go run . --root=../.. --out=DIR --version=v0.0.0-real-node
 //
-// With --manager=FILE the manager is not built, and with --tests=false its image is the only one,
-// as in a snapshot of a release.
+// With --manager=FILE the manager is not built. --only=manager leaves out the other images, as
+// for a snapshot of a release, and --only=tests leaves out the manager.
 package main
 
 import (
@@ -33,8 +33,11 @@ const workloadUser = "65532:65532"
 type options struct {
 	root, out, version, registry string
 	manager, arch, name          string
-	tests                        bool
+	only                         string
 }
+
+// The values of --only.
+const onlyManager, onlyTests = "manager", "tests"
 
 func main() {
 	var o options
@@ -45,7 +48,7 @@ func main() {
 	flag.StringVar(&o.manager, "manager", "", "a `file` with the manager, for Linux; it is built if there is none")
 	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "the architecture of that file")
 	flag.StringVar(&o.name, "name", "", "the name of the manager's image; REGISTRY/manager:VERSION if it is empty")
-	flag.BoolVar(&o.tests, "tests", true, "also write the images that only tests use")
+	flag.StringVar(&o.only, "only", "", "write only the image of the manager, `manager`, or only those of tests, tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -55,15 +58,31 @@ func main() {
 	}
 }
 
-// run writes OUT/manager.tar, and OUT/workload.tar and OUT/pause.tar for tests, and prints the
-// name of each image.
+// run writes OUT/manager.tar, and OUT/workload.tar and OUT/pause.tar for tests, of which o.only
+// leaves some out, and prints the name of each image.
 func run(ctx context.Context, o options) error {
 	if o.out == "" {
 		return errors.New("--out must name a folder")
 	}
+	if o.only != "" && o.only != onlyManager && o.only != onlyTests {
+		return fmt.Errorf("--only %q: it must be %s or %s", o.only, onlyManager, onlyTests)
+	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
+	if o.only != onlyTests {
+		if err := writeManagerImage(ctx, o); err != nil {
+			return err
+		}
+	}
+	if o.only == onlyManager {
+		return nil
+	}
+	return writeTestImages(ctx, o)
+}
+
+// writeManagerImage writes OUT/manager.tar.
+func writeManagerImage(ctx context.Context, o options) error {
 	manager, err := managerImage(ctx, o)
 	if err != nil {
 		return fmt.Errorf("build the manager's image: %w", err)
@@ -74,10 +93,7 @@ func run(ctx context.Context, o options) error {
 	if err := write(manager, o.name, filepath.Join(o.out, "manager.tar")); err != nil {
 		return fmt.Errorf("write the image manager: %w", err)
 	}
-	if !o.tests {
-		return nil
-	}
-	return writeTestImages(ctx, o)
+	return nil
 }
 
 // imageName returns the name of an image in the registry.

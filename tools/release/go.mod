@@ -1,5 +1,5 @@
-// What a release is made with: GoReleaser, the SBOM writer, the check of the krew
-// manifest, and the linter of the workflow files. Nested, so that none of it is
+// What a release is made and tested with: GoReleaser, the SBOM writer, krew and the check of
+// its manifests, and the linter of the workflow files. Nested, so that none of it is
 // Berth's dependency.
 module github.com/berthdev/berth/tools/release
 
@@ -9,6 +9,7 @@ tool (
 	github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	github.com/goreleaser/goreleaser/v2
 	github.com/rhysd/actionlint/cmd/actionlint
+	sigs.k8s.io/krew/cmd/krew
 	sigs.k8s.io/krew/cmd/validate-krew-manifest
 )
 
@@ -284,6 +285,7 @@ require (
 	github.com/rs/zerolog v1.34.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/sagikazarmark/locafero v0.9.0 // indirect
+	github.com/sahilm/fuzzy v0.1.0 // indirect
 	github.com/sassoftware/relic v7.2.1+incompatible // indirect
 	github.com/scylladb/go-set v1.0.3-0.20200225121959-cc7b2070d91e // indirect
 	github.com/secure-systems-lab/go-securesystemslib v0.9.1 // indirect

@@ -42,7 +42,8 @@ var (
 	driver     = flag.String("devicedriver", "", "the path of the driver in test/support/devicedriver")
 	images     = flag.String("images", "", "the folder with the images' archives")
 	version    = flag.String("version", "", "the version in the images' names")
-	release    = flag.String("release", "", "the folder with the manifests of make release-snapshot, to be installed in place of config's")
+	release    = flag.String("release", "", "the folder of make release-snapshot, to be installed in place of config's manifests")
+	helm       = flag.String("helm", "", "the path of Helm, which installs the chart of that release")
 	attach     = flag.String("attach", "", "do not start a cluster: use the one that runs in this folder")
 	keep       = flag.Bool("keep", false, "leave the cluster of the last spec running until Ctrl-C")
 )
@@ -76,7 +77,11 @@ var _ = BeforeSuite(func() {
 
 func imagesOnNode() node.Images {
 	name := func(image string) string { return "berth.test/" + image + ":" + *version }
-	return node.Images{Dir: *images, Manager: name("manager"), Workload: name("workload"), Pause: name("pause"), Release: *release}
+	all := node.Images{Dir: *images, Manager: name("manager"), Workload: name("workload"), Pause: name("pause"), Release: *release}
+	if *release != "" {
+		all.Manager = node.SnapshotImage
+	}
+	return all
 }
 
 // startCluster starts a cluster before the first spec of an Ordered container, and stops it

@@ -40,4 +40,6 @@ var handoverMutants = []mutant{
 		[]killer{{leadership, "TestWhenAWriteIsSent"}}, noLeaders},
 	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",
 		[]killer{{leadership, "TestTheLeaseOfASuccessorIsNotReleased"}}, noLeaders},
+	{"LeaseTimeoutForAll", "the timeout of the client of the Lease ends every watch of Berth's own kinds after five seconds",
+		[]killer{{leadership, "TestTheClientOfTheLeaseHasATimeoutOfItsOwn"}}, "its replicas use no clients of client-go"},
 }

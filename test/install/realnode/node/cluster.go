@@ -39,13 +39,13 @@ var FakeTaint = corev1.Taint{Key: "kwok.x-k8s.io/node", Value: "fake", Effect: c
 type Images struct {
 	Dir                      string
 	Manager, Workload, Pause string
-	// Release is the folder with the manifests of a release, of
-	// `make release-snapshot`. They are installed in place of those of the repository; empty for these.
+	// Release is the folder of `make release-snapshot`, whose manifests are installed as they
+	// are in place of those of the repository; empty for these.
 	Release string
 }
 
-// snapshotImage is the image in the manifests of `make release-snapshot`.
-const snapshotImage = "image: berth:snapshot"
+// SnapshotImage is the image in the manifests of `make release-snapshot`, and in its archives.
+const SnapshotImage = "berth:snapshot"
 
 // releaseManifests are the files of a release, by the folder under config that they are made of.
 var releaseManifests = map[string]string{"config/default": "install.yaml", "config/production": "install-production.yaml"}
@@ -153,17 +153,16 @@ func (c *Cluster) Install(ctx context.Context, config string) error {
 	return nil
 }
 
-// installRelease applies a manifest of a release, with the image of the manager.
+// installRelease applies a manifest of a release as it is.
 func (c *Cluster) installRelease(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(text), snapshotImage) {
-		return fmt.Errorf("%s has no %q: is it of make release-snapshot?", file, snapshotImage)
+	if !strings.Contains(string(text), "image: "+SnapshotImage+"\n") {
+		return fmt.Errorf("%s does not have the image %s: is it of make release-snapshot?", file, SnapshotImage)
 	}
-	manifest := strings.ReplaceAll(string(text), snapshotImage, "image: "+c.images.Manager)
-	_, err = c.Kubectl(ctx, strings.NewReader(manifest), "apply", "--server-side", "-f", "-")
+	_, err = c.Kubectl(ctx, nil, "apply", "--server-side", "-f", file)
 	return err
 }
 

@@ -17,7 +17,9 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 )
 
@@ -33,7 +35,11 @@ type Tracker struct {
 	mu sync.Mutex
 	// renewedAt is when the last successful renewal was sent; zero while this process
 	// does not lead.
-	renewedAt  time.Time
+	renewedAt time.Time
+	// sentRecord is the renew time of the record that was sent last, and sentAt when that
+	// record was sent first.
+	sentRecord metav1.Time
+	sentAt     time.Time
 	epoch      int64
 	noElection bool
 	// created says that this process created the Lease.
@@ -113,6 +119,19 @@ func (t *Tracker) CheckRenewal(within time.Duration) error {
 			t.renewedAt.UTC().Format(time.RFC3339), ago.Round(time.Second))
 	}
 	return nil
+}
+
+// firstSent returns when a record is sent first, which is now unless it was sent before.
+// LeaderElector sends one record again when its first request failed, which may have taken
+// effect: the others saw the record then, and do not see that it is written again.
+// Source: k8s.io/client-go/tools/leaderelection, tryAcquireOrRenew.
+func (t *Tracker) firstSent(record resourcelock.LeaderElectionRecord) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sentAt.IsZero() || !t.sentRecord.Equal(&record.RenewTime) {
+		t.sentRecord, t.sentAt = record.RenewTime, t.clock.Now()
+	}
+	return t.sentAt
 }
 
 // recordRenewal records a successful renewal and when it was sent.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -64,7 +65,9 @@ func newTestEnv() *testEnv {
 }
 
 func (p *testEnv) renew() {
-	_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: us, LeaderTransitions: 3})
+	_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{
+		HolderIdentity: us, LeaderTransitions: 3, RenewTime: metav1.NewTime(p.clock.Now()),
+	})
 }
 
 func (p *testEnv) read() { _, _, _ = p.lock.Get(context.Background()) }
@@ -86,12 +89,20 @@ func TestWhenAWriteIsSent(t *testing.T) {
 		"again after a renewal":                      {func(p *testEnv) { p.renew(); p.clock.Step(20 * time.Second); p.renew() }, true, 0},
 		"not after a renewal that failed":            {func(p *testEnv) { p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.renew() }, false, 0},
 		"the validity begins when a renewal is sent": {func(p *testEnv) { p.lease.meanwhile = func() { p.clock.Step(10 * time.Second) }; p.renew() }, false, 0},
-		"not when another process holds the Lease":   {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
-		"not when no process holds the Lease":        {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
-		"still when the Lease cannot be read":        {func(p *testEnv) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
-		"still when it reads the Lease as its own":   {func(p *testEnv) { p.renew(); p.read() }, true, 0},
-		"another holder is no loss before it leads":  {func(p *testEnv) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
-		"a loss is reported once":                    {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
+		"not from the second time that a record is sent: the others saw it at the first": {func(p *testEnv) {
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: us, RenewTime: metav1.NewTime(p.clock.Now())}
+			p.lease.err = errors.New("no response")
+			_ = p.lock.Update(context.Background(), record)
+			p.clock.Step(10 * time.Second)
+			p.lease.err = nil
+			_ = p.lock.Update(context.Background(), record)
+		}, false, 0},
+		"not when another process holds the Lease":  {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read() }, false, 1},
+		"not when no process holds the Lease":       {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = ""; p.read() }, false, 1},
+		"still when the Lease cannot be read":       {func(p *testEnv) { p.renew(); p.lease.err = apierrors.NewInternalError(errors.New("broken")); p.read() }, true, 0},
+		"still when it reads the Lease as its own":  {func(p *testEnv) { p.renew(); p.read() }, true, 0},
+		"another holder is no loss before it leads": {func(p *testEnv) { p.lease.record.HolderIdentity = them; p.read() }, false, 0},
+		"a loss is reported once":                   {func(p *testEnv) { p.renew(); p.lease.record.HolderIdentity = them; p.read(); p.read() }, false, 1},
 		"not after it released the Lease": {func(p *testEnv) {
 			p.renew()
 			_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{})

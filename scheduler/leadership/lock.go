@@ -61,7 +61,7 @@ func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 
 // Create creates the Lease.
 func (l trackedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := l.tracker.clock.Now()
+	sent := l.tracker.firstSent(record)
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
 		l.tracker.recordCreation()
@@ -80,7 +80,7 @@ func (l trackedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 		}
 		return l.Interface.Update(ctx, record)
 	}
-	sent := l.tracker.clock.Now()
+	sent := l.tracker.firstSent(record)
 	err := l.Interface.Update(ctx, record)
 	if err == nil {
 		l.tracker.recordRenewal(sent, record.HolderIdentity, record.LeaderTransitions)

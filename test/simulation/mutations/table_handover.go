@@ -34,6 +34,8 @@ var handoverMutants = []mutant{
 		[]killer{{loop, "TestWhichPodsANewLeaderFences"}}, "it costs time, and is safe"},
 	{"WritesAfterExpiry", "a leader that could not renew its Lease in time keeps writing",
 		[]killer{{leadership, "TestWhenAWriteIsSent"}, {simulation, everyReplicaHistory}}, loneLeaders},
+	{"RecordSentAgainRenews", "a leader that was suspended counts the Lease as renewed when it sends the record of before again, and two lead at once",
+		[]killer{{leadership, "TestWhenAWriteIsSent"}}, rare},
 	{"AmbiguousWriteRepeated", "client-go repeats a write that may have taken effect, and the repetition is refused",
 		[]killer{{leadership, "TestAWriteThatMayHaveTakenEffectIsNotRepeated"}}, loneLeaders},
 	{"OtherHolderUnnoticed", "a leader that reads another holder in its Lease keeps writing until its own time is over",

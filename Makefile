@@ -101,9 +101,9 @@ oracle: ## 1,000,000 generated decisions beside kube-scheduler's own, 200,000 mo
 	cd test/exactness/oracle && go test -v -timeout 180m . -decisions 1000000 -least 1000 -preemptions 200000 -histories 1000 -device-clusters 8000 -device-decisions 200000 -groups 50000
 
 .PHONY: sim
-sim: ## Play SEEDS histories of the scheduler on a virtual clock, GANGSEEDS of 20 gangs and MANYGANGSEEDS of 1,000, and of replicas, controllers, volumes, devices and explanations, from FIRST on (200000, 100000, 100, 20000, 20000, 50000 each, 1).
+sim: ## Play SEEDS histories of the scheduler on a virtual clock, GANGSEEDS of 20 gangs and MANYGANGSEEDS of 1,000, and of replicas, gangs under replicas, controllers, volumes, devices and explanations, from FIRST on (200000, 100000, 100, 20000, 20000, 20000, 50000 each, 1).
 	go test ./test/simulation -run TestEveryHistory -v -timeout 0 -args -seeds $(or $(SEEDS),200000) -gangseeds $(or $(GANGSEEDS),100000) -manygangseeds $(or $(MANYGANGSEEDS),100) -manygangs $(or $(MANYGANGS),1000) -replicaseeds $(or $(REPLICASEEDS),20000) \
-		-controllerseeds $(or $(CONTROLLERSEEDS),20000) \
+		-controllerseeds $(or $(CONTROLLERSEEDS),20000) -gangreplicaseeds $(or $(GANGREPLICASEEDS),20000) \
 		-volumeseeds $(or $(VOLUMESEEDS),50000) -deviceseeds $(or $(DEVICESEEDS),50000) -explanationseeds $(or $(EXPLANATIONSEEDS),50000) -first $(or $(FIRST),1)
 
 .PHONY: sim-guided

@@ -30,6 +30,10 @@ const (
 	// change of its history: for a revision that the leader proves, or for a user's
 	// retry.
 	historyPollInterval = 5 * time.Second
+	// statusRetryInterval is after what time a profile is reconciled again whose status could
+	// not be written. The delay of the work queue grows with each change of the spec
+	// meanwhile, and would outlast the cause by minutes.
+	statusRetryInterval = 5 * time.Second
 	// exportRetryInterval is after what time a profile is reconciled again whose export
 	// conflicts with another object or could not be written.
 	exportRetryInterval = 10 * time.Second
@@ -105,7 +109,10 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (requeueAfter == 0 || requeueAfter > exportRetryInterval) {
 		requeueAfter = exportRetryInterval
 	}
-	if err := r.writeStatus(ctx, v); err != nil {
+	if err := r.writeStatus(ctx, v); err != nil && v.failure == nil {
+		log.FromContext(ctx).Error(err, "The status of a profile could not be written", "retryAfter", statusRetryInterval)
+		return reconcile.Result{RequeueAfter: statusRetryInterval}, nil
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: requeueAfter}, v.failure

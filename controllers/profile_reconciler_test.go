@@ -235,6 +235,24 @@ func TestOnlyTransitionsMakeEventsAndSetTheTransitionTime(t *testing.T) {
 	}
 }
 
+// Each change of the spec is a reconcile that fails, and the delay of the work queue grows with
+// each of them.
+func TestAStatusThatCouldNotBeWrittenIsTriedAgainSoon(t *testing.T) {
+	d := newTestEnv(t)
+	d.statuses.reject = func(statusWrite) error { return errors.New("no endpoints available for the webhook") }
+	for generation := range int64(12) {
+		d.cluster = fakeReader{newProfile(1 + generation)}
+		if result, err := d.reconcile(); err != nil || result.RequeueAfter != statusRetryInterval {
+			t.Fatalf("generation %d: %+v, %v, want another attempt after %v", 1+generation, result, err, statusRetryInterval)
+		}
+	}
+	d.statuses.reject = nil
+	d.mustReconcile()
+	if got := d.statuses.last(t).status["observedGeneration"]; got != 12.0 {
+		t.Errorf("the status is of generation %v, want 12", got)
+	}
+}
+
 func TestAnErrorIsOneEvent(t *testing.T) {
 	fieldError := func(path, detail string) compile.FieldError {
 		return compile.FieldError{Condition: "Accepted", Reason: "InvalidArguments", Path: path, Detail: detail}

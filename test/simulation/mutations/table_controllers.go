@@ -40,6 +40,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestCountsOfADeletedProfileAreNotThoseOfANewOne"}}, noUsers},
 	{"LateReportStays", "conditions that an earlier leader sent late stay where the present one has reported the same before",
 		[]killer{{controllers, "TestWhichUpdatesOfAProfileRequeueWhichObjects"}, {simulation, everyControllerHistory}}, onlyControlled},
+	{"StatusRetriedLater", "a status that could not be written while the spec changed again and again is written minutes later",
+		[]killer{{controllers, "TestAStatusThatCouldNotBeWrittenIsTriedAgainSoon"}}, noUsers},
 	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, "its clients are its own"},
 	{"LateCountsLost", "counters of an earlier leader that arrive after they were read are replaced by older ones",

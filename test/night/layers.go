@@ -198,7 +198,7 @@ var crashScenarios = []string{
 }
 
 // faultFiles are the files of test/faults with specs, of which a step runs one.
-var faultFiles = []string{"apiserver_test.go", "credentials_test.go", "etcd_test.go", "perturbations_test.go", "process_test.go", "timetravel_test.go", "webhook_test.go"}
+var faultFiles = []string{"apiserver_test.go", "credentials_test.go", "etcd_test.go", "perturbations_test.go", "planted_test.go", "process_test.go", "timetravel_test.go", "webhook_test.go"}
 
 func nextFuzzTargets(at position) step {
 	return step{

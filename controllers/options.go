@@ -11,7 +11,6 @@ package controllers
 import (
 	"context"
 	"errors"
-	"time"
 
 	corelisters "k8s.io/client-go/listers/core/v1"
 	restclient "k8s.io/client-go/rest"
@@ -121,9 +120,8 @@ type Options struct {
 	// Recorder reports transitions of conditions as Events; nil for the manager's own,
 	// with the name ReportingController.
 	Recorder events.EventRecorder
-	// Wait is how the publisher waits, as explainer.Options.Wait is; nil means with a
-	// timer of Clock.
-	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+	// Wait is how the publisher waits; nil means explainer.WaitWithTimers of Clock.
+	Wait explainer.WaitFunc
 }
 
 // Cluster is how a controller reads and writes Berth's resources. All fields are required.

@@ -109,11 +109,12 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (requeueAfter == 0 || requeueAfter > exportRetryInterval) {
 		requeueAfter = exportRetryInterval
 	}
-	if err := r.writeStatus(ctx, v); err != nil && v.failure == nil {
+	if err := r.writeStatus(ctx, v); err != nil {
+		if v.failure != nil {
+			return reconcile.Result{}, err
+		}
 		log.FromContext(ctx).Error(err, "The status of a profile could not be written", "retryAfter", statusRetryInterval)
 		return reconcile.Result{RequeueAfter: statusRetryInterval}, nil
-	} else if err != nil {
-		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: requeueAfter}, v.failure
 }

@@ -40,8 +40,7 @@ type publisher struct {
 	queue    QueueCounter
 	applier  Applier
 	clock    clock.Clock
-	// wait returns after d, or when wake receives; false when ctx ended.
-	wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+	wait     explainer.WaitFunc
 	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
 	// flushing says that changes are written without waiting for the publish period.

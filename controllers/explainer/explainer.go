@@ -45,7 +45,7 @@ type explainer struct {
 	pods      corelisters.PodLister
 	synced    func() bool
 	clock     clock.Clock
-	wait      waitFunc
+	wait      WaitFunc
 	limiter   *writeLimiter
 	// finalWrites is Options.FinalWrites.
 	finalWrites func() (context.Context, context.CancelFunc)
@@ -68,9 +68,8 @@ type Options struct {
 	PodsSynced func() bool
 	// Clock paces the writes.
 	Clock clock.Clock
-	// Wait returns after d, or when wake receives, which may be nil; false when ctx ended. nil
-	// means with a timer of Clock.
-	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+	// Wait is how the explainer waits; nil means WaitWithTimers of Clock.
+	Wait WaitFunc
 	// BindsInProgress reports whether pods are being bound. Writes slow down meanwhile.
 	// May be nil.
 	BindsInProgress func() bool
@@ -177,11 +176,11 @@ func (x *explainer) runOnce(ctx context.Context, logger logr.Logger) (time.Durat
 	return pause, x.queue.Changed()
 }
 
-// waitFunc is Options.Wait.
-type waitFunc func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
+// WaitFunc returns after d, or when wake receives, which may be nil; false when ctx ended.
+type WaitFunc func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool
 
-// WaitWithTimers returns an Options.Wait that waits with timers of a clock.
-func WaitWithTimers(c clock.Clock) func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+// WaitWithTimers waits with timers of a clock.
+func WaitWithTimers(c clock.Clock) WaitFunc {
 	return func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		timer := c.NewTimer(max(d, 0))
 		defer timer.Stop()
@@ -198,7 +197,7 @@ func WaitWithTimers(c clock.Clock) func(ctx context.Context, d time.Duration, wa
 // writeLimiter spaces writes.
 type writeLimiter struct {
 	clock clock.Clock
-	wait  waitFunc
+	wait  WaitFunc
 	// bindsInProgress reports whether pods are being bound, to which writes yield; may
 	// be nil.
 	bindsInProgress func() bool

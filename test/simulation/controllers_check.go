@@ -32,17 +32,7 @@ func (sim *simulation) checkStatusWrite(before, after *v1alpha1.SchedulingProfil
 // reported says, where nothing else is left to do, whether all statuses are true. It fails where
 // they are not within statusBudget.
 func (sim *simulation) reported() bool {
-	if !sim.controllers.on {
-		return true
-	}
-	if sim.controllers.quietSince.IsZero() {
-		sim.controllers.quietSince = sim.outside.now
-	}
-	why := sim.untrueStatus()
-	if why != "" && sim.outside.now.Sub(sim.controllers.quietSince) > statusBudget {
-		sim.failf("%v after the last change %s", statusBudget, why)
-	}
-	return why == ""
+	return !sim.controllers.on || sim.isTrueWithin(statusBudget, &sim.controllers.quietSince, sim.untrueStatus())
 }
 
 // untrueStatus names a status that is not that of what the leader does.

@@ -316,12 +316,17 @@ func (sim *simulation) explained() bool {
 	if !sim.explanations.on {
 		return true
 	}
-	if sim.explanations.quietSince.IsZero() {
-		sim.explanations.quietSince = sim.clock.now
+	return sim.isTrueWithin(explanationBudget, &sim.explanations.quietSince, sim.untrueExplanation())
+}
+
+// isTrueWithin says whether nothing is untrue, which why names. It fails where that lasts for
+// longer than budget since nothing else is left to do: quietSince, which it sets.
+func (sim *simulation) isTrueWithin(budget time.Duration, quietSince *time.Time, why string) bool {
+	if quietSince.IsZero() {
+		*quietSince = sim.clock.now
 	}
-	why := sim.untrueExplanation()
-	if why != "" && sim.clock.now.Sub(sim.explanations.quietSince) > explanationBudget {
-		sim.failf("%v after the last change %s", explanationBudget, why)
+	if why != "" && sim.clock.now.Sub(*quietSince) > budget {
+		sim.failf("%v after the last change %s", budget, why)
 	}
 	return why == ""
 }

@@ -70,7 +70,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 	config = rest.AnonymousClientConfig(config)
 	direct, err := rest.TransportFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("a out to the API server: %w", err)
+		return nil, fmt.Errorf("a transport to the API server: %w", err)
 	}
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -88,6 +88,9 @@ func Start(config *rest.Config) (*Proxy, error) {
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.EnableHTTP2 = true
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	// A client that connects again while Stop closes the connections would keep a watch open, for
+	// which Stop would wait.
+	p.server.Config.BaseContext = func(net.Listener) context.Context { return p.end }
 	p.server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connection{}, c)
 	}
@@ -178,7 +181,7 @@ func (p *Proxy) Bindings() []Binding {
 
 // ServeHTTP passes a request on, or injects a fault.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !p.passes(r.Context()) {
+	if r.Context().Err() != nil || !p.passes(r.Context()) {
 		cut(w, r)
 	}
 	out := &answer{ResponseWriter: w, p: p, ctx: r.Context()}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,7 @@ import (
 type watchEnv struct {
 	*Proxy
 	t      *testing.T
+	config *rest.Config // of the proxy
 	client kubernetes.Interface
 
 	mu      sync.Mutex
@@ -45,8 +47,8 @@ func newWatchEnv(t *testing.T) *watchEnv {
 		t.Fatal(err)
 	}
 	t.Cleanup(env.Stop)
-	config = env.Config(config)
-	if env.client, err = kubernetes.NewForConfig(config); err != nil {
+	env.config = env.Config(config)
+	if env.client, err = kubernetes.NewForConfig(env.config); err != nil {
 		t.Fatal(err)
 	}
 	return env
@@ -188,6 +190,51 @@ func TestFaultsOfWatches(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) { play(newWatchEnv(t)) })
 	}
+}
+
+func TestStopEndsWhileClientsConnectAgain(t *testing.T) {
+	env := newWatchEnv(t)
+	ctx, end := context.WithCancel(t.Context())
+	connected := make(chan struct{}, 1)
+	var clients sync.WaitGroup
+	for range 16 {
+		config := rest.CopyConfig(env.config)
+		config.NextProtos = []string{"http/1.1"} // a connection for each watch
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{})
+				if utilnet.IsConnectionRefused(err) {
+					return // the proxy has ended
+				}
+				if err != nil {
+					continue
+				}
+				select {
+				case connected <- struct{}{}:
+				default:
+				}
+				for range w.ResultChan() {
+				}
+			}
+		})
+	}
+	<-connected
+	stopped := make(chan struct{})
+	go func() {
+		env.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(30 * time.Second):
+		t.Error("Stop waits for a client that has connected again")
+	}
+	end()
+	clients.Wait()
 }
 
 func TestStaleLists(t *testing.T) {

@@ -171,9 +171,10 @@ bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anyt
 # first start with leader election. Two hours and more on a machine that does nothing
 # else: kube-scheduler works in parallel and Berth does not, so that other work beside
 # them flatters Berth.
-# A run that is ended early leaves the files of its first parts, which make page draws.
+# What was measured is in docs/performance/runs, from which make page draws: a run that is ended
+# early leaves the files of its first parts.
 ROUNDS ?= 3
-PAGE := bin/bench-
+PAGE := docs/performance/runs/part-
 ALGORITHM := go run ./test/perf --layers=algorithm --warm=0
 PROCESS := go run ./test/perf --layers=process --pods=5000
 EXPLAINING := go run ./test/perf --layers=process --rounds=10 --nodes=500 --existing=0
@@ -185,14 +186,15 @@ part-4 = $(ALGORITHM) --rounds=2 --shapes=preempt,million
 part-5 = $(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods
 part-6 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch,null+watch+events
 part-7 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,null+watch+events \
-	--shapes=deployments,node-affinity,affinity,default-spread,anti-affinity,spread,thousand,mixed
+	--shapes=deployments,node-affinity,affinity,default-spread
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
 part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(PROCESS) --rounds=1 --shapes=basic --loads=drain --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
-PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13
+part-14 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,null+watch+events --shapes=anti-affinity,spread,thousand,mixed
+PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14
 define newline
 
 
@@ -202,7 +204,7 @@ endef
 MEASURED := go.mod main.go api controllers operator scheduler config test/perf test/support test/replay test/exactness/oracle
 measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\);.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
 	then echo "part $(1) was measured of commit $$measured"; \
-	else (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
+	else mkdir -p $(dir $(PAGE)) && (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
 .PHONY: bench-page bench-parts
 bench-page: bench-parts ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended
 	$(MAKE) page
@@ -210,7 +212,7 @@ bench-parts: controlplane ## Measure PARTS="1 11" of it, and draw nothing
 	$(foreach part,$(PARTS),$(call measure,$(part))$(newline))
 
 .PHONY: page
-page: ## Draw docs/performance.md from the runs that bench-page left in bin.
+page: ## Draw docs/performance.md from the runs in docs/performance/runs.
 	cd tools/plot && go run . --page=../../docs/performance.md --svg=../../docs/performance $(foreach part,$(PARTS),$(addprefix ../../,$(wildcard $(PAGE)$(part).json)))
 
 NODES ?= 5000

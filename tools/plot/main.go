@@ -1,6 +1,6 @@
 // Command plot draws the results of make bench as SVG, and writes their tables into a page:
 //
-//	go run . --page ../../docs/performance.md --svg ../../docs/performance ../../bin/bench-*.json
+//	go run . --page ../../docs/performance.md --svg ../../docs/performance ../../docs/performance/runs/*.json
 //
 // The tables of a run are in a file with the same name as its JSON and the extension .txt. With
 // --curves it draws one picture of values over time instead, as make night-report does:

@@ -120,11 +120,9 @@ func validateRegistration(plugin framework.Registration) error {
 	return nil
 }
 
-// ReadsTrimmedPods declares that the plugin reads only fields of pods that in-tree
-// plugins read, too. It must not read the command, args, env, envFrom, lifecycle and
-// probes of containers, container statuses beyond the resources, or the statuses of
-// ephemeral containers. Informers drop these fields to save memory, unless a plugin is
-// registered that does not declare this.
+// ReadsTrimmedPods declares that the plugin reads only fields of pods and nodes that in-tree
+// plugins read, too. Informers drop the others to save memory, unless a plugin is registered
+// that does not declare this: docs/plugins.md lists them.
 func ReadsTrimmedPods() Option {
 	return func(registration *framework.Registration) { registration.ReadsTrimmedPods = true }
 }

@@ -20,7 +20,7 @@ import (
 // Source is how the pods of a group name it.
 type Source string
 
-// The sources. A pod that names groups in several ways is in that of the first source.
+// The sources, in the order of KeyOf but for Native, which comes last there.
 const (
 	// Native is spec.schedulingGroup, which names a PodGroup of scheduling.k8s.io.
 	Native Source = "PodGroup"

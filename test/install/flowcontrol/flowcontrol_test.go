@@ -98,6 +98,17 @@ var _ = Describe("An API server that other clients keep busy", func() {
 		apitest.Created(ctx, admin, fixture.Node("n2").Capacity("cpu", "16", "pods", "110").Obj())
 		admin.ExpectBound(ctx, large)
 
+		By("a pod is bound for which a device is allocated")
+		for _, object := range []client.Object{
+			fixture.DeviceClass("card").Obj(),
+			fixture.ResourceSlice("n1", "card.example.com").Device("d0", nil).Obj(),
+			fixture.ResourceClaim("default/card").Request("card", "card").Obj(),
+		} {
+			object.SetResourceVersion("")
+			apitest.Created(ctx, admin, object)
+		}
+		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/device").SchedulerName("busy").ResourceClaim("card")))
+
 		By("the other requests were there all the time, and the leader did not change")
 		Expect(queuedRequests(ctx, "workload-low")).To(BeNumerically(">", floodRequests/2))
 		nowHolder, nowTransitions, _ := lease(ctx)
@@ -110,6 +121,7 @@ var _ = Describe("An API server that other clients keep busy", func() {
 		for request, want := range map[string]string{
 			"GET leases": leaseSchema, "PUT leases": leaseSchema,
 			"GET pods": bindingSchema, "POST pods/binding": bindingSchema, "PATCH pods/status": bindingSchema,
+			"GET resourceclaims": bindingSchema, "PUT resourceclaims": bindingSchema, "PUT resourceclaims/status": bindingSchema,
 			"GET nodes": bindingSchema, "GET persistentvolumes": bindingSchema, "GET persistentvolumeclaims": bindingSchema,
 			"PUT configmaps": bindingSchema, // the journal
 			"GET services":   defaultSchema, "PATCH schedulingprofiles/status": defaultSchema, "POST controllerrevisions": defaultSchema,

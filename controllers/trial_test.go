@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // trialWithLostPods returns a trial with ten pods of which n were lost.
@@ -179,6 +181,36 @@ func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
 		d.wantCalls("try hash-1", "pause batch false", "hold batch")
 		d.wantRuns("", "False TrialFailed")
 		d.wantStored()
+	}
+}
+
+// The reason is written into pods of all namespaces and into their SchedulingDecisions.
+func TestTheReasonOfHeldPodsNamesNoOtherObjects(t *testing.T) {
+	late := &sandbox.LateError{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-7"}}}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"plugins fail on trial": {&profile.TrialError{Trial: *failedTrial()}, "failed its trial; the status of the profile says why"},
+		"plugins hang on trial": {&profile.TrialError{AbandonedCall: late}, "failed its trial; the status of the profile says why"},
+		"a constructor fails": {
+			&profile.BuildError{Plugin: "Own", Err: errors.New("pod shop/web-7 is bound to node-3")}, "could not be applied; the status of the profile says why",
+		},
+		"another error": {fmt.Errorf("reading the cluster for a trial: %w", late), "could not be applied; the status of the profile says why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.applier.err = c.err
+			if _, err := d.reconcile(); !errors.Is(err, c.err) {
+				t.Errorf("error %v", err)
+			}
+			if want := "SchedulingProfile batch does not run: generation 1 " + c.want; d.applier.held["batch"] != want {
+				t.Errorf("pods are held with\n  %s\nwant\n  %s", d.applier.held["batch"], want)
+			}
+			if got := d.message(v1alpha1.ConditionReady); !strings.Contains(got, "web-7") {
+				t.Errorf("the profile's condition says %q, without the pod", got)
+			}
+		})
 	}
 }
 

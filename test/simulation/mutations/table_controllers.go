@@ -68,6 +68,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestAHashThatAnotherProfileProvedIsProved"}}, noUsers},
 	{"NotRunningNotHeld", "the pods of a profile that does not run are not held",
 		[]killer{{controllers, "TestThePodsOfAProfileThatDoesNotRunAreHeld"}}, noUsers},
+	{"FailuresInPods", "the text of a failed trial, which names pods, is written into pods of all namespaces",
+		[]killer{{controllers, "TestTheReasonOfHeldPodsNamesNoOtherObjects"}}, noUsers},
 	{"CallersBlamed", "a built-in plugin that called a plugin which crashed is blamed as well",
 		[]killer{{crashreport, "TestPluginsOnTheStack"}}, noUsers},
 	{"OldCrashesOutliveRetry", "a crash from before berth.dev/retry, recorded after it, counts",

@@ -26,9 +26,10 @@ func trialWithLostPods(n int) *profile.Trial {
 	return t
 }
 
-// failedTrial returns a trial in which a plugin panics for a pod.
+// failedTrial returns a failed trial, in which a plugin panics for a pod.
 func failedTrial() *profile.Trial {
 	t := trialWithLostPods(0)
+	t.Failed = true
 	t.Failures = []profile.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
 	return t
 }
@@ -91,6 +92,12 @@ func TestTheStatusReportsTheTrial(t *testing.T) {
 			finds: &profile.Trial{Sampled: 3, FitAfter: 2},
 			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
+		},
+		"nothing ran before, and a plugin fails for one pod": {
+			finds: &profile.Trial{Sampled: 3, FitAfter: 2, Failures: failedTrial().Failures},
+			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
+			says: "generation 1 runs since 12:00; it was tried at 12:00 on 3 of its pods: 2 fit; " +
+				`plugins failed for: shop/web-7 (plugin "Own" panicked in Filter: nil map)`,
 		},
 		"pods are lost": {
 			finds: trialWithLostPods(5),
@@ -236,7 +243,7 @@ func TestACrashDuringATrialIsRecorded(t *testing.T) {
 		second.wantRuns("", "False AwaitingApproval")
 		second.wantCalls("try hash-1", "pause batch false", "hold batch")
 		second.applier.lastTrial = failedTrial()
-		second.applier.lastTrial.Hash, second.applier.lastTrial.Failed = "hash-1", true
+		second.applier.lastTrial.Hash = "hash-1"
 		second.applier.beforeBuild = func() { // it crashes in the next one
 			d.restartProcess("third").wantRuns("", "False CrashedOnProbation")
 		}

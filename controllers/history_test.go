@@ -316,6 +316,98 @@ func TestAProfileRunsWhenItsHistoryCannotBeStored(t *testing.T) {
 	}
 }
 
+// failRevisions makes the next n calls with a verb fail.
+func (d *testEnv) failRevisions(verb string, n int, err error) {
+	d.revisions.PrependReactor(verb, "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
+		n--
+		return n >= 0, nil, err
+	})
+}
+
+// wantNextReconcile reconciles, and fails the test unless the next reconcile is after the
+// given time; 0 for never.
+func (d *testEnv) wantNextReconcile(after time.Duration) {
+	d.t.Helper()
+	if result, err := d.reconcile(); err != nil || result.RequeueAfter != after {
+		d.t.Errorf("reconciled again after %v, %v; want %v", result.RequeueAfter, err, after)
+	}
+}
+
+func TestAHistoryThatCouldNotBeStoredIsStoredLater(t *testing.T) {
+	for name, err := range map[string]error{
+		"a create fails":               apierrors.NewInternalError(errors.New("etcd has no leader")),
+		"the namespace does not exist": apierrors.NewNotFound(appsv1.Resource("namespaces"), "berth-system"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.failRevisions("create", 1, err)
+			d.wantNextReconcile(historyRetryInterval)
+			if got := d.message(v1alpha1.ConditionProgrammed); !strings.Contains(got, "history is kept in memory only") {
+				t.Errorf("message %s", got)
+			}
+			d.wantStored()
+			d.clock.Step(historyRetryInterval)
+			d.wantNextReconcile(history.Probation - historyRetryInterval)
+			d.wantMessage(v1alpha1.ConditionProgrammed, "generation 1 runs since 12:00")
+			d.wantStored("batch-hash-1 on probation, served")
+		})
+	}
+}
+
+func TestAHistoryThatCouldNotBeReadIsStoredLater(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	const inMemory = 2 // reconciles, after as many as return an error
+	d.failRevisions("list", 2+inMemory, apierrors.NewInternalError(errors.New("etcd has no leader")))
+	for range 2 {
+		if _, err := d.reconcile(); err == nil {
+			t.Error("no error, so that the work queue does not retry")
+		}
+	}
+	for range inMemory {
+		d.wantNextReconcile(historyRetryInterval)
+		d.clock.Step(history.Probation) // it is proved in memory
+	}
+	d.wantNextReconcile(0)
+	d.wantStored("batch-hash-1")
+}
+
+func TestARevisionIsProvedLaterWhenThatCouldNotBeWritten(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	d.serve()
+	d.clock.Step(history.Probation)
+	d.failRevisions("update", 1, apierrors.NewConflict(appsv1.Resource("controllerrevisions"), "batch-hash-1", errors.New("it was changed")))
+	d.wantNextReconcile(historyRetryInterval)
+	d.wantStored("batch-hash-1 on probation, served")
+	d.clock.Step(historyRetryInterval)
+	d.wantNextReconcile(0)
+	d.wantStored("batch-hash-1")
+	d.revisions.ClearActions()
+	d.wantNextReconcile(0)
+	for _, action := range d.revisions.Actions() {
+		if action.GetVerb() != "list" {
+			t.Errorf("%s although nothing changed", action.GetVerb())
+		}
+	}
+}
+
+func TestAHistoryThatCanNeverBeStoredIsNotTriedAgain(t *testing.T) {
+	t.Run("no namespace is known", func(t *testing.T) {
+		d := newTestEnv(t, newProfile(1))
+		d.options.History = history.New(history.Options{Process: "one", Clock: d.clock})
+		d.mustReconcile()
+		d.clock.Step(history.Probation)
+		d.wantNextReconcile(0)
+	})
+	t.Run("the revision is too large", func(t *testing.T) {
+		large := []byte(`{"x":"` + strings.Repeat("x", history.MaxRevisionSize) + `"}`)
+		d := newTestEnv(t, newProfile(1, func(p *v1alpha1.SchedulingProfile) {
+			p.Spec.PluginConfig = []v1alpha1.PluginArguments{{Name: "Own", Args: &runtime.RawExtension{Raw: large}}}
+		}))
+		d.wantNextReconcile(0)
+	})
+}
+
 func TestATransientErrorReadingTheHistoryIsRetried(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.revisions.PrependReactor("list", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {

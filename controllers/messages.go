@@ -158,6 +158,9 @@ func (v observation) historyNotStoredMessage() string {
 // bytes.
 const maxHoldMessage = 1024
 
+// statusSaysWhy is in the message of a pod that does not say why itself.
+const statusSaysWhy = "; the status of the profile says why"
+
 // holdMessage says why nothing runs under the profile's name. It is empty when
 // something runs, is about to run, or is not to run because another scheduler may serve
 // the name.
@@ -169,13 +172,17 @@ func (v observation) holdMessage() string {
 }
 
 // notRunningReason says why the spec does not run. It must not contain what changes by
-// itself, such as times: each change is written to every pod of the profile.
+// itself, such as times: each change is written to every pod of the profile. Nor must it
+// contain the text of a failure: that comes from plugins, may name pods and claims of one
+// namespace, and is written into pods of others.
 func (v observation) notRunningReason() string {
 	switch {
 	case v.rejection != nil:
 		return v.specName() + " was refused: " + v.rejection.Message()
+	case v.trialFailed():
+		return v.specName() + " failed its trial" + statusSaysWhy
 	case v.failure != nil:
-		return v.specName() + " failed: " + v.failure.Error()
+		return v.specName() + " could not be applied" + statusSaysWhy
 	case v.verdict == history.Crashed:
 		return v.specName() + " is blamed for crashes of the scheduler, and no other revision can replace it"
 	case v.verdict == history.AwaitingApproval:

@@ -55,7 +55,7 @@ func (v observation) rejectedCondition(conditionType v1alpha1.ConditionType) (co
 func (v observation) programmedCondition() conditionUpdate {
 	switch {
 	case v.programmed():
-		return trueCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.runningMessage()+v.lostPodsMessage()+v.historyNotStoredMessage())
+		return trueCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.runningMessage()+v.trialProblemsMessage()+v.historyNotStoredMessage())
 	case v.verdict == history.Crashed:
 		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.notReadyMessage())
 	case v.trialFailed():

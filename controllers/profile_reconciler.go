@@ -30,6 +30,11 @@ const (
 	// change of its history: for a revision that the leader proves, or for a user's
 	// retry.
 	historyPollInterval = 5 * time.Second
+	// historyRetryInterval is after what time a profile is reconciled again whose history
+	// could not be stored or brought up to date. What refuses the write, such as a quota or
+	// a missing permission, may last for hours, and the history matters only to a restart
+	// and to standbys.
+	historyRetryInterval = time.Minute
 	// statusRetryInterval is after what time a profile is reconciled again whose status could
 	// not be written. The delay of the work queue grows with each change of the spec
 	// meanwhile, and would outlast the cause by minutes.
@@ -106,8 +111,8 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		r.reconciled.Store(p.Name, true)
 	}
 	requeueAfter := r.updateHistory(ctx, v)
-	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (requeueAfter == 0 || requeueAfter > exportRetryInterval) {
-		requeueAfter = exportRetryInterval
+	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry {
+		requeueAfter = soonerOf(requeueAfter, exportRetryInterval)
 	}
 	if err := r.writeStatus(ctx, v); err != nil {
 		if v.failure != nil {
@@ -187,16 +192,28 @@ func (r *profileReconciler) updateHistory(ctx context.Context, v observation) ti
 		hash, since = v.running.Blueprint.Hash, v.running.Since
 	}
 	requeueAfter, err := r.options.History.Update(ctx, v.history, hash, since)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date")
-	}
 	switch {
 	case v.rebuildAfter > 0:
-		return v.rebuildAfter
+		requeueAfter = v.rebuildAfter
 	case v.verdict == history.Crashed:
-		return historyPollInterval
+		requeueAfter = historyPollInterval
 	case v.verdict == history.Run && v.failure == nil && !v.programmed():
-		return retryInterval
+		requeueAfter = retryInterval
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date", "retryAfter", historyRetryInterval)
+	}
+	if err != nil || v.history.StorableLater() {
+		return soonerOf(requeueAfter, historyRetryInterval)
 	}
 	return requeueAfter
+}
+
+// soonerOf returns the time after which to reconcile again, at most limit; after is 0 when
+// nothing else is waited for.
+func soonerOf(after, limit time.Duration) time.Duration {
+	if after == 0 {
+		return limit
+	}
+	return min(after, limit)
 }

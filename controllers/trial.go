@@ -62,13 +62,14 @@ func (r *profileReconciler) addTrial(v *observation, before profile.Trial) {
 }
 
 const (
-	// maxNamedPods is how many lost pods a message names, and maxReasonLength how much
-	// of the first reason it holds, in bytes.
+	// maxNamedPods is how many lost pods, and how many failed ones, a message names, and
+	// maxReasonLength how much of the first reason it holds, in bytes.
 	maxNamedPods    = 3
 	maxReasonLength = 300
 )
 
-// trialResult says how many pods fit in a trial and which are lost.
+// trialResult says how many pods fit in a trial, which are lost, and for which plugins
+// failed.
 func trialResult(t *profile.Trial) string {
 	if t.Sampled == 0 {
 		return fmt.Sprintf("tried at %s, with no pod to try it on", t.Time.UTC().Format("15:04"))
@@ -77,28 +78,34 @@ func trialResult(t *profile.Trial) string {
 	if t.Compared {
 		text += fmt.Sprintf(", %d did before", t.FitBefore)
 	}
-	if len(t.Lost) == 0 {
-		return text
+	return text + podList("; lost: ", t.Lost) + podList("; plugins failed for: ", t.Failures)
+}
+
+// podList names the first of some pods after a title, and says why for the first one;
+// empty where there are none.
+func podList(title string, pods []profile.PodResult) string {
+	if len(pods) == 0 {
+		return ""
 	}
 	var names []string
-	for i, pod := range t.Lost[:min(len(t.Lost), maxNamedPods)] {
+	for i, pod := range pods[:min(len(pods), maxNamedPods)] {
 		name := pod.Namespace + "/" + pod.Pod
 		if i == 0 && pod.Err != nil {
 			name += " (" + truncate(pod.Err.Error(), maxReasonLength) + ")"
 		}
 		names = append(names, name)
 	}
-	text += "; lost: " + strings.Join(names, ", ")
-	if more := len(t.Lost) - len(names); more > 0 {
+	text := title + strings.Join(names, ", ")
+	if more := len(pods) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// lostPodsMessage says which pods the running spec lost in its trial; empty when it
-// lost none.
-func (v observation) lostPodsMessage() string {
-	if v.trial == nil || len(v.trial.Lost) == 0 || v.trial.Hash != v.running.Blueprint.Hash {
+// trialProblemsMessage says which pods the running spec lost in its trial, and for which
+// its plugins failed; empty where there are none.
+func (v observation) trialProblemsMessage() string {
+	if v.trial == nil || len(v.trial.Lost)+len(v.trial.Failures) == 0 || v.trial.Hash != v.running.Blueprint.Hash {
 		return ""
 	}
 	return "; it was " + trialResult(v.trial)

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/profile"
+	"github.com/berthdev/berth/scheduler/sandbox"
 )
 
 // trialWithLostPods returns a trial with ten pods of which n were lost.
@@ -24,9 +26,10 @@ func trialWithLostPods(n int) *profile.Trial {
 	return t
 }
 
-// failedTrial returns a trial in which a plugin panics for a pod.
+// failedTrial returns a failed trial, in which a plugin panics for a pod.
 func failedTrial() *profile.Trial {
 	t := trialWithLostPods(0)
+	t.Failed = true
 	t.Failures = []profile.PodResult{{Namespace: "shop", Pod: "web-7", Err: errors.New(`plugin "Own" panicked in Filter: nil map`)}}
 	return t
 }
@@ -89,6 +92,12 @@ func TestTheStatusReportsTheTrial(t *testing.T) {
 			finds: &profile.Trial{Sampled: 3, FitAfter: 2},
 			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
 			says:  "generation 1 runs since 12:00",
+		},
+		"nothing ran before, and a plugin fails for one pod": {
+			finds: &profile.Trial{Sampled: 3, FitAfter: 2, Failures: failedTrial().Failures},
+			want:  map[string]any{"hash": "hash-1", "sampled": 3.0, "fitAfter": 2.0, "time": "2026-03-01T12:00:00Z"},
+			says: "generation 1 runs since 12:00; it was tried at 12:00 on 3 of its pods: 2 fit; " +
+				`plugins failed for: shop/web-7 (plugin "Own" panicked in Filter: nil map)`,
 		},
 		"pods are lost": {
 			finds: trialWithLostPods(5),
@@ -182,6 +191,36 @@ func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
 	}
 }
 
+// The reason is written into pods of all namespaces and into their SchedulingDecisions.
+func TestTheReasonOfHeldPodsNamesNoOtherObjects(t *testing.T) {
+	late := &sandbox.LateError{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-7"}}}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"plugins fail on trial": {&profile.TrialError{Trial: *failedTrial()}, "failed its trial; the status of the profile says why"},
+		"plugins hang on trial": {&profile.TrialError{AbandonedCall: late}, "failed its trial; the status of the profile says why"},
+		"a constructor fails": {
+			&profile.BuildError{Plugin: "Own", Err: errors.New("pod shop/web-7 is bound to node-3")}, "could not be applied; the status of the profile says why",
+		},
+		"another error": {fmt.Errorf("reading the cluster for a trial: %w", late), "could not be applied; the status of the profile says why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.applier.err = c.err
+			if _, err := d.reconcile(); !errors.Is(err, c.err) {
+				t.Errorf("error %v", err)
+			}
+			if want := "SchedulingProfile batch does not run: generation 1 " + c.want; d.applier.held["batch"] != want {
+				t.Errorf("pods are held with\n  %s\nwant\n  %s", d.applier.held["batch"], want)
+			}
+			if got := d.message(v1alpha1.ConditionReady); !strings.Contains(got, "web-7") {
+				t.Errorf("the profile's condition says %q, without the pod", got)
+			}
+		})
+	}
+}
+
 func TestAFollowerRunsNoTrialOfAnUnapprovedSpec(t *testing.T) {
 	d := newTestEnv(t, newProfile(1, withManualActivation("")))
 	d.elected = make(chan struct{})
@@ -204,7 +243,7 @@ func TestACrashDuringATrialIsRecorded(t *testing.T) {
 		second.wantRuns("", "False AwaitingApproval")
 		second.wantCalls("try hash-1", "pause batch false", "hold batch")
 		second.applier.lastTrial = failedTrial()
-		second.applier.lastTrial.Hash, second.applier.lastTrial.Failed = "hash-1", true
+		second.applier.lastTrial.Hash = "hash-1"
 		second.applier.beforeBuild = func() { // it crashes in the next one
 			d.restartProcess("third").wantRuns("", "False CrashedOnProbation")
 		}

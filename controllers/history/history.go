@@ -102,6 +102,7 @@ func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) 
 		return undo
 	}
 	l.NotStoredReason = h.notStoredReason(err)
+	l.neverStored = l.neverStored || errors.Is(err, errTooLarge)
 	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
 	inMemory := h.newProfileHistory(h.memory, s.Profile, list, "")
 	undo, _ = h.begin(ctx, inMemory, s)

@@ -22,9 +22,11 @@ type ProfileHistory struct {
 	// NotStoredReason says why the history is not stored; empty when it is.
 	NotStoredReason string
 
-	profile string
-	store   store
-	entries map[string]*appsv1.ControllerRevision
+	// neverStored says that no later attempt can store it.
+	neverStored bool
+	profile     string
+	store       store
+	entries     map[string]*appsv1.ControllerRevision
 	// modified holds the names of entries that differ from what is stored.
 	modified map[string]bool
 	// reapplyRetry repeats ApplyRetry on entries that were read again; nil when it did
@@ -57,6 +59,11 @@ func (l *ProfileHistory) Proved(hash string) bool { return l.proved[hash] }
 // Durable reports whether the history outlives the process.
 func (l *ProfileHistory) Durable() bool { return l.NotStoredReason == "" }
 
+// StorableLater reports whether the history is not stored and a later attempt may store it.
+func (l *ProfileHistory) StorableLater() bool {
+	return !l.Durable() && !l.neverStored
+}
+
 // Read returns the history of a profile. An error means that a later call may succeed.
 // After maxFailedReads errors in a row, or when reading is forbidden, Read returns what
 // this process has in memory.
@@ -64,7 +71,9 @@ func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, er
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if h.cluster == nil {
-		return h.readMemory(ctx, profile, "this process was started without a namespace to store it in"), nil
+		l := h.readMemory(ctx, profile, "this process was started without a namespace to store it in")
+		l.neverStored = true
+		return l, nil
 	}
 	list, err := h.cluster.list(ctx, ofProfile(profile))
 	if err == nil {

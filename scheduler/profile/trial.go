@@ -30,7 +30,8 @@ type Trial struct {
 	// Lost are the pods that fit with the running plugins only.
 	Lost []PodResult
 	// Failures are the pods for which the new plugins failed and the running ones did
-	// not.
+	// not. Where nothing runs, Failed is set only if they failed for all pods, or did not
+	// return.
 	Failures []PodResult
 }
 
@@ -148,7 +149,11 @@ func (s *Set) runTrial(ctx context.Context, state *sandbox.ClusterState, bluepri
 	}
 	before := s.evaluateRunning(ctx, cluster, blueprint.Name, state.Pods()[:len(after)])
 	result.compare(state.Pods(), after, before)
-	if ctx.Err() == nil && len(result.Failures) > 0 {
+	// Where nothing runs, a failure at some pods only is better than none of the name
+	// being scheduled: a user can make a plugin fail at one pod.
+	_, runs := s.Running(blueprint.Name)
+	allFailed := len(result.Failures) == result.Sampled
+	if ctx.Err() == nil && len(result.Failures) > 0 && (runs || allFailed) {
 		result.Failed = true
 		return result, &TrialError{Trial: result}
 	}

@@ -66,10 +66,19 @@ func (m *perPodPlugin) PreFilter(ctx context.Context, state fwk.CycleState, pod 
 
 // setAnswerForPod sets the answer of a plugin at PreFilter for one pod.
 func (env *testEnv) setAnswerForPod(plugin, pod string, answer probe.StatusFunc) {
+	env.setAnswerForPods(plugin, answer, pod)
+}
+
+// setAnswerForPods sets the answer of a plugin at PreFilter for some pods.
+func (env *testEnv) setAnswerForPods(plugin string, answer probe.StatusFunc, pods ...string) {
 	env.blueprint(0, "", plugin)
+	answers := map[string]probe.StatusFunc{}
+	for _, pod := range pods {
+		answers[pod] = answer
+	}
 	registration := env.options.Registry[plugin]
 	registration.New = func(context.Context, runtimeapi.Object, fwk.Handle) (fwk.Plugin, error) {
-		return &perPodPlugin{env.probes[plugin], map[string]probe.StatusFunc{pod: answer}}, nil
+		return &perPodPlugin{env.probes[plugin], answers}, nil
 	}
 	env.options.Registry[plugin] = registration
 }
@@ -100,6 +109,12 @@ func TestTrialOutcomes(t *testing.T) {
 			want: "0 of 3 fit, 3 did; lost [runs first second]",
 			err: `on trial its plugins failed for 3 of 3 pods: pod shop/runs: running PreFilter plugin "B": no licence; ` +
 				`pod shop/first: running PreFilter plugin "B": no licence; pod shop/second: running PreFilter plugin "B": no licence`,
+		},
+		"a plugin fails for one pod, and the running one cannot be evaluated": {
+			old:  func(env *testEnv) { env.setAnswer("A", "New", probe.Fail(errors.New("no licence"))) },
+			new:  func(env *testEnv) { env.setAnswerForPod("B", "first", probe.Fail(errors.New("no"))) },
+			want: "2 of 3 fit; lost []",
+			err:  `on trial its plugins failed for 1 of 3 pods: pod shop/first: running PreFilter plugin "B": no`,
 		},
 		"a plugin fails for the pod for which the running one fails": {
 			old:  func(env *testEnv) { env.setAnswerForPod("A", "first", probe.Panic) },
@@ -220,6 +235,38 @@ func TestTheFirstTrialOfANameIsNotCompared(t *testing.T) {
 	env.Delete("p")
 	if _, ok := env.LastTrial("p"); ok {
 		t.Error("the trial of a deleted profile is remembered")
+	}
+}
+
+// A user can make a plugin fail at one pod, such as by a CEL expression that fails when it is
+// evaluated. It must not keep the pods of other users from being scheduled.
+func TestWhereNothingRunsATrialFailsIfItsPluginsFailForAllPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails []string
+		want  string
+		err   string
+	}{
+		"no pod":          {nil, "3 of 3 fit; lost []; failures []", "<nil>"},
+		"one pod":         {[]string{"first"}, "2 of 3 fit; lost []; failures [first]", "<nil>"},
+		"all but one pod": {[]string{"runs", "first"}, "1 of 3 fit; lost []; failures [runs first]", "<nil>"},
+		"all pods": {
+			[]string{"runs", "first", "second"}, "0 of 3 fit; lost []; failures [runs first second]",
+			`on trial its plugins failed for 3 of 3 pods: pod shop/runs: plugin "B" panicked in PreFilter: the probe panics; ` +
+				`pod shop/first: plugin "B" panicked in PreFilter: the probe panics; pod shop/second: plugin "B" panicked in PreFilter: the probe panics`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newTestEnv(t).withPods("first", "second")
+			env.setAnswerForPods("B", probe.Panic, c.fails...)
+			tried, err := env.Try(t.Context(), env.blueprint(1, "one", "B"))
+			var failures []string
+			for _, f := range tried.Failures {
+				failures = append(failures, f.Pod)
+			}
+			if got := fmt.Sprintf("%s; failures %v", trialText(tried), failures); got != c.want || fmt.Sprint(err) != c.err || tried.Failed != (err != nil) {
+				t.Errorf("%s, failed %t, error %v; want %s, error %s", got, tried.Failed, err, c.want, c.err)
+			}
+		})
 	}
 }
 

@@ -79,6 +79,15 @@ var _ = Describe("A trial", func() {
 		Eventually(currentConditions(ctx, p)).Should(ContainElements("Programmed False TrialFailed", "Ready False TrialFailed"))
 		Expect(conditionMessage(p, v1alpha1.ConditionReady)).To(HavePrefix("nothing runs; generation 1 failed: on trial its plugins failed for 1 of 1 pod: "))
 		Expect(p.Status.Trial.FitBefore).To(BeNil())
+		Eventually(admin.PodScheduled(ctx, odd)).Should(Equal("False ProfileNotRunning: SchedulingProfile " + p.Name +
+			" does not run: generation 1 failed its trial; the status of the profile says why"))
+
+		By("a pod comes at which no plugin fails")
+		expectBoundAndInformed(ctx, createPod(ctx, env.pod(p, "plain")))
+		expectReady(ctx, p)
+		Expect([]any{p.Status.Trial.Sampled, p.Status.Trial.FitBefore, p.Status.Trial.FitAfter}).To(HaveExactElements(int64(2), BeNil(), int64(1)))
+		Expect(conditionMessage(p, v1alpha1.ConditionProgrammed)).To(ContainSubstring("on 2 of its pods: 1 fit; plugins failed for: " + env.namespace + "/odd ("))
+		Eventually(admin.PodScheduled(ctx, odd)).Should(ContainSubstring("panicked in Filter"))
 	})
 
 	It("does not reject a change for a pod at which the running plugins fail as well", minute, func(ctx SpecContext) {

@@ -349,6 +349,8 @@ var generalMutants = []mutant{
 		[]killer{{sandbox, "TestPodsThatTakeResourcesInTheSandbox"}}, noTrial},
 	{"TrialRejectsOldFailures", "a failure that the previous Blueprint has as well rejects the new one",
 		[]killer{{profile, "TestCompare"}, {profile, "TestTrialOutcomes"}}, noTrial},
+	{"OneFailureRejects", "a failure at one pod rejects a profile under whose name nothing runs",
+		[]killer{{profile, "TestWhereNothingRunsATrialFailsIfItsPluginsFailForAllPods"}}, noTrial},
 	{"LateTrialResultCounts", "a trial's result after the time limit counts",
 		[]killer{{sandbox, "TestALateResultDoesNotCount"}}, noTrial},
 	{"ExtenderRedirected", "redirects by an extender are followed",

@@ -109,6 +109,13 @@ var statusPlants = []planted{
 			}
 		})
 	}, "I16 Pod shop/big-1", "it names pod other/secret-7 of another namespace"},
+	{"the reason why a profile does not run names a pod of another namespace", "end", func(s *story) {
+		edit(s, "Pod shop/big-1", func(p *corev1.Pod) {
+			if len(p.Status.Conditions) > 0 {
+				p.Status.Conditions[0].Message = "SchedulingProfile batch does not run: generation 1 failed: on trial its plugins failed for 1 of 2 pods: pod other/secret-7: no"
+			}
+		})
+	}, "I16 Pod shop/big-1", "it names pod other/secret-7 of another namespace"},
 	{"an explanation names a pod of another namespace", "end", func(s *story) {
 		edit(s, "SchedulingDecision shop/big-1", func(d *v1alpha1.SchedulingDecision) { d.Status.Rejections[0].Reason = "secret-7 is there" })
 	}, "I16 SchedulingDecision shop/big-1", "it names pod secret-7 of another namespace"},

@@ -88,4 +88,6 @@ var deviceMutants = []mutant{
 		[]killer{{allocation, "TestAClaimThatWantsMoreThanThereIsFailsAfterFewSteps"}}, noVolumes},
 	{"SearchUnbounded", "a search goes on for ever",
 		[]killer{{allocation, "TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim"}}, noVolumes},
+	{"AttemptUnbounded", "the searches of one attempt go on for as long as there are nodes",
+		[]killer{{allocation, "TestTheSearchesOfAnAttemptShareABudget"}}, noVolumes},
 }

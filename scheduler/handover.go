@@ -25,6 +25,8 @@ const (
 	// requestTimeout is how long an API server may work on a request even when its
 	// client is deleted: its default --request-timeout.
 	requestTimeout = time.Minute
+	// leastFencing is how long claims are fenced at least, however long the informers took.
+	leastFencing = 10 * time.Second
 )
 
 var (
@@ -61,7 +63,8 @@ type Handover struct {
 //
 // The order matters: first the journal, so that no late write of an earlier leader
 // changes it; then the informers; then claims and pods are fenced that existed when the
-// Lease changed hands; then handOver waits for the pods that were bound before their fence.
+// Lease changed hands; then handOver waits for the pods that were bound before their fence and,
+// where one could not be fenced, until nothing that an earlier leader sent can be in flight.
 func (s *Scheduler) handOver(ctx context.Context) bool {
 	if s.options.Handover.List == nil {
 		return true
@@ -81,9 +84,7 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 		return false
 	}
 	synced := s.options.Clock.Now()
-	if _, ok := retry(ctx, s, func(ctx context.Context) (any, error) { return nil, s.devices.FenceClaims(ctx) }); !ok {
-		return false
-	}
+	unfencedClaims := s.devices.FenceClaims(ctx, max(requestTimeout-s.options.Clock.Since(start), leastFencing))
 	toFence := s.podsToFence(names, taken)
 	result := s.binding.FencePods(ctx, toFence.pods, s.epoch)
 	var bound []leadership.ListedObject
@@ -93,22 +94,29 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 	if !s.waitForObjects(ctx, bound, s.missingPods) {
 		return false
 	}
-	if len(result.Unfenced) > 0 {
-		s.options.Log.Info("Waiting until no Binding of an earlier leader can be in flight", "pods", len(result.Unfenced), "for", requestTimeout)
-		if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) {
-			return false
-		}
-		versions, ok := s.readQuorumVersions(ctx)
-		if !ok || !s.waitForInformers(ctx, versions) {
+	if unfenced := len(result.Unfenced) + len(unfencedClaims); unfenced > 0 {
+		s.options.Log.Info("Waiting until no write of an earlier leader can be in flight", "pods", len(result.Unfenced), "resourceclaims", len(unfencedClaims), "for", requestTimeout)
+		if !s.waitForLateWrites(ctx, start) {
 			return false
 		}
 	}
 	if ctx.Err() != nil {
-		return false // FencePods did not reach all pods: the next leader has to fence them
+		return false // not all pods and claims were reached: the next leader has to fence them
 	}
 	toFence.informersSynced = synced.Sub(start)
 	s.recordHandover(start, fromJournal, toFence, result)
 	return ctx.Err() == nil
+}
+
+// waitForLateWrites waits until no Binding and no allocation that an earlier leader sent can be
+// in flight, and then until all are known that took effect: no leader sends one after its successor
+// has begun, at start, and an API server works on none for longer than requestTimeout.
+func (s *Scheduler) waitForLateWrites(ctx context.Context, start time.Time) bool {
+	if !s.sleep(ctx, requestTimeout-s.options.Clock.Since(start)) {
+		return false
+	}
+	versions, ok := s.readQuorumVersions(ctx)
+	return ok && s.waitForInformers(ctx, versions)
 }
 
 // waitForInformers waits until informers and cache hold all that was written before the

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -57,6 +58,31 @@ func TestALateAllocationOfAnEarlierLeaderFails(t *testing.T) {
 			t.Errorf("the pod is on %q, its claim has %v", env.nodeOf("a"), env.claim("a").Status.Allocation)
 		}
 	}, oneDevice()...)
+}
+
+func TestANewLeaderWaitsForClaimsThatCannotBeFenced(t *testing.T) {
+	claims := resourceapi.Resource("resourceclaims")
+	for name, err := range map[string]error{
+		"denied by a policy": apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), "late", nil),
+		"denied by a role":   apierrors.NewForbidden(claims, "late", errors.New("by the test")),
+		"no webhook answers": apierrors.NewInternalError(errors.New("by the test")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.run(env.blueprintWith("devices", dynamicresources.Name))
+				env.setHandover(nil, []leadership.ListedObject{{Name: "n", UID: node("n").UID, ResourceVersion: "1"}})
+				env.cluster.Inject(fakecluster.Fault{Verb: "updateclaim", Times: 1000, Err: err})
+				known := env.claim("late")
+				defer env.startLeading()()
+				time.Sleep(requestTimeout - time.Second)
+				env.want("node of b while an allocation may be in flight", env.nodeOf("b"), "")
+				env.must(env.allocateLate(known))
+				time.Sleep(2 * time.Second)
+				env.want("node of b a minute later", env.nodeOf("b"), "n")
+				env.want("condition of a, whose device belongs to another claim", env.podScheduled("a"), "False Unschedulable: 0/1 nodes are available: 1 cannot allocate all claims.")
+			}, append(oneDevice(), webPod("b"))...)
+		})
+	}
 }
 
 func TestANewLeaderWaitsForAllocationsThatItHasNotSeen(t *testing.T) {

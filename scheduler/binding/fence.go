@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -41,42 +42,17 @@ func (b *Binding) FencePods(ctx context.Context, pods []*v1.Pod, epoch int64) Fe
 	if len(pods) == 0 {
 		return FenceResult{}
 	}
-	f := &fencing{done: make(chan struct{}), pods: pods, workers: min(MaxInFlight, len(pods))}
-	for range f.workers {
-		b.options.Go(func() {
-			for pod := f.next(ctx); pod != nil; pod = f.next(ctx) {
-				live, fenced := b.status.fence(ctx, pod, epoch)
-				f.record(live, fenced)
-			}
-			f.workerDone()
-		})
-	}
-	// The workers end with ctx, so that this wait ends, too.
-	_ = b.options.Wait(context.WithoutCancel(ctx), f.done)
+	f := &fencing{}
+	framework.ForEach(ctx, framework.Runtime{Go: b.options.Go, Wait: b.options.Wait}, MaxInFlight, pods, func(pod *v1.Pod) {
+		f.record(b.status.fence(ctx, pod, epoch))
+	})
 	return f.result
 }
 
 // fencing is a running FencePods.
 type fencing struct {
-	// done is closed when all workers have ended.
-	done chan struct{}
-
-	mu      sync.Mutex
-	workers int
-	pods    []*v1.Pod // that are still to be fenced
-	result  FenceResult
-}
-
-// next returns the next pod; nil when there is none, or ctx has ended.
-func (f *fencing) next(ctx context.Context) *v1.Pod {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.pods) == 0 || ctx.Err() != nil {
-		return nil
-	}
-	pod := f.pods[0]
-	f.pods = f.pods[1:]
-	return pod
+	mu     sync.Mutex
+	result FenceResult
 }
 
 // record adds the outcome for one pod to the result.
@@ -91,15 +67,6 @@ func (f *fencing) record(live *v1.Pod, fenced bool) {
 		f.result.Bound = append(f.result.Bound, live)
 	default:
 		f.result.Unfenced = append(f.result.Unfenced, live.UID)
-	}
-}
-
-// workerDone records that a worker has ended.
-func (f *fencing) workerDone() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.workers--; f.workers == 0 {
-		close(f.done)
 	}
 }
 

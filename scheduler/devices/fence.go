@@ -4,47 +4,83 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
+
+	"github.com/berthdev/berth/scheduler/framework"
+)
+
+const (
+	// fencesInFlight limits the claims that are fenced at a time, as binding.MaxInFlight does
+	// for pods.
+	fencesInFlight = 64
+	// fencePause is the time between two attempts to fence a claim.
+	fencePause = time.Second
 )
 
 // FenceClaims gives claims another resource version that an earlier leader may be about to
 // allocate: its write carries the old one and fails, however late it arrives. Otherwise it
 // could allocate devices that this leader has given to another claim. Such claims have the
 // finalizer, which is written before the allocation, and no allocation: FenceClaims removes
-// the finalizer, in the order of their names. Claims that were allocated meanwhile are assumed as
-// they are.
+// the finalizer. It begins in the order of their names. Claims that were allocated meanwhile are
+// assumed as they are.
 //
-// The first error that is neither a conflict nor the end of a claim ends it; then it may be
-// called again.
-func (d *Devices) FenceClaims(ctx context.Context) error {
-	all, err := d.claims.List()
-	if err != nil {
-		return err
+// It returns the claims that could not be fenced, in no order: the API server refused the write,
+// or there were other errors until limit or ctx ended. An earlier leader may still allocate them,
+// also after a refusal: the write of a status is another subresource, for which other rules apply.
+func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfenced []*resourceapi.ResourceClaim) {
+	claims := slices.DeleteFunc(d.claims.list(), func(claim *resourceapi.ResourceClaim) bool { return !mayBeAllocated(claim) })
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := d.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	var mu sync.Mutex
+	framework.ForEach(ctx, framework.Runtime{Go: d.options.Go, Wait: d.options.Wait}, fencesInFlight, claims, func(claim *resourceapi.ResourceClaim) {
+		err := d.keepFencing(limited, claim)
+		if err == nil {
+			return
+		}
+		d.options.Log.Info("A ResourceClaim cannot be fenced", "resourceclaim", klog.KObj(claim), "reason", err.Error())
+		mu.Lock()
+		defer mu.Unlock()
+		unfenced = append(unfenced, claim)
+	})
+	return unfenced
+}
+
+// keepFencing fences a claim. It returns the last error when the API server refuses that, or
+// ctx ends.
+func (d *Devices) keepFencing(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	slices.SortFunc(all, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	for _, claim := range all {
+	for {
 		_, err := d.fenceClaim(ctx, claim)
-		switch {
-		case apierrors.IsForbidden(err):
-			// Then an earlier leader did not allocate it either.
-			d.options.Log.Info("A ResourceClaim cannot be fenced", "resourceclaim", klog.KObj(claim), "reason", err.Error())
-		case err != nil:
+		if err == nil || isRefused(err) || d.sleep(ctx, fencePause) != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// isRefused reports whether the API server or an admission policy refuses a write, so that it
+// is of no use to send it again.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // fenceClaim is FenceClaims for one claim. It returns the claim as it is known then, which is
-// assumed, or nil if it does not exist any more. After Forbidden it is not fenced.
+// assumed, or nil if it does not exist any more. After an error it is not fenced: one is a
+// conflict if others change the claim again and again.
 func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 	client := d.clientFor(claim)
-	for mayBeAllocated(claim) {
+	for attempt := 1; mayBeAllocated(claim); attempt++ {
 		fenced := claim.DeepCopy()
 		removeFinalizer(fenced)
 		updated, err := client.Update(ctx, fenced, metav1.UpdateOptions{})
@@ -52,7 +88,7 @@ func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			d.assumeWritten(updated)
 			return updated, nil
 		}
-		if apierrors.IsConflict(err) {
+		if apierrors.IsConflict(err) && attempt < conflictAttempts {
 			updated, err = d.currentClaim(ctx, claim)
 		}
 		switch {

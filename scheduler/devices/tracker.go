@@ -33,14 +33,16 @@ func (c *claimCache) Get(namespace, name string) (*resourceapi.ResourceClaim, er
 }
 
 // List returns the latest version of each claim, in no order. The error is always nil.
-func (c *claimCache) List() ([]*resourceapi.ResourceClaim, error) {
+func (c *claimCache) List() ([]*resourceapi.ResourceClaim, error) { return c.list(), nil }
+
+func (c *claimCache) list() []*resourceapi.ResourceClaim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	list := make([]*resourceapi.ResourceClaim, 0, len(c.claims))
 	for _, cached := range c.claims {
 		list = append(list, cached.latest)
 	}
-	return list, nil
+	return list
 }
 
 // ControlledClaims is as in framework.Devices.

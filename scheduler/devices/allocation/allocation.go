@@ -27,30 +27,34 @@ type Options struct {
 	Classes   structured.DeviceClassLister
 }
 
-// Allocator allocates claims on nodes, with the slices that the index had when it was
-// made. It is safe for concurrent use.
+// Allocator allocates the claims of one attempt on nodes, with the slices that the index had
+// when it was made. All its searches share a budget. It is safe for concurrent use.
 type Allocator struct {
 	options Options
 	view    *view
 	// plan is the one for the claims of the last call.
 	plan atomic.Pointer[plan]
 	// last is the node of the last call.
-	last   atomic.Pointer[nodeSlot]
-	budget int
+	last atomic.Pointer[nodeSlot]
+	// budget is for one node, in tries; attemptBudget is for all together, in steps, and steps
+	// counts those of the searches that have ended.
+	budget        int
+	attemptBudget int64
+	steps         atomic.Int64
 }
 
 var _ framework.DeviceAllocator = &Allocator{}
 
 // NewAllocator returns an allocator for the current content of o.Index.
 func NewAllocator(o Options) *Allocator {
-	return &Allocator{options: o, view: o.Index.now(), budget: searchBudget}
+	return &Allocator{options: o, view: o.Index.now(), budget: searchBudget, attemptBudget: attemptBudget}
 }
 
 // Allocate returns the allocation of each claim on a node, or nil if they cannot be
 // allocated there. Claims must not change while the allocator is used. An error that wraps
 // structured.ErrFailedAllocationOnNode concerns only that node. Other errors concern the
-// pod: a CEL expression fails, an object is invalid, the context ended, or the search took
-// too many steps, which names node and claim.
+// pod: a CEL expression fails, an object is invalid, the context ended, or the search, or all
+// searches of the allocator together, took too many steps, which names node and claim.
 func (a *Allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
 	if a.planOf(claims).needsReference {
 		reference, err := a.Reference(ctx)
@@ -90,9 +94,11 @@ func (a *Allocator) solve(ctx context.Context, node *v1.Node, claims []*resource
 		return nil, fmt.Errorf("gather pool information: %w", pools.err)
 	}
 	s := searches.Get().(*search)
-	s.ctx, s.node, s.allocated, s.pools, s.budget = ctx, node, &a.options.Allocated, pools, a.budget
+	s.ctx, s.node, s.allocated, s.pools = ctx, node, &a.options.Allocated, pools
 	s.reset(a.planOf(claims))
+	s.setBudget(a)
 	done, err := s.run()
+	a.steps.Add(s.steps())
 	if done {
 		err = s.checkNodeSelectors()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -77,6 +78,23 @@ func TestAClaimThatWantsMoreThanThereIsFailsAfterFewSteps(t *testing.T) {
 	}
 }
 
+// Requests that select the same devices are given them one after the other: to move those that
+// are taken would look at more than ten million.
+func TestTheProofThatASearchIsInVainIsCheap(t *testing.T) {
+	const claims, each = 10, 32
+	var list []*resourceapi.ResourceClaim
+	for i := range claims {
+		list = append(list, fixture.ResourceClaim(fmt.Sprint("claim-", i)).Request("r", "gpu").Count(each).Obj())
+	}
+	a := newTestAllocator(gpus("node", claims*each-1).Obj())
+	if ok, err := a.Fits(t.Context(), fixture.Node("node").Obj(), list); ok || err != nil {
+		t.Fatalf("Fits returns %v, %v, want that it proves that there are too few", ok, err)
+	}
+	if steps := a.steps.Load(); steps < claims*each || steps > 4*claims*each*claims*each {
+		t.Errorf("the search took %d steps, want the square of the number of devices at most a few times", steps)
+	}
+}
+
 func TestTheBoundDoesNotRefuseWhatIsThere(t *testing.T) {
 	slice := gpus("node", 19)
 	slice.Device("gpu-99", fixture.Attributes{"model": "b"})
@@ -123,6 +141,56 @@ func TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim(t *testing.T) 
 	}
 	if errors.Is(err, structured.ErrFailedAllocationOnNode) {
 		t.Error("the error concerns only the node, want it to end the attempt")
+	}
+}
+
+// vain is a claim that no node can satisfy, and of which almost each choice for the single
+// devices has to be tried: no two devices have the same index.
+func vain(node string) (*resourceapi.ResourceSlice, *fixture.ResourceClaimBuilder) {
+	slice := fixture.ResourceSlice(node, testDriver)
+	for i := range 7 {
+		slice.Device(fmt.Sprintf("gpu-%02d", i), fixture.Attributes{"index": i})
+	}
+	claim := fixture.ResourceClaim("default/vain")
+	for i := range 5 {
+		claim.Request(fmt.Sprintf("single-%d", i), "gpu")
+	}
+	return slice.Obj(), claim.Request("x", "gpu").Request("y", "gpu").MatchAttribute("gpu.example.com/index").
+		Mutate(func(c *resourceapi.ResourceClaim) { c.Spec.Devices.Constraints[0].Requests = []string{"x", "y"} })
+}
+
+func TestTheSearchesOfAnAttemptShareABudget(t *testing.T) {
+	const nodes = 20
+	var slices []*resourceapi.ResourceSlice
+	for i := range nodes {
+		slice, _ := vain(fmt.Sprintf("node-%02d", i))
+		slices = append(slices, slice)
+	}
+	_, claim := vain("")
+	claims := claimsOf(claim)
+	a := newTestAllocator(slices...)
+	fits := func(i int) (bool, error) {
+		return a.Fits(t.Context(), fixture.Node(fmt.Sprintf("node-%02d", i)).Obj(), claims)
+	}
+	if ok, err := fits(0); ok || err != nil {
+		t.Fatalf("Fits returns %v, %v, want no error within the budget of one node", ok, err)
+	}
+	perNode := a.steps.Load()
+	a.attemptBudget = 5*perNode + perNode/2
+	for i := 1; i < 5; i++ {
+		if ok, err := fits(i); ok || err != nil {
+			t.Fatalf("node %d: Fits returns %v, %v, want no error within the budget of the attempt", i, ok, err)
+		}
+	}
+	for i := 5; i < nodes; i++ {
+		_, err := fits(i)
+		if text := errorText(err); !strings.HasPrefix(text, fmt.Sprintf("node node-%02d, claim default/vain, request ", i)) ||
+			!strings.HasSuffix(text, fmt.Sprintf(": gave up after %d steps on all nodes", a.attemptBudget)) {
+			t.Fatalf("node %d: the error is %q, want that the attempt gives up", i, text)
+		}
+	}
+	if steps := a.steps.Load(); steps > a.attemptBudget+perNode {
+		t.Errorf("%d steps were made, want no more than %d and the proof of one node", steps, a.attemptBudget)
 	}
 }
 

@@ -21,6 +21,15 @@ type plan struct {
 	needsReference bool
 	// mayViolateAll says that a constraint may make a request for all devices an error.
 	mayViolateAll bool
+	// mostConstraints is the largest number of constraints that apply to an alternative, and
+	// devices the number of devices that the alternatives want, or may get.
+	mostConstraints, devices int
+}
+
+// stepsPerTry is how many steps of the attempt's budget a try costs: it looks at each
+// constraint, and at each device that was chosen before.
+func (p *plan) stepsPerTry() int64 {
+	return int64(1 + p.mostConstraints + p.devices/devicesPerStep)
 }
 
 // claimPlan is one claim.
@@ -175,6 +184,12 @@ func (b *planner) alternativeOf(c *claimPlan, s spec) alternative {
 		if c.constraints[i].appliesTo(&a) {
 			a.constraints = append(a.constraints, i)
 		}
+	}
+	b.plan.mostConstraints = max(b.plan.mostConstraints, len(a.constraints))
+	if a.wantsAll {
+		b.plan.devices += resourceapi.AllocationResultsMaxSize
+	} else {
+		b.plan.devices += min(a.count, resourceapi.AllocationResultsMaxSize)
 	}
 	b.plan.mayViolateAll = b.plan.mayViolateAll || a.wantsAll && len(a.constraints) > 0
 	return a

@@ -18,6 +18,13 @@ const (
 	// searchBudget is how many devices a search on one node tries. kube-scheduler searches
 	// for ten seconds, with an exponential number of tries for some claims.
 	searchBudget = 1_000_000
+	// attemptBudget is how many steps the searches of one attempt take on all nodes: each may
+	// end just before searchBudget, and thousands of them would stop the loop for minutes. A
+	// try is plan.stepsPerTry of them; a core makes five to twenty million steps a second.
+	// 300 steps on each of 100,000 nodes are below it. kube-scheduler has no such limit.
+	attemptBudget = 50_000_000
+	// devicesPerStep is how many chosen devices a try compares in the time of one step.
+	devicesPerStep = 64
 	// triesBeforeBound is after how many tries the search looks for a proof that it is in
 	// vain, which costs more than most searches.
 	triesBeforeBound = 512
@@ -40,7 +47,10 @@ type search struct {
 	plan      *plan
 	allocated *Allocated
 	pools     *nodePools
+	// budget is how many devices the search may try. ofAttempt is the attempt's budget if the
+	// searches before this one have left less of it than one node may use; otherwise 0.
 	budget    int
+	ofAttempt int64
 
 	// held are the held devices of each pool, looked up when they are needed.
 	held []heldInPool
@@ -58,6 +68,8 @@ type search struct {
 	scratch  []consumption
 	tries    int
 	calls    int
+	// proofSteps is how many devices isInVain has looked at.
+	proofSteps int
 }
 
 type heldInPool struct {
@@ -96,7 +108,7 @@ func (s *search) reset(p *plan) {
 			s.values[i] = make([][]*resourceapi.DeviceAttribute, n)
 		}
 	}
-	s.consumed, s.tries, s.calls = nil, 0, 0
+	s.consumed, s.tries, s.calls, s.proofSteps = nil, 0, 0, 0
 }
 
 // resized returns a list of n zero values, in the memory of list if it is large enough.
@@ -274,7 +286,27 @@ func (s *search) countTry(a *alternative) error {
 		return errInVain
 	}
 	if s.tries > s.budget {
-		return fmt.Errorf("node %s, claim %s, request %s: gave up after trying %d devices", s.node.Name, klog.KObj(a.claim.claim), a.fullName(), s.budget)
+		return s.gaveUp(a)
 	}
 	return nil
+}
+
+// gaveUp returns the error of a search that has used up its budget.
+func (s *search) gaveUp(a *alternative) error {
+	used := fmt.Sprintf("trying %d devices", s.budget)
+	if s.ofAttempt > 0 {
+		used = fmt.Sprintf("%d steps on all nodes", s.ofAttempt)
+	}
+	return fmt.Errorf("node %s, claim %s, request %s: gave up after %s", s.node.Name, klog.KObj(a.claim.claim), a.fullName(), used)
+}
+
+// steps is what the search has used of the attempt's budget.
+func (s *search) steps() int64 { return int64(s.tries)*s.plan.stepsPerTry() + int64(s.proofSteps) }
+
+// setBudget gives s the budget of one node, or what earlier searches have left of the attempt's.
+func (s *search) setBudget(a *Allocator) {
+	s.budget, s.ofAttempt = a.budget, 0
+	if left := (a.attemptBudget - a.steps.Load()) / s.plan.stepsPerTry(); left < int64(s.budget) {
+		s.budget, s.ofAttempt = int(left), a.attemptBudget
+	}
 }

@@ -146,6 +146,7 @@ func (s *search) isInVain() bool {
 		return false
 	}
 	m := matching{takers: map[*device]int{}}
+	defer func() { s.proofSteps = m.steps }()
 	for i := range s.plan.claims {
 		for j := range s.plan.claims[i].requests {
 			r := &s.plan.claims[i].requests[j]
@@ -192,6 +193,8 @@ type matching struct {
 	takers map[*device]int
 	// impossible says that a request cannot get what it needs.
 	impossible bool
+	// steps is how many devices were looked at.
+	steps int
 }
 
 // add adds the devices that an alternative needs. Those that can be shared are there for
@@ -230,13 +233,21 @@ func (m *matching) exists() bool {
 // give gives a device to a place, and other devices to those that had it, without those
 // in tried.
 func (m *matching) give(place int, tried map[*device]bool) bool {
+	m.steps += len(m.wanted[place])
+	// Most requests select the same devices: to move those that are taken would take a time
+	// that grows with the third power of their number.
+	for _, d := range m.wanted[place] {
+		if _, taken := m.takers[d]; !taken {
+			m.takers[d] = place
+			return true
+		}
+	}
 	for _, d := range m.wanted[place] {
 		if tried[d] {
 			continue
 		}
 		tried[d] = true
-		taker, taken := m.takers[d]
-		if !taken || m.give(taker, tried) {
+		if m.give(m.takers[d], tried) {
 			m.takers[d] = place
 			return true
 		}

@@ -28,6 +28,10 @@ var deviceMutants = []mutant{
 		[]killer{{devices, "TestAWriteWithUnknownOutcomeKeepsItsDevices"}, {devices, "TestALateAllocationByAnEarlierLeaderFails"}, {simulation, everyDeviceHistory}}, onlyDevices},
 	{"ClaimsNotFenced", "a late write of an earlier leader allocates a device that another claim has",
 		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}, {loop, "TestALateAllocationOfAnEarlierLeaderFails"}}, noVolumes},
+	{"ClaimFencedForEver", "a new leader schedules nothing while one claim cannot be written",
+		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}}, noVolumes},
+	{"UnfencedClaimsForgotten", "a claim that a new leader could not fence is allocated by an earlier one after it has begun to schedule",
+		[]killer{{loop, "TestANewLeaderWaitsForClaimsThatCannotBeFenced"}}, noVolumes},
 	{"ClaimsNotAwaited", "a new leader allocates devices before it has seen the claims of the earlier one",
 		[]killer{{loop, "TestANewLeaderWaitsForAllocationsThatItHasNotSeen"}}, noVolumes},
 	{"TaintRulesIgnored", "DeviceTaintRules taint no device",
@@ -88,4 +92,6 @@ var deviceMutants = []mutant{
 		[]killer{{allocation, "TestAClaimThatWantsMoreThanThereIsFailsAfterFewSteps"}}, noVolumes},
 	{"SearchUnbounded", "a search goes on for ever",
 		[]killer{{allocation, "TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim"}}, noVolumes},
+	{"AttemptUnbounded", "the searches of one attempt go on for as long as there are nodes",
+		[]killer{{allocation, "TestTheSearchesOfAnAttemptShareABudget"}}, noVolumes},
 }

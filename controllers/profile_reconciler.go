@@ -106,8 +106,11 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		r.reconciled.Store(p.Name, true)
 	}
 	requeueAfter := r.updateHistory(ctx, v)
-	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry && (requeueAfter == 0 || requeueAfter > exportRetryInterval) {
-		requeueAfter = exportRetryInterval
+	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry {
+		requeueAfter = sooner(requeueAfter, exportRetryInterval)
+	}
+	if r.mayBeServedElsewhere(p) {
+		requeueAfter = sooner(requeueAfter, otherSchedulerPollInterval)
 	}
 	if err := r.writeStatus(ctx, v); err != nil {
 		if v.failure != nil {
@@ -117,6 +120,15 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{RequeueAfter: statusRetryInterval}, nil
 	}
 	return reconcile.Result{RequeueAfter: requeueAfter}, v.failure
+}
+
+// sooner returns the shorter of two times after which to reconcile again, of which the first
+// is 0 when nothing is waited for.
+func sooner(after, interval time.Duration) time.Duration {
+	if after == 0 {
+		return interval
+	}
+	return min(after, interval)
 }
 
 // getPluginConfigs returns the PluginConfigs that p references, by name. It leaves out

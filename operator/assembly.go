@@ -132,7 +132,10 @@ func (m *Manager) createScheduler() error {
 // handler to its metrics server.
 func (m *Manager) addRunnables() error {
 	readiness := &controllers.ReadinessCheck{}
-	m.crds = &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(readiness) }}
+	m.crds = &crdWaiter{
+		discovery: m.clients.watches.Discovery(), mapper: m.mgr.GetRESTMapper(), log: m.log,
+		onServed: func() error { return m.setupControllers(readiness) },
+	}
 	m.checks = probeChecks{
 		live: map[string]func() error{
 			"loop":            m.sched.NewWatchdog(m.watchdogTimeout).Check,

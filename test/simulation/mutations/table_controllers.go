@@ -101,6 +101,8 @@ var controllerMutants = []mutant{
 		[]killer{{operator, "TestRequestsOfATracedAttemptCarryItsContext"}}, noTraces},
 	{"WatchesNotRetried", "a watch fails while the API server is away, and is left to back off",
 		[]killer{{operator, "TestWatchesWaitForAnUnreachableAPIServer"}}, "its API server is always there"},
+	{"MapperNotAsked", "the process ends where one API server serves the CRDs, and another one does not yet",
+		[]killer{{operator, "TestControllersStartOnceTheirMapperKnowsTheirKinds"}}, "it has no controller-runtime"},
 	{"ControllersStartWhileStopping", "controllers are added to a manager that stops, which may wait for them for ever",
 		[]killer{{operator, "TestNoControllersStartInAManagerThatStops"}}, "it has no controller-runtime"},
 	{"MetricsWithoutAuthorization", "metrics are served without authentication",

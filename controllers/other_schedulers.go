@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,9 +21,16 @@ import (
 // no scheduler.
 const defaultSchedulerName = "default-scheduler"
 
-// otherSchedulerPollInterval is how often a rejected profile checks whether another
-// scheduler still serves its name.
-const otherSchedulerPollInterval = 10 * time.Second
+const (
+	// otherSchedulerPollInterval is how often a profile checks whether another scheduler
+	// serves its name: one that is rejected for that, and one that runs while the Lease of
+	// the other scheduler does not change.
+	otherSchedulerPollInterval = 10 * time.Second
+	// minLeaseDuration is for how long a Lease must not change, whatever its duration:
+	// the default of kube-scheduler. One that ends gracefully writes a duration of one second
+	// into its Lease, and may only be restarting.
+	minLeaseDuration = 15 * time.Second
+)
 
 // OtherSchedulers says which schedulers run beside Berth.
 type OtherSchedulers struct {
@@ -48,25 +56,44 @@ func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.Sch
 	switch {
 	case others.Explicit && slices.Contains(others.Names, p.Name):
 		return rejectServedElsewhere("--other-schedulers says that another scheduler serves pods of this name; take it out of the flag, or give the profile another name"), nil
-	case p.Name != defaultSchedulerName, p.Annotations[v1alpha1.AnnotationTakeOver] == "true", others.None:
+	case !r.mayBeServedElsewhere(p):
 		return nil, nil
 	case others.Lease == nil:
 		return rejectServedElsewhere("it is not known whether another scheduler serves pods of this name: start Berth with --other-scheduler-lease and "+
 			"the Lease of that scheduler, such as kube-system/kube-scheduler, or with --other-scheduler-lease=none where there is none; "+
 			"or take over with: %s", takeOverCommand(p)), nil
 	}
-	lease := &coordinationv1.Lease{}
+	lease, asked := &coordinationv1.Lease{}, r.options.Clock.Now()
 	if err := r.live.Get(ctx, *others.Lease, lease); err != nil && !apierrors.IsNotFound(err) && r.running(p.Name) != nil {
 		return nil, fmt.Errorf("looking for another scheduler, Lease %s: %w", others.Lease, err)
 	} else if err != nil {
 		return rejectServedElsewhere("the Lease %s does not say whether another scheduler serves pods of this name: %v; "+
 			"name another one with --other-scheduler-lease, or none where no such scheduler runs, or take over with: %s", others.Lease, err, takeOverCommand(p)), nil
 	}
-	if r.otherLease.expired(lease, r.options.Clock.Now()) {
+	if r.otherLease.expired(lease, asked, r.options.Clock.Now()) {
 		return nil, nil
 	}
+	return r.rejectLeaseInUse(p, lease), nil
+}
+
+// mayBeServedElsewhere reports whether the Lease of another scheduler decides whether the
+// profile is accepted.
+func (r *profileReconciler) mayBeServedElsewhere(p *v1alpha1.SchedulingProfile) bool {
+	return p.Name == defaultSchedulerName && p.Annotations[v1alpha1.AnnotationTakeOver] != "true" && !r.options.OtherSchedulers.None
+}
+
+// rejectLeaseInUse returns the Rejection of a profile while the Lease of another scheduler
+// changes. What the profile runs goes on, as after every rejection: the pods would otherwise
+// wait for any client that touches the Lease, and to hold them would replace the conditions
+// that the other scheduler writes.
+func (r *profileReconciler) rejectLeaseInUse(p *v1alpha1.SchedulingProfile, lease *coordinationv1.Lease) *compile.Rejection {
+	holder, name := cmp.Or(ptr.Deref(lease.Spec.HolderIdentity, ""), "another scheduler"), r.options.OtherSchedulers.Lease
+	if r.running(p.Name) != nil {
+		return rejectServedElsewhere("pods of this name are scheduled by %s as well, whose Lease %s changes again; "+
+			"stop it, or pause or delete this profile, or take over with: %s", holder, name, takeOverCommand(p))
+	}
 	return rejectServedElsewhere("pods of this name are scheduled by %s, unless it lets the Lease %s lapse, for which Berth watches; stop it, or take over with: %s",
-		ptr.Deref(lease.Spec.HolderIdentity, "another scheduler"), others.Lease, takeOverCommand(p)), nil
+		holder, name, takeOverCommand(p))
 }
 
 func takeOverCommand(p *v1alpha1.SchedulingProfile) string {
@@ -90,17 +117,19 @@ type observedLease struct {
 	since           time.Time
 }
 
-// expired reports whether the Lease has not changed for its duration, 15 s where it has
-// none, since this process first saw its present resourceVersion.
-func (o *observedLease) expired(lease *coordinationv1.Lease, now time.Time) bool {
+// expired reports whether the Lease has not changed for its duration, and for
+// minLeaseDuration at least, since this process first saw its present resourceVersion. asked
+// and answered are the times before and after the Lease was read: the Lease may have changed
+// in between, where the process was frozen.
+func (o *observedLease) expired(lease *coordinationv1.Lease, asked, answered time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.uid != lease.UID || o.resourceVersion != lease.ResourceVersion {
-		o.uid, o.resourceVersion, o.since = lease.UID, lease.ResourceVersion, now
+		o.uid, o.resourceVersion, o.since = lease.UID, lease.ResourceVersion, answered
 	}
-	return now.Sub(o.since) >= leaseDuration(lease)
+	return asked.Sub(o.since) >= leaseDuration(lease)
 }
 
 func leaseDuration(lease *coordinationv1.Lease) time.Duration {
-	return time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
+	return max(minLeaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
 }

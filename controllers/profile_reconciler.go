@@ -114,6 +114,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry {
 		requeueAfter = soonerOf(requeueAfter, exportRetryInterval)
 	}
+	if r.mayBeServedElsewhere(p) {
+		requeueAfter = soonerOf(requeueAfter, otherSchedulerPollInterval)
+	}
 	if err := r.writeStatus(ctx, v); err != nil {
 		if v.failure != nil {
 			return reconcile.Result{}, err

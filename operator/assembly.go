@@ -18,8 +18,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers"
-	"github.com/berthdev/berth/controllers/export"
-	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
@@ -134,7 +132,10 @@ func (m *Manager) createScheduler() error {
 // handler to its metrics server.
 func (m *Manager) addRunnables() error {
 	readiness := &controllers.ReadinessCheck{}
-	m.crds = &crdWaiter{discovery: m.clients.watches.Discovery(), log: m.log, onServed: func() error { return m.setupControllers(readiness) }}
+	m.crds = &crdWaiter{
+		discovery: m.clients.watches.Discovery(), mapper: m.mgr.GetRESTMapper(), log: m.log,
+		onServed: func() error { return m.setupControllers(readiness) },
+	}
 	m.checks = probeChecks{
 		live: map[string]func() error{
 			"loop":            m.sched.NewWatchdog(m.watchdogTimeout).Check,
@@ -193,10 +194,6 @@ func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error 
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		Statuses: statuses,
 		Crashes:  m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
-		Exporter: export.NewExporter(m.clients.watches, m.namespace, m.registry),
-		History: history.New(history.Options{
-			Revisions: m.clients.watches.AppsV1().ControllerRevisions(m.namespace),
-			Process:   m.processID, Clock: clock.RealClock{}, Probation: m.probation,
-		}),
+		Exporter: m.clients.newExporter(m.namespace, m.registry), History: m.clients.newHistory(m.namespace, m.processID, m.probation),
 	})
 }

@@ -11,11 +11,15 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/controllers/explainer"
+	"github.com/berthdev/berth/controllers/export"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/eventhandlers"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -31,6 +35,8 @@ type clients struct {
 	volumes clientset.Interface
 	// journal writes the journal of Bindings, one request at a time.
 	journal clientset.Interface
+	// records writes revisions and exports; its requests are not limited.
+	records clientset.Interface
 	events  clientset.Interface
 	// dynamic watches the kinds that plugins register events for and that Berth does
 	// not watch itself.
@@ -45,12 +51,14 @@ type clients struct {
 
 // newClients creates the clients. Requests that change pods and volumes are sent as
 // writing says and only while this process leads, and they belong to the trace of their
-// attempt. SchedulingDecisions, too, are written only while it leads. untrimmedPods says
-// that informers hold all fields of pods.
+// attempt. SchedulingDecisions, revisions and exports, too, are written only while it leads.
+// untrimmedPods says that informers hold all fields of pods.
 func newClients(config, writing *restclient.Config, untrimmedPods bool, term *leadership.Tracker, traced *traces) (c clients, err error) {
 	fenced := restclient.CopyConfig(writing)
 	term.FenceWrites(fenced)
 	traced.wrap(fenced)
+	leading := restclient.CopyConfig(config)
+	term.FenceWrites(leading)
 	writes := make(chan struct{}, binding.MaxInFlight)
 	c.bindsInProgress = func() bool { return len(writes) > 0 }
 	for _, entry := range []struct {
@@ -61,6 +69,7 @@ func newClients(config, writing *restclient.Config, untrimmedPods bool, term *le
 		{&c.writes, fenced, writes},
 		{&c.volumes, fenced, make(chan struct{}, binding.MaxInFlight)},
 		{&c.journal, fenced, nil},
+		{&c.records, leading, nil},
 		{&c.events, config, nil}, // the recorder limits its requests
 	} {
 		if *entry.client, err = clientset.NewForConfig(withOwnConnections(withProtobuf(entry.config), entry.slots)); err != nil {
@@ -76,10 +85,21 @@ func newClients(config, writing *restclient.Config, untrimmedPods bool, term *le
 	if c.meta, err = metadata.NewForConfig(withOwnConnections(restclient.CopyConfig(config), nil)); err != nil {
 		return c, fmt.Errorf("creating a client: %w", err)
 	}
-	decisions := restclient.CopyConfig(config)
-	term.FenceWrites(decisions)
-	c.decisions, err = explainer.NewClient(withOwnConnections(decisions, nil))
+	c.decisions, err = explainer.NewClient(withOwnConnections(leading, nil))
 	return c, err
+}
+
+// newHistory returns the history of what ran, in Berth's namespace.
+func (c clients) newHistory(namespace, process string, probation time.Duration) *history.History {
+	return history.New(history.Options{
+		Revisions: c.records.AppsV1().ControllerRevisions(namespace), Unfenced: c.watches.AppsV1().ControllerRevisions(namespace),
+		Process: process, Clock: clock.RealClock{}, Probation: probation,
+	})
+}
+
+// newExporter returns what writes exports into Berth's namespace.
+func (c clients) newExporter(namespace string, registry framework.Registry) *export.Exporter {
+	return export.NewExporter(c.records, namespace, registry)
 }
 
 // newStatusClient returns a client that writes statuses of Berth's resources only while this

@@ -3,9 +3,11 @@ package operator
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
@@ -87,14 +91,36 @@ func TestWatchesWaitForAnUnreachableAPIServer(t *testing.T) {
 	}
 }
 
-// Any process may write Events; all else may undo what the next leader does.
-func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
-	var received []string
-	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		received = append(received, r.Method+" "+r.URL.Path)
+// storedRevision is a revision on probation that the process "crashed" ran.
+const storedRevision = `{"kind": "ControllerRevisionList", "apiVersion": "apps/v1", "items": [{
+	"metadata": {"namespace": "berth-system", "name": "batch-9f3c", "labels": {"berth.dev/profile": "batch"}, "annotations": {
+		"berth.dev/on-probation": "2026-03-01T12:00:00Z", "berth.dev/process": "crashed"
+	}},
+	"data": {"apiVersion": "berth.dev/v1alpha1", "kind": "SchedulingProfile", "metadata": {"name": "batch"}}, "revision": 1
+}]}`
+
+// newWriteRecorder returns an API server that has one revision and records what is written.
+func newWriteRecorder(t *testing.T) (config *restclient.Config, received *[]string) {
+	received = new([]string)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodGet:
+			*received = append(*received, r.Method+" "+r.URL.Path)
+		case strings.HasSuffix(r.URL.Path, "/controllerrevisions"):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, storedRevision)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
 	}))
-	defer api.Close()
-	config := &restclient.Config{Host: api.URL}
+	t.Cleanup(api.Close)
+	return &restclient.Config{Host: api.URL}, received
+}
+
+// Any process may write Events, that a process of its container crashed, and that it ends
+// itself; all else may undo what the next leader does.
+func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
+	config, received := newWriteRecorder(t)
 	term := leadership.New(clock.RealClock{}, time.Minute, nil)
 	c, err := newClients(config, config, false, term, nil)
 	if err != nil {
@@ -109,22 +135,36 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, options := t.Context(), metav1.DeleteOptions{}
+	ctx, deletion := t.Context(), metav1.DeleteOptions{}
+	revisions := c.newHistory("berth-system", "crashed", 0)
+	exported := c.newExporter("berth-system", nil).Sync(ctx, "batch", "for-autoscaler", &compile.Blueprint{Name: "batch"})
 	for name, err := range map[string]error{
-		"pods":        c.writes.CoreV1().Pods("shop").Delete(ctx, "web", options),
-		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", options),
-		"the journal": c.journal.CoreV1().ConfigMaps("shop").Delete(ctx, "journal", options),
+		"pods":        c.writes.CoreV1().Pods("shop").Delete(ctx, "web", deletion),
+		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", deletion),
+		"the journal": c.journal.CoreV1().ConfigMaps("shop").Delete(ctx, "journal", deletion),
 		"decisions":   c.decisions.Delete().Namespace("shop").Resource("schedulingdecisions").Name("web").Do(ctx).Error(),
 		"statuses":    statuses.Status().Apply(ctx, berthac.SchedulingProfile("batch"), client.FieldOwner("berth")),
+		"revisions":   revisions.PruneDeleted(ctx, func(string) bool { return false }),
 	} {
 		if !errors.Is(err, leadership.ErrNotLeading) {
 			t.Errorf("%s: %v, want that the write is not sent", name, err)
 		}
 	}
-	if err := c.events.EventsV1().Events("shop").Delete(ctx, "web", options); errors.Is(err, leadership.ErrNotLeading) {
-		t.Errorf("Events: %v", err)
+	if !strings.Contains(exported.Message, leadership.ErrNotLeading.Error()) {
+		t.Errorf("exports: %s, want that the write is not sent", exported.Message)
 	}
-	if want := []string{"DELETE /apis/events.k8s.io/v1/namespaces/shop/events/web"}; !slices.Equal(received, want) {
-		t.Errorf("the API server got %q, want %q", received, want)
+	crash := history.Crash{Process: "crashed", Time: time.Now(), Plugins: []string{"Own"}}
+	_, recorded := revisions.RecordCrash(ctx, crash, func(*v1alpha1.SchedulingProfile) []string { return crash.Plugins })
+	for name, err := range map[string]error{
+		"Events": c.events.EventsV1().Events("shop").Delete(ctx, "web", deletion), "crashes": recorded, "its end": revisions.Close(ctx),
+	} {
+		if errors.Is(err, leadership.ErrNotLeading) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slices.Sort(*received)
+	const revision = "PUT /apis/apps/v1/namespaces/berth-system/controllerrevisions/batch-9f3c"
+	if want := []string{"DELETE /apis/events.k8s.io/v1/namespaces/shop/events/web", revision, revision}; !slices.Equal(*received, want) {
+		t.Errorf("the API server got %q, want %q", *received, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -23,9 +24,12 @@ const crdPollInterval = 2 * time.Second
 // any time.
 type crdWaiter struct {
 	discovery discovery.DiscoveryInterface
-	log       logr.Logger
-	onServed  func() error
-	served    atomic.Bool
+	// mapper is what the controllers ask for their kinds. It may reach another API server
+	// than discovery does, which does not serve the CRDs yet.
+	mapper   meta.RESTMapper
+	log      logr.Logger
+	onServed func() error
+	served   atomic.Bool
 	// mu is held while onServed runs. stopped is set when the manager is to stop.
 	mu      sync.Mutex
 	stopped bool
@@ -75,7 +79,8 @@ func (w *crdWaiter) stop() {
 	w.stopped = true
 }
 
-// missing returns the name of a resource that is not served; empty when all are.
+// missing returns the name of a resource that is not served, or of a kind that mapper does
+// not know; empty when there is none. Controllers that start before would end the process.
 func (w *crdWaiter) missing() (string, error) {
 	list, err := w.discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
@@ -91,6 +96,11 @@ func (w *crdWaiter) missing() (string, error) {
 	for _, name := range []string{"schedulingprofiles", "pluginconfigs"} {
 		if !served[name] {
 			return name, nil
+		}
+	}
+	for _, kind := range []string{"SchedulingProfile", "PluginConfig"} {
+		if _, err := w.mapper.RESTMapping(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), v1alpha1.GroupVersion.Version); err != nil {
+			return kind, err
 		}
 	}
 	return "", nil

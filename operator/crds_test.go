@@ -4,13 +4,33 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 )
+
+// lateMapper is the REST mapper of an API server that serves a kind from the second request
+// for it on.
+type lateMapper struct {
+	meta.RESTMapper
+	late  string
+	asked int
+}
+
+func (m *lateMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind.Kind == m.late {
+		if m.asked++; m.asked == 1 {
+			return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+		}
+	}
+	return &meta.RESTMapping{}, nil
+}
 
 // newServedCRDs returns a crdWaiter of an API server that serves Berth's CRDs.
 func newServedCRDs(onServed func() error) *crdWaiter {
@@ -19,7 +39,27 @@ func newServedCRDs(onServed func() error) *crdWaiter {
 		GroupVersion: v1alpha1.GroupVersion.String(),
 		APIResources: []metav1.APIResource{{Name: "schedulingprofiles"}, {Name: "pluginconfigs"}},
 	}}
-	return &crdWaiter{discovery: client.Discovery(), log: logr.Discard(), onServed: onServed}
+	return &crdWaiter{discovery: client.Discovery(), mapper: &lateMapper{}, log: logr.Discard(), onServed: onServed}
+}
+
+func TestControllersStartOnceTheirMapperKnowsTheirKinds(t *testing.T) {
+	for _, kind := range []string{"SchedulingProfile", "PluginConfig"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mapper, started := &lateMapper{late: kind}, 0
+				w := newServedCRDs(func() error {
+					if started++; mapper.asked < 2 {
+						t.Errorf("controllers start while an API server does not serve %s", kind)
+					}
+					return nil
+				})
+				w.mapper = mapper
+				if err := w.Start(t.Context()); err != nil || started != 1 || w.ready() != nil {
+					t.Errorf("started %d times, %v; ready: %v", started, err, w.ready())
+				}
+			})
+		})
+	}
 }
 
 func TestNoControllersStartInAManagerThatStops(t *testing.T) {

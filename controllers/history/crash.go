@@ -31,15 +31,15 @@ type Crash struct {
 // RecordCrash marks the revisions on probation that are to blame for a crash: each that
 // the process ran and that runs a plugin on the stack. runs returns the plugins that a
 // stored profile runs under this version. RecordCrash returns the names of the
-// revisions. After an error it may be called again; the marks that it made stay.
+// revisions. After an error it may be called again; the marks that it made stay. A follower
+// may call it, since only it knows the crashes of its container.
 func (h *History) RecordCrash(ctx context.Context, c Crash, runs func(*v1alpha1.SchedulingProfile) []string) ([]string, error) {
 	if len(c.Plugins) == 0 {
 		return nil, nil
 	}
-	store := h.currentStore()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := store.list(ctx, allProfiles)
+	list, err := h.unfenced.list(ctx, allProfiles)
 	if err != nil {
 		return nil, fmt.Errorf("reading revisions: %w", err)
 	}
@@ -61,7 +61,7 @@ func (h *History) RecordCrash(ctx context.Context, c Crash, runs func(*v1alpha1.
 		}
 		message := fmt.Sprintf("at %s a process died of %q, with plugin %s on its stack", c.Time.UTC().Format(time.RFC3339), c.Reason, strings.Join(culprits, ", "))
 		entry.Annotations[v1alpha1.AnnotationCrashStack] = strings.ToValidUTF8(message[:min(len(message), maxCrashStack)], "")
-		if _, err := store.update(ctx, entry); err != nil {
+		if _, err := h.unfenced.update(ctx, entry); err != nil {
 			errs = append(errs, fmt.Errorf("marking revision %s: %w", entry.Name, err))
 		}
 	}

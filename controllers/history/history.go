@@ -2,8 +2,9 @@
 // namespace. After a restart, Berth finds there the last spec that served; it finds
 // specs that crash the process; and kubectl alone can roll back.
 //
-// Only the leader writes. When the API server accepts no write, the history is kept in
-// memory and the caller gets the reason: a missing history never stops scheduling.
+// Only the leader writes, except for what RecordCrash and Close write. When the API server
+// accepts no write, the history is kept in memory and the caller gets the reason: a missing
+// history never stops scheduling.
 package history
 
 import (
@@ -46,8 +47,14 @@ const (
 
 // Options are the dependencies and settings of a History.
 type Options struct {
-	// Revisions is the client for Berth's namespace; nil keeps the history in memory.
+	// Revisions is the client for Berth's namespace; nil keeps the history in memory. It
+	// should write only while this process leads: one that was frozen goes on before it
+	// knows that it has a successor, and would count the death of that one.
 	Revisions v1.ControllerRevisionInterface
+	// Unfenced is the client of RecordCrash, which followers call, too, and of Close, which
+	// a process calls that lost the Lease: both write what holds whoever leads. nil for
+	// Revisions.
+	Unfenced v1.ControllerRevisionInterface
 	// Process identifies this process among all that ever ran, as Crash.Process does.
 	Process string
 	Clock   clock.Clock
@@ -60,6 +67,8 @@ type History struct {
 	options Options
 	cluster store
 	memory  *memoryStore
+	// unfenced is cluster, or memory where there is none, with Options.Unfenced.
+	unfenced store
 
 	mu sync.Mutex
 	// failedReads counts the failed reads in a row, by profile.
@@ -76,12 +85,17 @@ type store interface {
 
 // New returns a History. It reads nothing yet.
 func New(o Options) *History {
-	h := &History{options: o, memory: &memoryStore{}, failedReads: map[string]int{}}
+	memory := &memoryStore{}
+	h := &History{options: o, memory: memory, unfenced: memory, failedReads: map[string]int{}}
 	if o.Probation == 0 {
 		h.options.Probation = Probation
 	}
 	if o.Revisions != nil {
 		h.cluster = &clusterStore{o.Revisions}
+		h.unfenced = h.cluster
+	}
+	if o.Unfenced != nil {
+		h.unfenced = &clusterStore{o.Unfenced}
 	}
 	return h
 }
@@ -125,14 +139,6 @@ func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
 		l.reapplyRetry()
 	}
 	return true
-}
-
-// currentStore returns the store that new entries go to.
-func (h *History) currentStore() store {
-	if h.cluster == nil {
-		return h.memory
-	}
-	return h.cluster
 }
 
 func (h *History) notStoredReason(err error) string {

@@ -147,18 +147,19 @@ func (h *History) pruneDeleted(ctx context.Context, on store, exists func(string
 }
 
 // Close records that this process shuts down gracefully: the revisions that it has on
-// probation did not crash it.
+// probation did not crash it. A process that has lost the Lease may call it, since it
+// removes this process's name alone, from the version that it read.
 func (h *History) Close(ctx context.Context) error {
 	if h.cluster == nil {
 		return nil
 	}
-	list, err := h.cluster.list(ctx, allProfiles)
+	list, err := h.unfenced.list(ctx, allProfiles)
 	errs := []error{err}
 	for i := range list {
 		if entry := &list[i]; entry.Annotations[v1alpha1.AnnotationProcess] == h.options.Process {
 			delete(entry.Annotations, v1alpha1.AnnotationProcess)
 			delete(entry.Annotations, v1alpha1.AnnotationBuildBegun)
-			_, err := h.cluster.update(ctx, entry)
+			_, err := h.unfenced.update(ctx, entry)
 			errs = append(errs, err)
 		}
 	}

@@ -376,3 +376,25 @@ func TestQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) { run(newQueueTest(t)) })
 	}
 }
+
+// Were the times of an earlier process's objects those of the wall clock, their updates and
+// deletions would not come due while it is set back.
+func TestTimesOfAnEarlierProcessBecomeMonotonic(t *testing.T) {
+	c, now := newQueueTest(t), time.Now()
+	c.time = now
+	for pod, age := range map[string]time.Duration{"old": 30 * time.Second, "new": 0, "by a clock that is ahead": -time.Hour} {
+		at := now.Add(-age).Round(0) // Round drops a monotonic clock, as the API server does
+		c.AddExisting(ExistingObject{Namespace: "shop", Pod: pod, Owner: "web", Object: "o", WrittenAt: at})
+		c.AddExisting(ExistingObject{Namespace: "shop", Pod: pod + " bound", Owner: "job", Object: "o", BoundAt: at, Status: explanationOf("job", "", asBound).Status})
+		c.Put(explanationOf(pod, "cpu", withUID("web")))
+		update, deletion := c.records[types.NamespacedName{Namespace: "shop", Name: pod}].pending, c.records[types.NamespacedName{Namespace: "shop", Name: pod + " bound"}].deletion
+		for _, from := range []time.Time{update.due.Add(-minUpdateInterval), deletion.due.Add(-boundRetention)} {
+			if from == from.Round(0) {
+				t.Errorf("%s: %v has no monotonic clock", pod, from)
+			}
+			if got := now.Sub(from); got != max(0, age) {
+				t.Errorf("%s: counted from %v ago, want %v", pod, got, age)
+			}
+		}
+	}
+}

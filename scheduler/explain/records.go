@@ -164,7 +164,7 @@ func (q *Queue) AddExisting(o ExistingObject) {
 		r = &podRecord{name: name, uid: o.Owner}
 		q.records[name] = r
 	}
-	r.objectExists, r.object, r.owner, r.writtenAt = true, o.Object, o.Owner, q.notAfterNow(o.WrittenAt)
+	r.objectExists, r.object, r.owner, r.writtenAt = true, o.Object, o.Owner, q.withMonotonicClock(o.WrittenAt)
 	r.writtenReasons = reasonsOf(&o.Status)
 	if it := r.pending; it != nil && r.uid == o.Owner {
 		q.setPending(r, it)
@@ -177,7 +177,7 @@ func (q *Queue) AddExisting(o ExistingObject) {
 		q.scheduleDeletion(r, deletionItems, q.now())
 	case o.Status.Result == v1alpha1.ResultBound && !o.BoundAt.IsZero():
 		r.podBound = true
-		q.scheduleDeletion(r, deletionItems, q.notAfterNow(o.BoundAt).Add(boundRetention))
+		q.scheduleDeletion(r, deletionItems, q.withMonotonicClock(o.BoundAt).Add(boundRetention))
 	case !o.BoundAt.IsZero():
 		r.podBound = true
 		q.scheduleDeletion(r, outdatedItems, q.now())
@@ -186,10 +186,10 @@ func (q *Queue) AddExisting(o ExistingObject) {
 	}
 }
 
-// notAfterNow returns t, or now where the clock that gave t is ahead.
-func (q *Queue) notAfterNow(t time.Time) time.Time {
-	if now := q.now(); t.After(now) {
-		return now
-	}
-	return t
+// withMonotonicClock returns t, or now where the clock that gave t is ahead. A time that was
+// read from an object has no monotonic clock: were the wall clock set back, what is due after
+// it would wait until the clock came there again.
+func (q *Queue) withMonotonicClock(t time.Time) time.Time {
+	now := q.now()
+	return now.Add(-max(0, now.Sub(t)))
 }

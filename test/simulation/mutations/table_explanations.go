@@ -36,6 +36,8 @@ var explanationMutants = []mutant{
 
 	{"PutWhileWritingLost", "an explanation that is put while the pod's last one is being written counts as written",
 		[]killer{{explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+	{"WallClockKept", "an update or deletion of an earlier process's explanation waits while the wall clock is set back",
+		[]killer{{explain, "TestTimesOfAnEarlierProcessBecomeMonotonic"}}, noWhy},
 	{"UpdatedAtOnce", "explanations of a pod are written without a minimum interval",
 		[]killer{{explain, "TestQueue"}, {explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"DeletionsFirst", "explanations of deleted pods are deleted before explanations of pending pods are updated",

@@ -52,7 +52,7 @@ type Options struct {
 	// knows that it has a successor, and would count the death of that one.
 	Revisions v1.ControllerRevisionInterface
 	// Unfenced is the client of RecordCrash, which followers call, too, and of Close, which
-	// a process calls that lost the Lease: both write what holds whoever leads. nil for
+	// a process calls that lost the Lease: both write what no leader undoes. nil for
 	// Revisions.
 	Unfenced v1.ControllerRevisionInterface
 	// Process identifies this process among all that ever ran, as Crash.Process does.

@@ -16,8 +16,8 @@ type Standby struct{ *Scheduler }
 // NeedLeaderElection reports that followers run Standby too.
 func (Standby) NeedLeaderElection() bool { return false }
 
-// Start runs until ctx ends. It refreshes the snapshot every second until the loop
-// leads, so that a new leader begins with a current one.
+// Start runs until ctx ends. Every second it does what the loop leaves undone while it
+// makes no attempt; see tidyUp.
 func (w Standby) Start(ctx context.Context) error {
 	s := w.Scheduler
 	synced, err := s.eventHandlers.Register(s.options.Informers)
@@ -42,12 +42,35 @@ func (w Standby) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			s.leadMu.Lock()
-			if !s.leading {
-				s.cache.UpdateSnapshot()
-			}
-			s.leadMu.Unlock()
+			s.tidyUp()
 		}
+	}
+}
+
+// maxIdleDeltas is how many changes of the cluster an idle leader keeps, and those of one
+// second more. Applying as many takes a few milliseconds, by which a pod may be delayed,
+// and the old versions of objects that they hold are some ten megabytes.
+const maxIdleDeltas = 4096
+
+// tidyUp does what attempts do beside their own work, while the loop makes none: it forgets
+// the caches of old generations and applies the changes of the cluster. A standby applies
+// them at once, so that a new leader begins with a current snapshot. It does nothing while
+// the loop works on a pod.
+func (s *Scheduler) tidyUp() {
+	select {
+	case s.progress.busy <- struct{}{}:
+		defer func() { <-s.progress.busy }()
+	default:
+		return
+	}
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	s.cacheBudget.EvictClosed()
+	switch {
+	case !s.leading:
+		s.cache.UpdateSnapshot()
+	case s.cache.Deltas() > maxIdleDeltas:
+		s.cache.UpdateBetweenAttempts()
 	}
 }
 

@@ -121,8 +121,8 @@ type Scheduler struct {
 	progress     loopProgress
 	inFlight     *inFlight
 
-	// leadMu is held for cache.UpdateSnapshot: by Standby's ticker until leading is
-	// true, by the loop from then on.
+	// leadMu guards leading. Until leading is true it is held for what only the loop may
+	// do, such as cache.UpdateSnapshot; from then on progress.busy excludes the loop.
 	leadMu sync.Mutex
 	// takenOver is what takeOverEarly took over; leadMu is held.
 	takenOver *takenOver

@@ -28,7 +28,7 @@ type loopProgress struct {
 	goroutine uint64
 	// current is the pod that the loop works on; nil while it waits for one.
 	current atomic.Pointer[heartbeat]
-	// busy holds one value while the loop works on a pod, or while WhileIdle runs.
+	// busy holds one value while the loop works on a pod, or while WhileIdle or tidyUp runs.
 	busy chan struct{}
 }
 
@@ -45,7 +45,7 @@ type heartbeat struct {
 	goroutine atomic.Uint64
 }
 
-// begin records that the loop works on a pod. It waits while WhileIdle runs.
+// begin records that the loop works on a pod. It waits while WhileIdle or tidyUp runs.
 func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
 	p.popped.Add(1)
 	return p.enter(&heartbeat{pod: pod, start: now})
@@ -78,9 +78,9 @@ func (s *Scheduler) WhileIdle(ctx context.Context, look func()) error {
 	select {
 	case s.progress.busy <- struct{}{}:
 		defer func() { <-s.progress.busy }()
-		s.leadMu.Lock() // keeps Standby's ticker out
+		s.leadMu.Lock() // the handover updates the snapshot as well
 		defer s.leadMu.Unlock()
-		s.cache.UpdateSnapshot()
+		s.cache.UpdateBetweenAttempts()
 		look()
 		return nil
 	case <-ctx.Done():

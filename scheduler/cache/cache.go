@@ -3,9 +3,9 @@
 //
 // Event handlers and binding report changes from any goroutine. The cache
 // records each change as a delta and applies it in UpdateSnapshot, which the
-// scheduling loop calls once before each attempt. What plugins see changes only
-// there, so that Reserve and Permit of a pod see the cluster without that pod,
-// as the contract of k8s.io/kube-scheduler/framework promises.
+// scheduling loop calls once before each attempt, or in UpdateBetweenAttempts. What
+// plugins see changes only there, so that Reserve and Permit of a pod see the cluster
+// without that pod, as the contract of k8s.io/kube-scheduler/framework promises.
 package cache
 
 import (
@@ -23,8 +23,8 @@ import (
 )
 
 // Cache is the only writer of the cluster state. Every method is safe for
-// concurrent use but UpdateSnapshot, ReplaceNodeInfos and Snapshot: those, and
-// the Snapshot that they return, belong to the scheduling loop.
+// concurrent use but UpdateSnapshot, UpdateBetweenAttempts, ReplaceNodeInfos and
+// Snapshot: those, and the Snapshot that they return, belong to the scheduling loop.
 type Cache struct {
 	Nominator
 	// groups hears of every pod that gets a node, or loses it.
@@ -34,7 +34,7 @@ type Cache struct {
 	// podStates holds every pod that has a node, assumed or assigned in the
 	// API server, by UID.
 	podStates map[types.UID]*podState
-	// deltas are the changes since the last UpdateSnapshot, oldest first.
+	// deltas are the changes since the last update of the snapshot, oldest first.
 	deltas      []delta
 	spareDeltas []delta
 	versions    ResourceVersions
@@ -227,7 +227,23 @@ func (c *Cache) recordDelta(d delta) {
 
 // UpdateSnapshot applies the deltas since the last call and returns the snapshot,
 // the same value each time. Only the scheduling loop may call it.
-func (c *Cache) UpdateSnapshot() *Snapshot {
+func (c *Cache) UpdateSnapshot() *Snapshot { return c.applyDeltas(c.snapshot.update) }
+
+// UpdateBetweenAttempts is UpdateSnapshot for a caller that makes no attempt, but reads
+// the snapshot or shortens the log. It changes no decision of a later attempt, as
+// UpdateSnapshot would: as in kube-scheduler, a node keeps the number of nodes with its
+// images, and the list of nodes its order, from one attempt to the next.
+func (c *Cache) UpdateBetweenAttempts() { c.applyDeltas(c.snapshot.updateBetween) }
+
+// Deltas returns the number of deltas that no update of the snapshot has applied yet.
+func (c *Cache) Deltas() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.deltas)
+}
+
+// applyDeltas applies the deltas that were recorded since the last call.
+func (c *Cache) applyDeltas(apply func([]delta)) *Snapshot {
 	c.mu.Lock()
 	deltas := c.deltas
 	c.deltas = c.spareDeltas[:0]
@@ -238,7 +254,7 @@ func (c *Cache) UpdateSnapshot() *Snapshot {
 		c.snapshot.replaceNodeInfos()
 	}
 	c.snapshot.versions = seen
-	c.snapshot.apply(deltas)
+	apply(deltas)
 	c.nodeCount.Store(int64(c.snapshot.Len()))
 	c.snapshot.mu.Unlock()
 	clear(deltas)

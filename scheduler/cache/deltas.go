@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,15 +13,58 @@ import (
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
-// apply applies deltas in the order in which they were recorded.
-func (s *Snapshot) apply(deltas []delta) {
+// update applies deltas for an attempt, in the order in which they were recorded. The
+// result does not depend on updateBetween: nodes have the numbers of images and the order
+// that they would have if all deltas since the last attempt were applied now.
+func (s *Snapshot) update(deltas []delta) {
+	between, before := s.changedSince, s.attemptOrder
+	s.changedSince, s.attemptOrder = false, nil
+	if between {
+		s.changes++ // the numbers of images and the order may change without a delta
+		for _, name := range s.order {
+			if n := s.nodes[name]; n.changedSince {
+				n.changedSince = false
+				s.touch(n)
+			}
+		}
+	}
+	relist := s.apply(deltas)
+	switch {
+	case !between && relist:
+		s.rebuildNodeList(s.nodeTree.list())
+	case between && s.nodeTree.hasExactly(before):
+		s.relist(relist, before)
+	case between:
+		s.relist(relist, s.nodeTree.list())
+	}
+}
+
+// updateBetween applies deltas between two attempts. It records what update needs.
+func (s *Snapshot) updateBetween(deltas []delta) {
+	if !s.changedSince {
+		s.changedSince, s.attemptOrder = true, s.order
+	}
+	if s.apply(deltas) {
+		s.rebuildNodeList(s.nodeTree.list())
+	}
+}
+
+// relist rebuilds the list of nodes if it must be, or if it has another order.
+func (s *Snapshot) relist(must bool, order []string) {
+	if must || !slices.Equal(s.order, order) {
+		s.rebuildNodeList(order)
+	}
+}
+
+// apply applies deltas, and reports whether the list of nodes lacks a node or has a
+// removed one.
+func (s *Snapshot) apply(deltas []delta) (relist bool) {
 	s.changes += uint64(len(deltas))
 	for _, d := range deltas {
 		s.touch(s.applyOne(d))
 	}
-	relist := false
 	for _, n := range s.touched {
-		n.touched = false
+		n.touched, n.changedSince = false, s.changedSince
 		switch {
 		case n.Node() == nil && len(n.GetPods()) == 0 && !n.listed:
 			delete(s.nodes, n.name)
@@ -34,9 +78,7 @@ func (s *Snapshot) apply(deltas []delta) {
 	}
 	clear(s.touched)
 	s.touched = s.touched[:0]
-	if relist || s.listedNodes > len(s.nodeTree.positions) {
-		s.rebuildNodeList()
-	}
+	return relist || s.listedNodes > len(s.nodeTree.positions)
 }
 
 // touch marks a node, which may be nil, as changed by the current deltas.

@@ -182,6 +182,25 @@ type modelTest struct {
 }
 
 func TestCacheEqualsTheReferenceModel(t *testing.T) {
+	runHistories(t, func(*modelTest) {})
+}
+
+// The model updates its snapshot at attempts only, as kube-scheduler does.
+func TestUpdatesBetweenAttemptsChangeNoAttempt(t *testing.T) {
+	runHistories(t, func(w *modelTest) {
+		if w.rng.IntN(2) == 0 {
+			return
+		}
+		w.cache.UpdateBetweenAttempts()
+		if names := w.cache.NodeNames(); len(names) != len(w.model.nodes) || !sets.KeySet(w.model.nodes).HasAll(names...) {
+			w.t.Fatalf("the nodes %q are listed between attempts, want %q", names, sets.List(sets.KeySet(w.model.nodes)))
+		}
+	})
+}
+
+// runHistories compares the cache with the model at each attempt of random histories. It
+// calls between after each step.
+func runHistories(t *testing.T, between func(*modelTest)) {
 	histories := 100
 	if testing.Short() {
 		histories = 20
@@ -192,6 +211,7 @@ func TestCacheEqualsTheReferenceModel(t *testing.T) {
 			for range 150 {
 				for range w.rng.IntN(4) {
 					w.step()
+					between(w)
 				}
 				s := w.cache.UpdateSnapshot()
 				w.model.updateSnapshot()

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"container/list"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/node/topology"
@@ -64,6 +65,14 @@ func (t *nodeTree) remove(node string) {
 		t.zones.Remove(m.zone)
 		delete(t.zoneByName, z.name)
 	}
+}
+
+// hasExactly reports whether the tree has these nodes, whose names differ, and no others.
+func (t *nodeTree) hasExactly(names []string) bool {
+	return len(names) == len(t.positions) && !slices.ContainsFunc(names, func(name string) bool {
+		_, ok := t.positions[name]
+		return !ok
+	})
 }
 
 // list returns the names of the nodes in order.

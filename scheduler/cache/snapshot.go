@@ -12,7 +12,7 @@ import (
 )
 
 // Snapshot is the cluster state that plugins see. It changes in
-// Cache.UpdateSnapshot only.
+// Cache.UpdateSnapshot and Cache.UpdateBetweenAttempts only.
 type Snapshot struct {
 	nodes    map[string]*nodeState
 	nodeTree *nodeTree
@@ -28,6 +28,10 @@ type Snapshot struct {
 	list        []fwk.NodeInfo
 	slots       []counts.Slot
 	listedNodes int
+	// order are the names of the nodes in list. changedSince says that updateBetween was
+	// called since the last attempt, which had attemptOrder.
+	order, attemptOrder []string
+	changedSince        bool
 	// withAffinity and withRequiredAntiAffinity are built when a plugin asks.
 	withAffinity, withRequiredAntiAffinity []fwk.NodeInfo
 	affinityListsValid                     bool
@@ -74,6 +78,8 @@ type nodeState struct {
 	slot    counts.Slot
 	counted bool
 	touched bool
+	// changedSince says that updateBetween changed the node since the last attempt.
+	changedSince bool
 }
 
 func newSnapshot(groups *podgroups.Store) *Snapshot {
@@ -133,9 +139,9 @@ func (s *Snapshot) Slot(name string) (counts.Slot, bool) {
 	return noSlot, false
 }
 
-// rebuildNodeList rebuilds the list of nodes and forgets removed nodes without
-// pods.
-func (s *Snapshot) rebuildNodeList() {
+// rebuildNodeList lists the nodes in the given order, which must name each node
+// once, and forgets removed nodes without pods.
+func (s *Snapshot) rebuildNodeList(names []string) {
 	for name, n := range s.nodes {
 		n.listed = n.Node() != nil
 		if !n.listed {
@@ -145,7 +151,7 @@ func (s *Snapshot) rebuildNodeList() {
 			delete(s.nodes, name)
 		}
 	}
-	names := s.nodeTree.list()
+	s.order = names
 	s.list, s.slots = make([]fwk.NodeInfo, 0, len(names)), make([]counts.Slot, 0, len(names))
 	for _, name := range names {
 		n := s.nodes[name]

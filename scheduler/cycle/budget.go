@@ -72,8 +72,8 @@ func (c budgetCollector) Collect(values chan<- prometheus.Metric) {
 	values <- prometheus.MustNewConstMetric(cacheLimit, prometheus.GaugeValue, float64(c.limit))
 }
 
-// Close releases the memory of m, at the scheduling loop's next lookup in any
-// cache of the Budget. m must not be used afterwards; it may be nil.
+// Close releases the memory of m at the next EvictClosed of its Budget. m must not be
+// used afterwards; it may be nil.
 func (m *EquivalenceCache) Close() {
 	if m == nil {
 		return
@@ -85,8 +85,10 @@ func (m *EquivalenceCache) Close() {
 	b.pending.Store(true)
 }
 
-// evictClosed evicts all classes of closed caches.
-func (b *Budget) evictClosed() {
+// EvictClosed evicts all classes of closed caches and forgets the caches. The scheduling
+// loop calls it at each lookup in a cache. Where it makes no lookups, somebody else has to,
+// or the Frameworks of closed caches stay in memory.
+func (b *Budget) EvictClosed() {
 	if !b.pending.Load() {
 		return
 	}

@@ -158,7 +158,7 @@ func (m *EquivalenceCache) class(pod *v1.Pod) *podClass {
 }
 
 func (m *EquivalenceCache) find(pod *v1.Pod) *podClass {
-	m.budget.evictClosed()
+	m.budget.EvictClosed()
 	if podclass.Uncacheable(pod) {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // maxRefusals is how often the API server has to reject the first write until the
@@ -32,8 +34,8 @@ type Handover struct {
 
 // TakeOver writes the journal as that of a new leader, over what the leader before
 // has written, and keeps the pods that are in it. From then on no write of an earlier
-// leader succeeds. It retries while the API server fails, and returns false when ctx
-// ends first.
+// leader succeeds. It retries while the API server fails and while the Lease seems too
+// old, and returns false when ctx ends first.
 //
 // Where the API server rejects the write for good, every pod has to be fenced.
 // Bindings are then sent without a commit if the next leader is sure to fence every
@@ -52,6 +54,9 @@ func (j *Journal) TakeOver(ctx context.Context, l Leadership) (Handover, bool) {
 			return Handover{}, false
 		case apierrors.IsConflict(t.err), apierrors.IsAlreadyExists(t.err):
 			pause = writeInterval // the leader before wrote it meanwhile
+		case errors.Is(t.err, leadership.ErrNotLeading):
+			// The write was not sent, and the API server has rejected nothing. The next
+			// renewal makes writes possible again, or ctx ends.
 		case isPermanent(t.err):
 			rejections++
 		case t.sent && !utilnet.IsConnectionRefused(t.err) && !apierrors.IsTooManyRequests(t.err):

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berthdev/berth/scheduler/leadership"
 )
 
 // predecessor writes the journal of a leader that has fenced what it had to, and whose
@@ -284,6 +286,50 @@ func expectCommit(t *testing.T, j *Journal, want bool) {
 	if err := j.Commit(t.Context(), "c"); (err == nil) != want {
 		t.Errorf("the commit succeeded: %v, want %v: %v", err == nil, want, err)
 	}
+}
+
+// A Lease that seems too old, after the wall clock was set or the process was suspended, is
+// renewed soon.
+func TestTakeOverWhileTheLeaseSeemsTooOld(t *testing.T) {
+	notSent := outcome{err: fmt.Errorf("put: %w", leadership.ErrNotLeading)}
+	for name, outcomes := range map[string][]outcome{
+		"the write is sent after the next renewal":          repeated(maxRefusals+1, notSent),
+		"it counts for nothing beside what may yet succeed": append(repeated(maxRefusals-1, outcome{err: forbidden}), notSent, notSent),
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
+				predecessor(t, s, elected(6))
+				s.outcomes = outcomes
+				h, ok := newJournal(s, "new").TakeOver(t.Context(), elected(7))
+				if !ok || h.Err != nil || h.Fence != FenceFresh {
+					t.Errorf("taken over %v, fence %q, error %v", ok, h.Fence, h.Err)
+				}
+				if holder := s.storedContent(t).holder; holder != "new" {
+					t.Errorf("the journal was written by %s", holder)
+				}
+			})
+		})
+	}
+	t.Run("until the leadership ends", func(t *testing.T) {
+		withFakeTime(t, func(t *testing.T, s *fakeServer) {
+			s.outcomes = repeated(1000, notSent)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if h, ok := newJournal(s, "new").TakeOver(ctx, elected(7)); ok {
+				t.Errorf("taken over with fence %q, error %v", h.Fence, h.Err)
+			}
+		})
+	})
+	t.Run("and it says nothing about whether a write may still arrive", func(t *testing.T) {
+		withFakeTime(t, func(t *testing.T, s *fakeServer) {
+			predecessor(t, s, elected(6))
+			s.outcomes = append([]outcome{notSent}, repeated(maxRefusals, outcome{err: forbidden})...)
+			j := newJournal(s, "new")
+			j.TakeOver(t.Context(), elected(7))
+			j.Fenced(nil)
+			expectCommit(t, j, true)
+		})
+	})
 }
 
 func TestTakeOverEndsWithItsContext(t *testing.T) {

@@ -204,6 +204,8 @@ var generalMutants = []mutant{
 	{"AssignedPodNominated", "a pod that has a node is nominated as well",
 		[]killer{{cache, "TestAnAssignedPodIsNotNominated"}}, "nothing comes between putting a pod down and nominating it there"},
 
+	{"EarlyUpdateDecides", "the numbers of images and the order of nodes are those of an update between two attempts",
+		[]killer{{cache, "TestUpdatesBetweenAttemptsChangeNoAttempt"}}, rare},
 	{"RotationNotAdvanced", "every search starts at the same node",
 		[]killer{{cycle, "TestAWalkStartsWhereTheLastOneEnded"}}, noOrder},
 	{"OneNodeTooFew", "the search ends with the last feasible node that it needs, not with the one after",
@@ -385,6 +387,10 @@ var generalMutants = []mutant{
 
 	{"BindingMonitorLocked", "a lock is held while a late call in a binding cycle is reported",
 		[]killer{{loop, "TestAPodIsBoundWhileItsAbandonedCallIsReported"}}, noWaits},
+	{"OldGenerationsKeptWithoutAttempts", "a process that makes no attempt keeps each generation that was ever replaced",
+		[]killer{{loop, "TestWithoutAttemptsOldGenerationsLeaveNothingBehind"}}, noLeaks},
+	{"IdleLeaderKeepsChanges", "a leader that has no pod to try keeps every change of the cluster",
+		[]killer{{loop, "TestAnIdleLeaderAppliesTheChangesOfTheCluster"}}, noLeaks},
 	{"OldGenerationKeepsCache", "a Generation that was replaced keeps its equivalence cache until it is closed",
 		[]killer{{loop, "TestAReplacedGenerationReleasesItsEquivalenceCache"}}, noLeaks},
 

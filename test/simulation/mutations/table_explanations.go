@@ -66,6 +66,8 @@ var explanationMutants = []mutant{
 		[]killer{{journal, "TestTakeOverWhileAWriteMayStillArrive"}}, noRefusal},
 	{"UnansweredTakeOverForgotten", "Bindings are sent without a commit although a write of the journal may still arrive",
 		[]killer{{journal, "TestTakeOverWhileAWriteMayStillArrive"}}, noRefusal},
+	{"OldLeaseRejectsTheJournal", "a new leader whose Lease seems too old at three tries goes on without the journal",
+		[]killer{{journal, "TestTakeOverWhileTheLeaseSeemsTooOld"}}, rare},
 	{"LedgerEntryReopened", "a decision about a pod of a deleted profile creates the profile's entry in the ledger again",
 		[]killer{{decision, "TestTheLedgerKeepsNothingOfAClosedProfile"}}, noLeaks},
 }

@@ -169,6 +169,8 @@ var generalMutants = []mutant{
 		[]killer{{loop, "TestPodsThatAreAdoptedHonourEachOthersNominations"}}, rare},
 	{"EndedNominationAdopted", "a nomination that ends while its pod is adopted is kept",
 		[]killer{{loop, "TestANominationThatEndsWhileItsPodIsAdoptedIsNotKept"}}, rare},
+	{"EndedGateWritten", "a gate that is over is written over a newer condition",
+		[]killer{{loop, "TestAGateThatIsOverIsNotWritten"}}, rare},
 	{"UnwrittenNominationLost", "a pod loses a nomination that its status does not have yet",
 		[]killer{{loop, "TestANominationIsKeptThoughTheStatusLacksIt"}}, rare},
 	{"DeletedPodStaysAssumed", "a pod that another scheduler bound and that was deleted before it was assumed stays assumed",

@@ -263,9 +263,9 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 	}
 	nominated := s.cache.NominatedNode(t.Pod.UID)
 	err := s.binding.Begin(ctx, t.assignment)
-	if nominated != "" && nominated != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
-		// The pod goes to another node than its nominated one, whose resources are free
-		// for others. No update of the pod may say so: its status may keep the old name.
+	if nominated != "" && (err != nil || nominated != t.placement.Node) && s.cache.NominatedNode(t.Pod.UID) == "" {
+		// The pod does not go to its nominated node, whose resources are free for others.
+		// No update of the pod may say so: its status may keep the old name.
 		s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
 	}
 	if pod, exists := t.Current(); !exists || pod.DeletionTimestamp != nil {

@@ -179,6 +179,8 @@ var generalMutants = []mutant{
 		[]killer{{loop, "TestABoundPodThatTheQueueForgotKeepsItsResources"}}, rare},
 	{"NominationEndsByStatus", "the end of a nomination is left to the pod's status, which may not be written",
 		[]killer{{loop, "TestTheEndOfANominationWakesOtherPods"}}, rare},
+	{"FailedReserveFreesNoNomination", "a nomination that ends because Reserve or Permit fails on its node wakes no pod",
+		[]killer{{loop, "TestTheEndOfANominationWakesOtherPods"}}, rare},
 	{"LostLeadershipIsAVerdict", "the end of a leadership is written as a verdict about the pod",
 		[]killer{{loop, "TestTheEndOfALeadershipIsNoSchedulingFailure"}}, "its processes are killed, and never step down"},
 	{"ExplanationsNotRedacted", "explanations name nodes and pods of other namespaces",

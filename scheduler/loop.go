@@ -268,9 +268,13 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 		// No update of the pod may say so: its status may keep the old name.
 		s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
 	}
-	if pod, exists := t.Current(); !exists || pod.DeletionTimestamp != nil {
-		// The event handler of the deletion may have run before the pod waited on Permit.
-		s.pendingPods.RejectWaitingPod(t.Pod)
+	// The event handler of the deletion may have run before the pod was assumed, or waited on
+	// Permit.
+	switch pod, exists := t.Current(); {
+	case !exists:
+		s.pendingPods.RejectWaitingPod(t.Pod) // it may be bound, and keep its resources
+	case pod.DeletionTimestamp != nil:
+		s.pendingPods.EndAssumption(ctx, pod)
 	}
 	if err == nil {
 		// Reserve has chosen the pod's devices, which the annotation names.

@@ -55,6 +55,8 @@ var queueMutants = []mutant{
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
 	{"DeletedWithoutNode", "the deletion of an assumed pod does not name its node",
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
+	{"TerminatingPodKeepsItsNode", "a pod whose deletion begins after Permit holds resources until its binding cycle ends",
+		[]killer{{eventhandlers, "TestHistories"}, {loop, "TestATerminatingPodInPreBindHoldsNoResources"}}, noHaste},
 	{"DeletedPodWaitsAtPermit", "a pod that is deleted keeps waiting at Permit",
 		[]killer{{eventhandlers, "TestHistories"}, {loop, "TestAPodThatIsDeletedBeforePermitDoesNotWaitThere"}, {loop, "TestAPodThatIsDeletedLeavesNothingBehind"}}, ""},
 

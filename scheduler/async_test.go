@@ -122,6 +122,36 @@ func TestTheQueueWaitsForOneOfManyHintsThatHang(t *testing.T) {
 	})
 }
 
+// One event may have the gates of many pods checked: the loop waits for one gate only.
+func TestTheLoopWaitsForOneOfManyGatesThatHang(t *testing.T) {
+	runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+		gated := []*v1.Pod{faultyPod("a1", "PreEnqueue hangs"), faultyPod("a2", "PreEnqueue hangs"), faultyPod("a3", "PreEnqueue hangs")}
+		for _, pod := range gated {
+			env.create(pod)
+		}
+		time.Sleep(31 * time.Second)
+		env.want("queue", env.counts(), "3 gated")
+		go env.cluster.Apply(node("n3"))
+		time.Sleep(time.Second)
+		go env.cluster.Apply(podOf("q", "b"))
+		time.Sleep(10 * time.Second)
+		if env.nodeOf("b") == "" {
+			t.Error("another profile is not scheduled while gates hang")
+		}
+		for _, pod := range gated {
+			env.cluster.UpdatePod(pod, func(p *v1.Pod) { p.Labels = nil })
+		}
+		synctest.Wait() // the gates are checked again when they return
+		o.unblock()
+		time.Sleep(time.Minute)
+		for _, pod := range gated {
+			if env.nodeOf(pod.Name) == "" {
+				t.Errorf("%s is not bound: %s", pod.Name, env.podScheduled(pod.Name))
+			}
+		}
+	})
+}
+
 // The call may have had its effect, so that the attempt cannot go on without it.
 func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 	for point, c := range map[string]struct {

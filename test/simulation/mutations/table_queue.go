@@ -46,6 +46,8 @@ var queueMutants = []mutant{
 		[]killer{{queue, "TestQuarantine"}, {loop, "TestAPodAtWhichAPluginPanicsIsQuarantined"}}, noPoison},
 	{"NeverQuarantined", "a pod at which plugins panic again and again is retried like any other",
 		[]killer{{queue, "TestQuarantine"}, {loop, "TestAPodAtWhichAPluginPanicsIsQuarantined"}}, noPoison},
+	{"HungGatesHoldTheLoop", "nothing is popped while the PreEnqueue of one profile hangs for pod after pod of a batch",
+		[]killer{{loop, "TestTheLoopWaitsForOneOfManyGatesThatHang"}}, noHaste},
 	{"SlowProfileNotThrottled", "a profile with long attempts is not throttled",
 		[]killer{{queue, "TestASlowProfileIsThrottledWhileOthersWait"}}, noHaste},
 

@@ -138,6 +138,7 @@ func TestTheLoopWaitsForOneOfManyGatesThatHang(t *testing.T) {
 		if env.nodeOf("b") == "" {
 			t.Error("another profile is not scheduled while gates hang")
 		}
+		time.Sleep(time.Minute) // until no gate is awaited: a change of the pods ends a quarantine
 		for _, pod := range gated {
 			env.cluster.UpdatePod(pod, func(p *v1.Pod) { p.Labels = nil })
 		}
@@ -183,6 +184,42 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 				env.wantLines("degradations after the call returned", running.Degradations.Messages())
 				if env.nodeOf("a") == "" {
 					t.Errorf("not bound: %s", env.podScheduled("a"))
+				}
+			})
+		})
+	}
+}
+
+// The queue keeps events for the pods in flight, but not those of the hours that a call hangs.
+func TestEventsAreNotKeptWhileACallHangs(t *testing.T) {
+	for _, point := range []string{"Reserve", "Permit", "PreBindPreFlight"} {
+		t.Run(point, func(t *testing.T) {
+			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+				assigned := fixture.Pod("assigned").On("n2").Obj()
+				env.create(assigned)
+				pod := faultyPod("a", point+" hangs once")
+				if point != "PreBindPreFlight" {
+					pod.Labels["not permitted"] = ""
+				}
+				env.create(pod)
+				time.Sleep(11 * time.Second)
+				for i := range 1000 {
+					env.cluster.UpdatePod(assigned, func(p *v1.Pod) { p.Labels = map[string]string{"version": fmt.Sprint(i)} })
+				}
+				synctest.Wait()
+				if _, events := env.queue.InFlightCounts(); events > 100 {
+					t.Errorf("%d events are kept", events)
+				}
+				o.unblock()
+				time.Sleep(20 * time.Second)
+				if point == "PreBindPreFlight" {
+					env.want("condition", env.podScheduled("a"), "True")
+					return
+				}
+				// One of the events might have made room for it.
+				const refused = "a Warning FailedScheduling: 0/1 nodes are available: 1 not permitted."
+				if n := strings.Count(strings.Join(env.events.take(), "\n"), refused); n < 2 {
+					t.Errorf("the pod was refused %d times, want 2 at least", n)
 				}
 			})
 		})

@@ -48,6 +48,10 @@ var queueMutants = []mutant{
 		[]killer{{queue, "TestQuarantine"}, {loop, "TestAPodAtWhichAPluginPanicsIsQuarantined"}}, noPoison},
 	{"HungGatesHoldTheLoop", "nothing is popped while the PreEnqueue of one profile hangs for pod after pod of a batch",
 		[]killer{{loop, "TestTheLoopWaitsForOneOfManyGatesThatHang"}}, noHaste},
+	{"EventsKeptForHungCalls", "the queue keeps all events while the call of a plugin hangs",
+		[]killer{{loop, "TestEventsAreNotKeptWhileACallHangs"}}, noLeaks},
+	{"UnrecordedEventsLost", "a pod that is refused after a call that hung waits for events that came meanwhile",
+		[]killer{{queue, "TestTransitions"}, {loop, "TestEventsAreNotKeptWhileACallHangs"}}, rare},
 	{"SlowProfileNotThrottled", "a profile with long attempts is not throttled",
 		[]killer{{queue, "TestASlowProfileIsThrottledWhileOthersWait"}}, noHaste},
 

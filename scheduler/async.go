@@ -71,6 +71,7 @@ func (a *asyncAttempt) abandon(ctx, ownContext context.Context, abandoned *frame
 		// The pod is assumed and stays so: the attempt goes on when the call returns.
 		a.Scheduler.cycle = a.cycle
 		a.inFlight.Add(1)
+		t.StopRecordingEvents() // the queue would keep all events until the call returns
 		if abandoned.Point != "Permit" {
 			t.generation.Framework.ReportCallTimeout(t.Pod, abandoned.Call)
 			a.binding.SetNotScheduled(t.Pod, v1.PodReasonSchedulerError, timeout.Error(), nil)

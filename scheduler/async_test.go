@@ -122,6 +122,37 @@ func TestTheQueueWaitsForOneOfManyHintsThatHang(t *testing.T) {
 	})
 }
 
+// One event may have the gates of many pods checked: the loop waits for one gate only.
+func TestTheLoopWaitsForOneOfManyGatesThatHang(t *testing.T) {
+	runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+		gated := []*v1.Pod{faultyPod("a1", "PreEnqueue hangs"), faultyPod("a2", "PreEnqueue hangs"), faultyPod("a3", "PreEnqueue hangs")}
+		for _, pod := range gated {
+			env.create(pod)
+		}
+		time.Sleep(31 * time.Second)
+		env.want("queue", env.counts(), "3 gated")
+		go env.cluster.Apply(node("n3"))
+		time.Sleep(time.Second)
+		go env.cluster.Apply(podOf("q", "b"))
+		time.Sleep(10 * time.Second)
+		if env.nodeOf("b") == "" {
+			t.Error("another profile is not scheduled while gates hang")
+		}
+		time.Sleep(time.Minute) // until no gate is awaited: a change of the pods ends a quarantine
+		for _, pod := range gated {
+			env.cluster.UpdatePod(pod, func(p *v1.Pod) { p.Labels = nil })
+		}
+		synctest.Wait() // the gates are checked again when they return
+		o.unblock()
+		time.Sleep(time.Minute)
+		for _, pod := range gated {
+			if env.nodeOf(pod.Name) == "" {
+				t.Errorf("%s is not bound: %s", pod.Name, env.podScheduled(pod.Name))
+			}
+		}
+	})
+}
+
 // The call may have had its effect, so that the attempt cannot go on without it.
 func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 	for point, c := range map[string]struct {
@@ -153,6 +184,42 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 				env.wantLines("degradations after the call returned", running.Degradations.Messages())
 				if env.nodeOf("a") == "" {
 					t.Errorf("not bound: %s", env.podScheduled("a"))
+				}
+			})
+		})
+	}
+}
+
+// The queue keeps events for the pods in flight, but not those of the hours that a call hangs.
+func TestEventsAreNotKeptWhileACallHangs(t *testing.T) {
+	for _, point := range []string{"Reserve", "Permit", "PreBindPreFlight"} {
+		t.Run(point, func(t *testing.T) {
+			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+				assigned := fixture.Pod("assigned").On("n2").Obj()
+				env.create(assigned)
+				pod := faultyPod("a", point+" hangs once")
+				if point != "PreBindPreFlight" {
+					pod.Labels["not permitted"] = ""
+				}
+				env.create(pod)
+				time.Sleep(11 * time.Second)
+				for i := range 1000 {
+					env.cluster.UpdatePod(assigned, func(p *v1.Pod) { p.Labels = map[string]string{"version": fmt.Sprint(i)} })
+				}
+				synctest.Wait()
+				if _, events := env.queue.InFlightCounts(); events > 100 {
+					t.Errorf("%d events are kept", events)
+				}
+				o.unblock()
+				time.Sleep(20 * time.Second)
+				if point == "PreBindPreFlight" {
+					env.want("condition", env.podScheduled("a"), "True")
+					return
+				}
+				// One of the events might have made room for it.
+				const refused = "a Warning FailedScheduling: 0/1 nodes are available: 1 not permitted."
+				if n := strings.Count(strings.Join(env.events.take(), "\n"), refused); n < 2 {
+					t.Errorf("the pod was refused %d times, want 2 at least", n)
 				}
 			})
 		})

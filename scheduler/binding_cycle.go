@@ -112,6 +112,7 @@ func (m *bindingMonitor) check(ctx context.Context) {
 	}
 	timeout, f := &framework.CallTimeoutError{Call: *call}, m.generation.Framework
 	klog.FromContext(ctx).Error(timeout, "The plugin blocks the pod's binding cycle", "node", m.assignment.Node)
+	m.StopRecordingEvents() // the queue would keep all events until the call returns
 	if call.Point == "PreBind" || call.Point == "PreBindPreFlight" {
 		// From Bind on the pod may be bound already.
 		m.binding.SetNotScheduled(m.Pod, v1.PodReasonSchedulerError, timeout.Error(), nil)

@@ -214,6 +214,9 @@ func (o *faultyPlugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 
 func (o *faultyPlugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	o.misbehave("Permit", pod)
+	if _, rejected := pod.Labels["not permitted"]; rejected {
+		return fwk.NewStatus(fwk.Unschedulable, "not permitted"), 0
+	}
 	return nil, 0
 }
 

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
@@ -33,37 +34,32 @@ type heldStatusQueue struct {
 	tokens       float64
 	refilledAt   time.Time
 	urgent, rest []types.UID
-	updates      map[types.UID]heldUpdate
+	queued       sets.Set[types.UID]
 	// scheduled is true while a timer is set that calls flush.
 	scheduled bool
 }
 
-// holdWriter writes a hold into the pod's status, unless the hold is over.
+// holdWriter writes why a pod is held or gated now into its status, unless it is neither.
 type holdWriter interface {
-	writeHold(pod *v1.Pod, hold queue.Hold)
-}
-
-type heldUpdate struct {
-	pod  *v1.Pod
-	hold queue.Hold
+	writeHold(uid types.UID)
 }
 
 func newHeldStatusQueue(c clock.WithDelayedExecution, writer holdWriter) *heldStatusQueue {
-	return &heldStatusQueue{clock: c, writer: writer, tokens: heldStatusBurst, refilledAt: c.Now(), updates: map[types.UID]heldUpdate{}}
+	return &heldStatusQueue{clock: c, writer: writer, tokens: heldStatusBurst, refilledAt: c.Now(), queued: sets.New[types.UID]()}
 }
 
-// add writes the update now or when there is a token for it. An update replaces an
-// older one of the same pod.
-func (q *heldStatusQueue) add(pod *v1.Pod, hold queue.Hold) {
+// add has the pod's status written now, or when there is a token for it. A pod that is
+// queued already is written once.
+func (q *heldStatusQueue) add(pod *v1.Pod) {
 	q.mu.Lock()
-	if _, queued := q.updates[pod.UID]; !queued {
+	if !q.queued.Has(pod.UID) {
 		if hasUnschedulableReason(pod) {
 			q.urgent = append(q.urgent, pod.UID)
 		} else {
 			q.rest = append(q.rest, pod.UID)
 		}
 	}
-	q.updates[pod.UID] = heldUpdate{pod, hold}
+	q.queued.Insert(pod.UID)
 	scheduled := q.scheduled
 	q.mu.Unlock()
 	if !scheduled {
@@ -82,15 +78,13 @@ func (s *Scheduler) reportHolds(ctx context.Context) {
 // gated for a new reason.
 func (s *Scheduler) reportHoldChanges() {
 	for _, c := range s.queue.TakeHoldChanges() {
-		hold := c.Hold
 		if c.Gate != "" {
-			hold = queue.Hold{Reason: v1.PodReasonSchedulingGated, Message: queue.GateMessage(c.Gate)}
 			s.explainGate(c)
 		} else {
 			s.explainHeld(c)
 		}
 		if c.ConditionStale {
-			s.heldStatus.add(c.Pod, hold)
+			s.heldStatus.add(c.Pod)
 		}
 	}
 }
@@ -101,31 +95,30 @@ func (q *heldStatusQueue) flush() {
 	now := q.clock.Now()
 	q.tokens = min(heldStatusBurst, q.tokens+now.Sub(q.refilledAt).Seconds()*heldStatusQPS)
 	q.refilledAt = now
-	var updates []heldUpdate
-	for ; q.tokens >= 1 && len(q.updates) > 0; q.tokens-- {
-		updates = append(updates, q.pop())
+	var pods []types.UID
+	for ; q.tokens >= 1 && q.queued.Len() > 0; q.tokens-- {
+		pods = append(pods, q.pop())
 	}
-	q.scheduled = len(q.updates) > 0
+	q.scheduled = q.queued.Len() > 0
 	if q.scheduled {
 		q.clock.AfterFunc(time.Second/heldStatusQPS, q.flush)
 	}
 	q.mu.Unlock()
-	for _, h := range updates {
-		q.writer.writeHold(h.pod, h.hold)
+	for _, uid := range pods {
+		q.writer.writeHold(uid)
 	}
 }
 
-// pop removes the first update. The caller holds the lock, and there is one.
-func (q *heldStatusQueue) pop() heldUpdate {
+// pop removes the first pod. The caller holds the lock, and there is one.
+func (q *heldStatusQueue) pop() types.UID {
 	from := &q.rest
 	if len(q.urgent) > 0 {
 		from = &q.urgent
 	}
 	uid := (*from)[0]
 	*from = (*from)[1:]
-	h := q.updates[uid]
-	delete(q.updates, uid)
-	return h
+	q.queued.Delete(uid)
+	return uid
 }
 
 func hasUnschedulableReason(pod *v1.Pod) bool {
@@ -151,17 +144,22 @@ type holdConditions struct {
 	recorderFor func(profile string) events.EventRecorderLogger
 }
 
-// writeHold writes the pod's hold, as the queue has it now, into its condition,
-// and an Event where the condition did not say so yet. A hold that is over is not
-// written. A PreEnqueue plugin's gate is no hold, so that it gets no Event.
-func (w holdConditions) writeHold(pod *v1.Pod, hold queue.Hold) {
-	if current, held := w.queue.HoldOf(pod.UID); held {
-		hold = current
-	} else if hold.Reason != v1.PodReasonSchedulingGated {
-		return
-	}
-	w.binding.SetNotScheduled(pod, hold.Reason, hold.Message, nil)
-	if hold.Reason != v1.PodReasonSchedulingGated && !hasHoldCondition(pod, hold) {
-		w.recorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", hold.Message)
+// writeHold writes the pod's hold or gate, as the queue has it now, into its condition,
+// and an Event where the condition did not say so yet. A hold or gate that is over is not
+// written: an attempt may have given the pod a newer condition. A PreEnqueue plugin's gate
+// is no hold, so that it gets no Event.
+func (w holdConditions) writeHold(uid types.UID) {
+	var held queue.HoldChange
+	w.queue.IfHeldOrGated(uid, func(now queue.HoldChange) {
+		hold := now.Hold
+		if now.Gate != "" {
+			hold = queue.Hold{Reason: v1.PodReasonSchedulingGated, Message: queue.GateMessage(now.Gate)}
+		} else {
+			held = now
+		}
+		w.binding.SetNotScheduled(now.Pod, hold.Reason, hold.Message, nil)
+	})
+	if pod := held.Pod; pod != nil && !hasHoldCondition(pod, held.Hold) {
+		w.recorderFor(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", held.Hold.Message)
 	}
 }

@@ -263,14 +263,18 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 	}
 	nominated := s.cache.NominatedNode(t.Pod.UID)
 	err := s.binding.Begin(ctx, t.assignment)
-	if nominated != "" && nominated != t.placement.Node && s.cache.NominatedNode(t.Pod.UID) == "" {
-		// The pod goes to another node than its nominated one, whose resources are free
-		// for others. No update of the pod may say so: its status may keep the old name.
+	if nominated != "" && (err != nil || nominated != t.placement.Node) && s.cache.NominatedNode(t.Pod.UID) == "" {
+		// The pod does not go to its nominated node, whose resources are free for others.
+		// No update of the pod may say so: its status may keep the old name.
 		s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
 	}
-	if pod, exists := t.Current(); !exists || pod.DeletionTimestamp != nil {
-		// The event handler of the deletion may have run before the pod waited on Permit.
-		s.pendingPods.RejectWaitingPod(t.Pod)
+	// The event handler of the deletion may have run before the pod was assumed, or waited on
+	// Permit.
+	switch pod, exists := t.Current(); {
+	case !exists:
+		s.pendingPods.RejectWaitingPod(t.Pod) // it may be bound, and keep its resources
+	case pod.DeletionTimestamp != nil:
+		s.pendingPods.EndAssumption(ctx, pod)
 	}
 	if err == nil {
 		// Reserve has chosen the pod's devices, which the annotation names.

@@ -47,9 +47,12 @@ func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		statusNode     string
 		making, ending []fakecluster.Fault
+		// reserve has a rejected on its nominated node by Reserve.
+		reserve bool
 	}{
 		"that only the cache has":   {making: []fakecluster.Fault{refused}},
 		"that the status still has": {statusNode: "n1", ending: []fakecluster.Fault{refused}},
+		"by a failed Reserve":       {making: []fakecluster.Fault{refused}, reserve: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {
@@ -68,6 +71,10 @@ func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
 				env.want("nominated node in the status of a", env.cluster.Pod(webPod("a")).Status.NominatedNodeName, c.statusNode)
 				env.events.take()
 				nominate("")
+				if c.reserve {
+					env.a.SetStatus("Filter", nil)
+					env.a.SetStatus("Reserve", probe.Reject("taken"))
+				}
 				env.cluster.Inject(c.ending...)
 				env.queue.Activate(env.ctx, map[string]*v1.Pod{"a": webPod("a")})
 				synctest.Wait()

@@ -3,12 +3,14 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/queue"
@@ -141,6 +143,44 @@ func TestAPodThatIsDeletedLeavesNothingBehind(t *testing.T) {
 				synctest.Wait()
 				if !slices.Contains(env.journal.Lines(), "A.Close") {
 					t.Error("the generation was not closed")
+				}
+			}, node("n1"))
+		})
+	}
+}
+
+// The event handler of the deletion runs before the pod is assumed, or after Permit.
+func TestATerminatingPodInPreBindHoldsNoResources(t *testing.T) {
+	terminate := func(env *testEnv) {
+		env.cluster.UpdatePod(webPod("a"), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		time.Sleep(time.Second)
+	}
+	for _, point := range []string{"Filter", "Reserve", "PreBind"} {
+		t.Run("since "+point, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				goOn := make(chan struct{})
+				env.a.SetStatus("PreBindPreFlight", nil)
+				env.a.SetStatus("PreBind", func() *fwk.Status { <-goOn; return nil })
+				env.apply("one")
+				defer env.startLeading()()
+				if point != "PreBind" {
+					env.a.SetStatus(point, func() *fwk.Status { terminate(env); return nil })
+				}
+				env.cluster.Apply(webPod("a"))
+				time.Sleep(10 * time.Second)
+				if point == "PreBind" {
+					terminate(env)
+				}
+				synctest.Wait()
+				if _, assumed := env.cache.Sizes(); assumed != 0 {
+					t.Errorf("%d pods are assumed", assumed)
+				}
+				close(goOn)
+				synctest.Wait()
+				env.want("node", env.nodeOf("a"), "")
+				env.want("queue", env.counts(), "")
+				if n := strings.Count(strings.Join(env.journal.Lines(), " "), "Unreserve"); n != 1 {
+					t.Errorf("Unreserve was called %d times, want 1", n)
 				}
 			}, node("n1"))
 		})

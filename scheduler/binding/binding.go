@@ -80,7 +80,7 @@ type Assignment struct {
 	Annotations map[string]string
 	// StopRecordingEvents is called once no plugin can reject the pod with a
 	// verdict any more: from then on only an error returns the pod to the queue,
-	// which needs no events for that.
+	// which needs no events for that. The caller may have stopped it before.
 	StopRecordingEvents func()
 
 	assigned *v1.Pod

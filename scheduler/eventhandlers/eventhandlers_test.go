@@ -261,6 +261,21 @@ var histories = map[string]func(w *testEnv){
 		w.expect("rejected again", p.Reject("X", "late"), false)
 		w.expect("message", w.waiting.Await(w.t.Context(), "default/a").Message(), "the pod was deleted")
 	},
+	"an assumed pod past Permit frees its node when its deletion begins": func(w *testEnv) {
+		w.podAdded(unscheduledPod("a").Obj())
+		attempt := w.queue.TryPop()
+		info, _ := framework.NewPodInfo(attempt.Pod)
+		if err := w.cache.AssumePod(info, "n"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.addUnschedulable("s", "NodeName", 0)
+		w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").Terminating()))
+		_, assumed := w.cache.Sizes()
+		w.expect("assumed pods", assumed, 0)
+		w.expect("woken", slices.Equal(w.wokenPods(), []string{"default/a", "default/s"}), true)
+		w.expect("forgotten again by its binding cycle", w.cache.ForgetPod("default/a"), false)
+		attempt.Done()
+	},
 	"a node event wakes pods whose rejector registered for it": func(w *testEnv) {
 		for _, change := range []func(){
 			func() { w.nodeAdded(fixture.Node("n").Obj()) },

@@ -159,9 +159,8 @@ func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 	if _, assumed := p.Cache.AssumedNode(newPod.UID); assumed {
 		// If the binding fails, the pod is requeued in its newest version.
 		p.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)
-		// The binding cycle goes on unless the pod is being deleted.
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
-			p.RejectWaitingPod(newPod)
+			p.EndAssumption(ctx, newPod)
 		}
 		return
 	}
@@ -233,9 +232,25 @@ func (p *PendingPods) nominatedPodUpdated(ctx context.Context, oldPod, newPod *v
 	}
 }
 
-// RejectWaitingPod ends the wait on Permit of a deleted pod, if it waits.
-func (p *PendingPods) RejectWaitingPod(pod *v1.Pod) {
-	if waiting := p.WaitingPods.Get(pod.UID); waiting != nil {
-		waiting.Reject("", "the pod was deleted")
+// EndAssumption frees the node of an assumed pod that is terminating. One that waits Permit
+// is rejected, and its binding cycle frees the node. A binding cycle past Permit goes on, maybe
+// for minutes, and cannot bind the pod any more: the API server binds no terminating pod, and
+// pod, which must be a version without a node, shows that no earlier Binding took effect. What
+// Reserve plugins hold is freed at the end of the cycle, which wakes pods again.
+func (p *PendingPods) EndAssumption(ctx context.Context, pod *v1.Pod) {
+	if p.RejectWaitingPod(pod) {
+		return
 	}
+	assumed := p.Cache.Pod(pod.UID)
+	if p.Cache.ForgetPod(pod.UID) {
+		p.Queue.Event(ctx, assignedPodDelete, assumed, nil, nil)
+	}
+}
+
+// RejectWaitingPod ends the wait on Permit of a deleted pod, and reports whether it waited.
+func (p *PendingPods) RejectWaitingPod(pod *v1.Pod) bool {
+	if waiting := p.WaitingPods.Get(pod.UID); waiting != nil {
+		return waiting.Reject("", "the pod was deleted")
+	}
+	return false
 }

@@ -24,6 +24,9 @@ type Attempt struct {
 
 	queuedPod *Entity
 	queue     *Queue
+	// ended says that the attempt has ended, unrecorded that it recorded no events before its
+	// end. queue.mu guards both.
+	ended, unrecorded bool
 }
 
 // beginAttempt begins the attempt of p, which was just popped from a heap. The
@@ -71,11 +74,16 @@ func (a *Attempt) SetFurtherRejectors(plugins sets.Set[string]) {
 	a.queuedPod.furtherRejectors = plugins
 }
 
-// StopRecordingEvents stops recording cluster events for the pod. From here on
-// only an error can bring it back, and after an error no event is needed.
+// StopRecordingEvents stops recording cluster events for the pod: the attempt may take very
+// long, or only an error can bring the pod back. A pod that comes back is tried again after
+// its backoff, as if one of the events had woken it. It does nothing after the attempt ended.
 func (a *Attempt) StopRecordingEvents() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
+	if a.ended {
+		return
+	}
+	a.unrecorded = true
 	a.queue.inFlight.end(a.queuedPod)
 }
 
@@ -84,6 +92,7 @@ func (a *Attempt) StopRecordingEvents() {
 func (a *Attempt) Done() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
+	a.ended = true
 	a.queue.inFlight.end(a.queuedPod)
 	if !a.queuedPod.gone {
 		a.queue.deletePod(a.queuedPod)
@@ -101,6 +110,7 @@ func (a *Attempt) Return(ctx context.Context) {
 	}
 	q.mu.Lock()
 	p.attempts--
+	a.ended = true
 	q.mu.Unlock()
 	q.requeueAll(ctx, ProfileSwap.CustomLabel, constantStrategy(queueImmediately), p)
 }
@@ -124,11 +134,15 @@ func (a *Attempt) Failed(ctx context.Context) { a.finish(ctx, nil, nil) }
 func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string]) {
 	q, p := a.queue, a.queuedPod
 	q.mu.Lock()
+	a.ended = true
 	if p.gone {
 		q.mu.Unlock()
 		return
 	}
 	strategy := queueSkip
+	if a.unrecorded {
+		strategy = queueAfterBackoff
+	}
 	if len(rejectors) == 0 && len(pending) == 0 {
 		p.consecutiveErrors++
 		strategy = queueAfterBackoff

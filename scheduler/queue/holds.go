@@ -101,10 +101,12 @@ func (q *Queue) markHeldAndGated(profile string) {
 	}
 }
 
-// HoldOf returns why the pod with this UID is held, and false when it is not.
-func (q *Queue) HoldOf(uid types.UID) (Hold, bool) {
+// IfHeldOrGated calls do with why the pod with this UID is held or gated now, unless it is
+// neither. Meanwhile no attempt of the pod begins, and do must not call the queue.
+func (q *Queue) IfHeldOrGated(uid types.UID, do func(now HoldChange)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c, ok := q.pods[uid].holdChange()
-	return c.Hold, ok && c.Gate == ""
+	if now, ok := q.pods[uid].holdChange(); ok {
+		do(now)
+	}
 }

@@ -324,7 +324,7 @@ func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	}
 	w.HoldProfile("q", hold)
 	w.Add(w.ctx, fixture.Pod("other").SchedulerName("q").Obj())
-	if hold, is := w.HoldOf(fixture.Pod("other").Obj().UID); !is || hold.Reason != ProfileNotRunning {
+	if hold, is := w.holdOf(fixture.Pod("other").Obj().UID); !is || hold.Reason != ProfileNotRunning {
 		t.Errorf("the pod of a profile that never ran is held for %+v", hold)
 	}
 }
@@ -394,7 +394,7 @@ func TestPodsOfADeletedProfileStayHeldWhileAnyIsLeft(t *testing.T) {
 	w.RemoveProfile("p", Hold{Reason: ProfileDeleted, Message: "deleted"})
 	w.Delete(other.UID)
 	attempt.Failed(w.ctx)
-	if hold, _ := w.HoldOf(attempt.Pod.UID); hold.Reason != ProfileDeleted {
+	if hold, _ := w.holdOf(attempt.Pod.UID); hold.Reason != ProfileDeleted {
 		t.Errorf("a pod whose attempt ends after its profile was deleted is held for %q, want %s", hold.Reason, ProfileDeleted)
 	}
 	w.Delete(attempt.Pod.UID)

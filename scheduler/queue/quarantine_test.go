@@ -48,7 +48,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		if !slices.Equal(w.takeHolds(), []string{"a Quarantined"}) {
 			w.t.Errorf("notified of %v", w.notified)
 		}
-		hold, _ := w.HoldOf(pod("a").UID)
+		hold, _ := w.holdOf(pod("a").UID)
 		for _, want := range []string{`plugin "Fit" panicked repeatedly in Filter`, "until 2026-01-01T00:08:00Z"} {
 			if !strings.Contains(hold.Message, want) {
 				w.t.Errorf("message %q, want it to contain %q", hold.Message, want)
@@ -70,7 +70,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		a := w.pop("a")
 		w.RecordPluginFault(a.Pod.UID, framework.PluginFault{Call: framework.Call{Plugin: "Fit", Point: "Score"}, TimedOut: true, Fingerprint: "1"})
 		a.Failed(w.ctx)
-		if hold, _ := w.HoldOf(a.Pod.UID); !strings.Contains(hold.Message, `plugin "Fit" hung repeatedly in Score`) {
+		if hold, _ := w.holdOf(a.Pod.UID); !strings.Contains(hold.Message, `plugin "Fit" hung repeatedly in Score`) {
 			w.t.Errorf("message %q", hold.Message)
 		}
 	},
@@ -143,7 +143,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.Update(w.ctx, pod("a"), labelledPod(), podLabel)
 		w.RecordPluginFault(a.Pod.UID, filterFault)
 		a.Failed(w.ctx)
-		if _, is := w.HoldOf(a.Pod.UID); is {
+		if _, is := w.holdOf(a.Pod.UID); is {
 			w.t.Error("the pod is held")
 		}
 		w.failWithFaults(1)
@@ -199,7 +199,7 @@ var quarantineHistories = map[string]func(*testEnv){
 		w.failWithFaults(3)
 		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
 		w.setProfile()
-		if hold, _ := w.HoldOf(pod("a").UID); hold.Reason != Quarantined {
+		if hold, _ := w.holdOf(pod("a").UID); hold.Reason != Quarantined {
 			w.t.Errorf("held for %q", hold.Reason)
 		}
 		w.RemoveProfile("p", Hold{Reason: ProfileDeleted})

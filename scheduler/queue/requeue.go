@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -64,10 +65,15 @@ func (q *Queue) requeueDetached(ctx context.Context, cause string, d detachedEnt
 	q.requeueAll(ctx, cause, func(p *Entity) queueingStrategy { return strategies[p] }, d.entities...)
 }
 
+// maxBatchDelay is by how much plugins may exceed attemptBudget at the pods of a batch before
+// nothing waits any more for the rest of them.
+const maxBatchDelay = time.Second
+
 // requeueAll requeues detached pods. Until all are in their places nothing is
-// popped, since the last of them may be the first in order. strategyOf returns how
-// a pod is to be requeued as far as the caller knows: queueSkip where only an
-// event can wake it. cause is the event label for the metrics.
+// popped, since the last of them may be the first in order; but slow plugins of one
+// profile delay the pods of others by maxBatchDelay and one call at most. strategyOf
+// returns how a pod is to be requeued as far as the caller knows: queueSkip where only
+// an event can wake it. cause is the event label for the metrics.
 func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*Entity) queueingStrategy, pods ...*Entity) {
 	// A single pod is not waited for: it would let a slow plugin of one profile
 	// delay the pods of others.
@@ -77,17 +83,32 @@ func (q *Queue) requeueAll(ctx context.Context, cause string, strategyOf func(*E
 		q.pendingBatches++
 		q.mu.Unlock()
 	}
+	var delay time.Duration
 	for _, p := range pods {
+		begin := q.clock.Now()
 		q.requeue(ctx, p, strategyOf(p), cause)
+		delay += max(0, q.clock.Since(begin)-attemptBudget)
 		q.mu.letOthersLock()
+		if together && delay > maxBatchDelay {
+			q.endBatch()
+			together = false
+		}
+		if !together {
+			q.signal()
+		}
 	}
 	if together {
-		q.mu.Lock()
-		q.pendingBatches--
-		q.mu.Unlock()
+		q.endBatch()
 	}
 	// Pop may have found nothing because of pendingBatches.
 	q.signal()
+}
+
+// endBatch lets pods be popped before the rest of a batch is requeued.
+func (q *Queue) endBatch() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pendingBatches--
 }
 
 // constantStrategy returns the same strategy for every pod.

@@ -84,6 +84,12 @@ func (w *testEnv) takeHolds() []string {
 	return w.notified
 }
 
+// holdOf returns why the pod with this UID is held, and false when it is not.
+func (w *testEnv) holdOf(uid types.UID) (hold Hold, held bool) {
+	w.IfHeldOrGated(uid, func(now HoldChange) { hold, held = now.Hold, now.Gate == "" })
+	return hold, held
+}
+
 // setProfile passes the rules as they are now to the queue.
 func (w *testEnv) setProfile() {
 	rules := w.rules

@@ -117,6 +117,15 @@ var transitions = map[string]func(*testEnv){
 		a.Failed(w.ctx)
 		w.expectAt(Backoff, "a")
 	},
+	"an attempt that stopped recording events comes back after a refusal": func(w *testEnv) {
+		w.Add(w.ctx, pod("a"))
+		a := w.pop("a")
+		a.StopRecordingEvents()
+		a.Refused(w.ctx, sets.New("Fit"), nil)
+		w.expectAt(Backoff, "a")
+		a.StopRecordingEvents() // too late
+		w.expectAt(Backoff, "a")
+	},
 	"a pod that failed with an error backs off, also in an idle queue": func(w *testEnv) {
 		w.Add(w.ctx, pod("a"))
 		w.pop("a").Failed(w.ctx)

@@ -46,6 +46,12 @@ var queueMutants = []mutant{
 		[]killer{{queue, "TestQuarantine"}, {loop, "TestAPodAtWhichAPluginPanicsIsQuarantined"}}, noPoison},
 	{"NeverQuarantined", "a pod at which plugins panic again and again is retried like any other",
 		[]killer{{queue, "TestQuarantine"}, {loop, "TestAPodAtWhichAPluginPanicsIsQuarantined"}}, noPoison},
+	{"HungGatesHoldTheLoop", "nothing is popped while the PreEnqueue of one profile hangs for pod after pod of a batch",
+		[]killer{{loop, "TestTheLoopWaitsForOneOfManyGatesThatHang"}}, noHaste},
+	{"EventsKeptForHungCalls", "the queue keeps all events while the call of a plugin hangs",
+		[]killer{{loop, "TestEventsAreNotKeptWhileACallHangs"}}, noLeaks},
+	{"UnrecordedEventsLost", "a pod that is refused after a call that hung waits for events that came meanwhile",
+		[]killer{{queue, "TestTransitions"}, {loop, "TestEventsAreNotKeptWhileACallHangs"}}, rare},
 	{"SlowProfileNotThrottled", "a profile with long attempts is not throttled",
 		[]killer{{queue, "TestASlowProfileIsThrottledWhileOthersWait"}}, noHaste},
 
@@ -55,6 +61,8 @@ var queueMutants = []mutant{
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
 	{"DeletedWithoutNode", "the deletion of an assumed pod does not name its node",
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
+	{"TerminatingPodKeepsItsNode", "a pod whose deletion begins after Permit holds resources until its binding cycle ends",
+		[]killer{{eventhandlers, "TestHistories"}, {loop, "TestATerminatingPodInPreBindHoldsNoResources"}}, noHaste},
 	{"DeletedPodWaitsAtPermit", "a pod that is deleted keeps waiting at Permit",
 		[]killer{{eventhandlers, "TestHistories"}, {loop, "TestAPodThatIsDeletedBeforePermitDoesNotWaitThere"}, {loop, "TestAPodThatIsDeletedLeavesNothingBehind"}}, ""},
 

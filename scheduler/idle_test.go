@@ -35,7 +35,7 @@ func TestAnIdleLeaderAppliesTheChangesOfTheCluster(t *testing.T) {
 	runTest(t, func(env *testEnv) {
 		env.apply("one")
 		defer env.startLeading()()
-		const updates = 2 * maxIdleDeltas
+		const updates = maxIdleDeltas + 500
 		env.updateNode("n1", updates)
 		env.create(node("n2"))
 		time.Sleep(2 * time.Second)
@@ -61,7 +61,7 @@ func TestChangesOfTheClusterWaitForABusyLoop(t *testing.T) {
 		env.apply("one")
 		defer env.startLeading()()
 		env.create(webPod("a"))
-		env.updateNode("n1", 2*maxIdleDeltas)
+		env.updateNode("n1", maxIdleDeltas+500)
 		env.create(node("n2"))
 		time.Sleep(2 * time.Second) // less than a call may take
 		synctest.Wait()

@@ -187,9 +187,12 @@ func (p *probe) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node s
 }
 
 // Unreserve must be called before the pod is forgotten: the cache would give its resources to
-// another pod while Probe still holds it as reserved.
+// another pod while Probe still holds it as reserved. A pod that is gone or terminating has no
+// resources, whatever Probe holds, as in kube-scheduler.
 func (p *probe) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
-	if known, ok := p.sim.podInformer().store[keyOf(pod)]; ok && known.GetUID() == pod.UID && !isTrial(state) && !p.sim.sched.Components().Cache.IsAssigned(pod.UID) {
+	known, ok := p.sim.podInformer().store[keyOf(pod)]
+	stays := ok && known.GetUID() == pod.UID && known.GetDeletionTimestamp() == nil
+	if stays && !isTrial(state) && !p.sim.sched.Components().Cache.IsAssigned(pod.UID) {
 		p.sim.failf("%s was forgotten before it was unreserved", describe(pod))
 	}
 	delete(p.reserved, pod.UID)

@@ -51,7 +51,7 @@ var queueMutants = []mutant{
 	{"EventsKeptForHungCalls", "the queue keeps all events while the call of a plugin hangs",
 		[]killer{{loop, "TestEventsAreNotKeptWhileACallHangs"}}, noLeaks},
 	{"UnrecordedEventsLost", "a pod that is refused after a call that hung waits for events that came meanwhile",
-		[]killer{{queue, "TestTransitions"}, {loop, "TestEventsAreNotKeptWhileACallHangs"}}, rare},
+		[]killer{{queue, "TestTransitions"}}, rare},
 	{"SlowProfileNotThrottled", "a profile with long attempts is not throttled",
 		[]killer{{queue, "TestASlowProfileIsThrottledWhileOthersWait"}}, noHaste},
 

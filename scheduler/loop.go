@@ -58,7 +58,7 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
 	}
 	ctx = s.startTrace(ctx, t)
 
-	// 3. The snapshot changes here and nowhere else.
+	// 3. Within an attempt the snapshot changes here and nowhere else.
 	snapshot := s.cache.UpdateSnapshot()
 	s.numberAttempt(t)
 

@@ -218,7 +218,8 @@ func (s *Scheduler) missingNodes(listed []leadership.ListedObject) []leadership.
 	synced := storeVersion(s.options.Informers.Core().V1().Nodes().Informer())
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
-	snapshot := s.cache.UpdateSnapshot() // the loop does not run yet
+	s.cache.UpdateBetweenAttempts()
+	snapshot := s.cache.Snapshot() // the loop does not run yet
 	return fromFirst(listed, func(l leadership.ListedObject) bool {
 		if info := snapshot.Node(l.Name); info != nil {
 			return !atLeast(info.Node().ResourceVersion, l.ResourceVersion)
@@ -239,15 +240,7 @@ func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.Listed
 	for _, l := range list.Objects {
 		listed[l.UID] = true
 	}
-	s.leadMu.Lock()
-	cached, err := s.cache.UpdateSnapshot().NodeInfos().List()
-	s.leadMu.Unlock()
-	if err != nil {
-		s.options.Log.Error(err, "Cannot list the nodes of the snapshot")
-	}
-	for _, info := range cached {
-		nodes = append(nodes, info.Node())
-	}
+	nodes = append(nodes, s.nodesOfSnapshot()...)
 	var deleted []leadership.ListedObject
 	for _, node := range nodes {
 		if !listed[node.UID] && !atLeast(node.ResourceVersion, list.ResourceVersion) {
@@ -257,11 +250,23 @@ func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.Listed
 	return deleted
 }
 
+// nodesOfSnapshot returns the nodes of the snapshot, which the ticker of Standby updates as well.
+func (s *Scheduler) nodesOfSnapshot() (nodes []*v1.Node) {
+	s.leadMu.Lock()
+	defer s.leadMu.Unlock()
+	s.cache.UpdateBetweenAttempts()
+	for _, info := range s.cache.Snapshot().Nodes() {
+		nodes = append(nodes, info.Node())
+	}
+	return nodes
+}
+
 // cachedNodes returns the list from the first node on that the snapshot still holds.
 func (s *Scheduler) cachedNodes(deleted []leadership.ListedObject) []leadership.ListedObject {
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
-	snapshot := s.cache.UpdateSnapshot()
+	s.cache.UpdateBetweenAttempts()
+	snapshot := s.cache.Snapshot()
 	return fromFirst(deleted, func(l leadership.ListedObject) bool {
 		info := snapshot.Node(l.Name)
 		return info != nil && info.Node().UID == l.UID

@@ -112,3 +112,23 @@ func TestWithoutAttemptsOldGenerationsLeaveNothingBehind(t *testing.T) {
 		})
 	}
 }
+
+// A standby applies changes earlier than a leader would. A node keeps the number of nodes with its
+// images from one attempt to the next, so that an update that counts as an attempt would show.
+func TestANewLeaderDecidesAsIfItHadNotStoodBy(t *testing.T) {
+	const image = "registry.example/app:1"
+	runTest(t, func(env *testEnv) {
+		env.apply("one")
+		time.Sleep(2 * time.Second)
+		env.create(fixture.Node("n2").Image(1<<30, image).Obj())
+		time.Sleep(2 * time.Second)
+		defer env.startLeading()()
+		env.create(webPod("a"))
+		if env.nodeOf("a") == "" {
+			t.Fatal("the pod is not bound")
+		}
+		if n := env.cache.Snapshot().Node("n1").ImageStates[image].NumNodes; n != 2 {
+			t.Errorf("the first attempt counts %d nodes with the image on n1, want both", n)
+		}
+	}, fixture.Node("n1").Image(1<<30, image).Obj())
+}

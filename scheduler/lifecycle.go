@@ -66,10 +66,7 @@ func (s *Scheduler) tidyUp() {
 	s.leadMu.Lock()
 	defer s.leadMu.Unlock()
 	s.cacheBudget.EvictClosed()
-	switch {
-	case !s.leading:
-		s.cache.UpdateSnapshot()
-	case s.cache.Deltas() > maxIdleDeltas:
+	if !s.leading || s.cache.Deltas() > maxIdleDeltas {
 		s.cache.UpdateBetweenAttempts()
 	}
 }

@@ -210,6 +210,8 @@ var generalMutants = []mutant{
 
 	{"EarlyUpdateDecides", "the numbers of images and the order of nodes are those of an update between two attempts",
 		[]killer{{cache, "TestUpdatesBetweenAttemptsChangeNoAttempt"}}, rare},
+	{"StandbyUpdatesAsAttempts", "a new leader keeps the numbers of images that its standby counted",
+		[]killer{{loop, "TestANewLeaderDecidesAsIfItHadNotStoodBy"}}, rare},
 	{"RotationNotAdvanced", "every search starts at the same node",
 		[]killer{{cycle, "TestAWalkStartsWhereTheLastOneEnded"}}, noOrder},
 	{"OneNodeTooFew", "the search ends with the last feasible node that it needs, not with the one after",

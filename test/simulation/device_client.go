@@ -67,7 +67,7 @@ func (c deviceClaimClient) Update(ctx context.Context, claim *resourceapi.Resour
 // UpdateStatus writes nothing but the status.
 func (c deviceClaimClient) UpdateStatus(ctx context.Context, claim *resourceapi.ResourceClaim, _ metav1.UpdateOptions) (*resourceapi.ResourceClaim, error) {
 	status := claim.Status.DeepCopy()
-	what := fmt.Sprintf("allocate device claim %s: %v, reserved for %d", describe(claim), devicesOf(status.Allocation), len(status.ReservedFor))
+	what := fmt.Sprintf("allocate %v for %d to %s%s", devicesOf(status.Allocation), len(status.ReservedFor), describe(claim), claimWrite)
 	return c.write(ctx, writeClaimStatus, what, claim, func(stored *resourceapi.ResourceClaim) error {
 		if why := invalidStatus(stored, status); why != "" {
 			return apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceClaim"}, claim.Name, nil)

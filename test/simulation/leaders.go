@@ -76,11 +76,16 @@ const (
 	freshPodWrite   = " of a fresh pod"
 	refusedPodWrite = " of a refused pod"
 	journalWrite    = " of the journal"
+	claimWrite      = " of a device claim"
 )
 
 // replaceLeader has the leader frozen as soon as it has a write of some kind on the wire.
 func replaceLeader(sim *simulation, random *rand.Rand) bool {
-	sim.freezeAt, sim.freezeBy = []string{freshPodWrite, refusedPodWrite, refusedPodWrite, journalWrite}[random.IntN(4)], sim.steps+300
+	writes := []string{freshPodWrite, refusedPodWrite, refusedPodWrite, journalWrite}
+	if sim.hasDevices() {
+		writes = append(writes, claimWrite, claimWrite)
+	}
+	sim.freezeAt, sim.freezeBy = writes[random.IntN(len(writes))], sim.steps+300
 	return true
 }
 

@@ -148,10 +148,10 @@ func (v observation) awaitingApprovalMessage() string {
 // historyNotStoredMessage says that what runs is not stored, and why; empty when it is
 // stored.
 func (v observation) historyNotStoredMessage() string {
-	if v.history == nil || v.history.NotStoredReason == "" {
+	if v.history == nil || v.history.Durable() {
 		return ""
 	}
-	return truncate("; history is kept in memory only, so that a restart finds nothing but the spec: "+v.history.NotStoredReason, maxMessage/2)
+	return truncate("; history is kept in memory only, so that a restart finds nothing but the spec: "+v.history.NotStored.Reason, maxMessage/2)
 }
 
 // maxHoldMessage is how long the message in the condition of a held pod may be, in

@@ -51,7 +51,7 @@ func FuzzRevision(f *testing.F) {
 		clock := testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 		h := New(Options{Process: "one", Clock: clock})
 		entry := markedRevision(data, marks)
-		l := h.newProfileHistory(h.memory, "batch", []appsv1.ControllerRevision{*entry.DeepCopy()}, "")
+		l := h.newProfileHistory(h.memory, "batch", []appsv1.ControllerRevision{*entry.DeepCopy()}, NotStored{})
 		r, ours := h.revisionFrom(entry)
 		if ours != (len(l.Revisions) == 1) {
 			t.Fatalf("a revision of Berth: %t, and the history has %d", ours, len(l.Revisions))

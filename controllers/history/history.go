@@ -103,8 +103,8 @@ func New(o Options) *History {
 // Begin records that this process is about to build and run a revision, which is on
 // probation unless it was proved before. It must be called before the build, since a
 // plugin may crash the process as soon as it is built. The caller calls undo when the
-// build fails. A revision that cannot be stored is kept in memory, and NotStoredReason
-// says why.
+// build fails. A revision that cannot be stored is kept in memory, and NotStored says
+// why.
 func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) (undo func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -115,10 +115,9 @@ func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) 
 	if err == nil {
 		return undo
 	}
-	l.NotStoredReason = h.notStoredReason(err)
-	l.neverStored = l.neverStored || errors.Is(err, errTooLarge)
+	l.NotStored = NotStored{Reason: h.notStoredReason(err), Final: l.NotStored.Final || errors.Is(err, errTooLarge)}
 	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
-	inMemory := h.newProfileHistory(h.memory, s.Profile, list, "")
+	inMemory := h.newProfileHistory(h.memory, s.Profile, list, NotStored{})
 	undo, _ = h.begin(ctx, inMemory, s)
 	return undo
 }
@@ -131,7 +130,7 @@ func (h *History) reload(ctx context.Context, l *ProfileHistory) bool {
 	if err != nil {
 		return false
 	}
-	read := h.newProfileHistory(l.store, l.profile, list, l.NotStoredReason)
+	read := h.newProfileHistory(l.store, l.profile, list, l.NotStored)
 	maps.Copy(read.proved, l.proved)
 	l.entries, l.modified, l.proved = read.entries, read.modified, read.proved
 	h.CountDeaths(l)

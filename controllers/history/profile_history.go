@@ -19,14 +19,11 @@ import (
 type ProfileHistory struct {
 	// Revisions are in the order of their names.
 	Revisions []Revision
-	// NotStoredReason says why the history is not stored; empty when it is.
-	NotStoredReason string
+	NotStored NotStored
 
-	// neverStored says that no later attempt can store it.
-	neverStored bool
-	profile     string
-	store       store
-	entries     map[string]*appsv1.ControllerRevision
+	profile string
+	store   store
+	entries map[string]*appsv1.ControllerRevision
 	// modified holds the names of entries that differ from what is stored.
 	modified map[string]bool
 	// reapplyRetry repeats ApplyRetry on entries that were read again; nil when it did
@@ -34,6 +31,13 @@ type ProfileHistory struct {
 	reapplyRetry func()
 	// proved holds the hashes that were proved, by whichever profile.
 	proved map[string]bool
+}
+
+// NotStored says why a history is not stored; the zero value, that it is.
+type NotStored struct {
+	Reason string
+	// Final says that no later attempt can store it.
+	Final bool
 }
 
 // setEntry replaces an entry, to be stored later.
@@ -57,11 +61,11 @@ func (l *ProfileHistory) updateRevisions(h *History) {
 func (l *ProfileHistory) Proved(hash string) bool { return l.proved[hash] }
 
 // Durable reports whether the history outlives the process.
-func (l *ProfileHistory) Durable() bool { return l.NotStoredReason == "" }
+func (l *ProfileHistory) Durable() bool { return l.NotStored == NotStored{} }
 
 // StorableLater reports whether the history is not stored and a later attempt may store it.
 func (l *ProfileHistory) StorableLater() bool {
-	return !l.Durable() && !l.neverStored
+	return !l.Durable() && !l.NotStored.Final
 }
 
 // Read returns the history of a profile. An error means that a later call may succeed.
@@ -71,19 +75,17 @@ func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, er
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if h.cluster == nil {
-		l := h.readMemory(ctx, profile, "this process was started without a namespace to store it in")
-		l.neverStored = true
-		return l, nil
+		return h.readMemory(ctx, profile, NotStored{Reason: "this process was started without a namespace to store it in", Final: true}), nil
 	}
 	list, err := h.cluster.list(ctx, ofProfile(profile))
 	if err == nil {
 		h.countRead(profile, true)
-		return h.newProfileHistory(h.cluster, profile, list, ""), nil
+		return h.newProfileHistory(h.cluster, profile, list, NotStored{}), nil
 	}
 	if !apierrors.IsForbidden(err) && h.countRead(profile, false) < maxFailedReads {
 		return nil, fmt.Errorf("reading the history of SchedulingProfile %s: %w", profile, err)
 	}
-	return h.readMemory(ctx, profile, err.Error()), nil
+	return h.readMemory(ctx, profile, NotStored{Reason: err.Error()}), nil
 }
 
 // countRead counts a read, and returns how many failed in a row.
@@ -98,14 +100,14 @@ func (h *History) countRead(profile string, ok bool) int {
 	return h.failedReads[profile]
 }
 
-func (h *History) readMemory(ctx context.Context, profile, trouble string) *ProfileHistory {
+func (h *History) readMemory(ctx context.Context, profile string, why NotStored) *ProfileHistory {
 	list, _ := h.memory.list(ctx, ofProfile(profile))
-	return h.newProfileHistory(h.memory, profile, list, trouble)
+	return h.newProfileHistory(h.memory, profile, list, why)
 }
 
-func (h *History) newProfileHistory(on store, profile string, list []appsv1.ControllerRevision, trouble string) *ProfileHistory {
+func (h *History) newProfileHistory(on store, profile string, list []appsv1.ControllerRevision, why NotStored) *ProfileHistory {
 	l := &ProfileHistory{
-		NotStoredReason: trouble, profile: profile, store: on,
+		NotStored: why, profile: profile, store: on,
 		entries: map[string]*appsv1.ControllerRevision{}, modified: map[string]bool{}, proved: map[string]bool{},
 	}
 	for i := range list {

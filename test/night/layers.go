@@ -77,8 +77,8 @@ type step struct {
 }
 
 // Placeholders in the arguments of a step: the file to which the command writes its result, and the
-// folder of all parts.
-const resultFile, nightFolder = "{result}", "{night}"
+// folder of the guided histories' inputs.
+const resultFile, corpusFolder = "{result}", "{corpus}"
 
 // String returns the command as it can be read.
 func (s step) String() string { return filepath.Base(s.path) + " " + strings.Join(s.args, " ") }
@@ -252,7 +252,7 @@ var table = []layer{
 		// Its own seeds are far from those of the other layers.
 		first: 1_000_000_000, stride: 1_000_000,
 	}, 10*time.Second, func(at position, left time.Duration) []string {
-		return append(testArgs("TestGuidedHistories", left+stepLimit), "-guided", left.Round(time.Second).String(), "-first", text(at.next), "-corpus", nightFolder+"/corpus")
+		return append(testArgs("TestGuidedHistories", left+stepLimit), "-guided", left.Round(time.Second).String(), "-first", text(at.next), "-corpus", corpusFolder)
 	}),
 	stepsOf(layer{
 		name: "fuzzing", unit: "executions", share: 30, turn: 20 * time.Minute, least: 5 * time.Minute,

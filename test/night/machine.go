@@ -10,9 +10,9 @@ import (
 	"github.com/berthdev/berth/test/support/procs"
 )
 
-// notFound are the pathspecs of all files but those in which layers leave what they find: they change
-// nothing that the next part tests, but for one more input.
-var notFound = []string{".", ":(exclude,glob)**/testdata/fuzz/**", ":(exclude)test/exactness/oracle/cases"}
+// tested are the pathspecs of what parts test: all files but documents, among which are the parts, and
+// those in which layers leave what they find, which add one more input.
+var tested = []string{".", ":(exclude)docs", ":(exclude,glob)**/*.md", ":(exclude,glob)**/testdata/fuzz/**", ":(exclude)test/exactness/oracle/cases"}
 
 // newPart returns a part that begins now.
 func newPart(ctx context.Context, root string, now time.Time) *part {
@@ -20,10 +20,10 @@ func newPart(ctx context.Context, root string, now time.Time) *part {
 		Name: now.UTC().Format("2006-01-02T15-04-05"), Began: now.UTC(), Ended: now.UTC(), Machine: procs.Machine(), LoadBefore: procs.LoadAverage(),
 		Layers: map[string]*record{}, Skipped: map[string]string{}, Commit: "unknown",
 	}
-	if commit, err := git(ctx, root, "describe", "--always", "--abbrev=12", "--exclude=*"); err == nil {
+	if commit, err := git(ctx, root, append([]string{"log", "-1", "--format=%h", "--abbrev=12", "--"}, tested...)...); err == nil {
 		p.Commit = strings.TrimSpace(string(commit))
 	}
-	if changes, err := git(ctx, root, append([]string{"status", "--porcelain", "--untracked-files=all", "--"}, notFound...)...); err == nil {
+	if changes, err := git(ctx, root, append([]string{"status", "--porcelain", "--untracked-files=all", "--"}, tested...)...); err == nil {
 		p.Dirty = len(bytes.TrimSpace(changes)) > 0
 	}
 	return p

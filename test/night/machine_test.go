@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a layer has found is no change of the sources, or no part after a finding would be of the
-// commit.
+// What a layer has found, and a part, are no changes of the sources, or no part after them would be of
+// the commit.
 func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		file string
@@ -19,6 +19,7 @@ func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
 		"a new file":                       {"scheduler/b.go", true},
 		"an input that a target failed at": {"scheduler/testdata/fuzz/FuzzA/1", false},
 		"a history of the oracle":          {"test/exactness/oracle/cases/1.json", false},
+		"a part":                           {"docs/reliability/night/parts/1.json", false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			root := t.TempDir()
@@ -47,5 +48,32 @@ func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
 				t.Errorf("changed: %t, at commit %s; want %t", p.Dirty, p.Commit, c.want)
 			}
 		})
+	}
+}
+
+// Parts are committed between parts: those before and after are of one commit, and add up.
+func TestThePartsOfOneSourceAreOfOneCommit(t *testing.T) {
+	root := t.TempDir()
+	commit := func(name string) (commit string) {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a"}} {
+			if _, err := git(t.Context(), root, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return newPart(t.Context(), root, time.Now()).Commit
+	}
+	first := commit("a.go")
+	if later := commit("docs/reliability/night/parts/1.json"); later != first {
+		t.Errorf("after a commit of a part the commit is %s, want %s", later, first)
+	}
+	if later := commit("b.go"); later == first {
+		t.Error("after a commit of a source the commit is the same")
 	}
 }

@@ -63,7 +63,7 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	f := command.Flags("night")
-	f.StringVar(&o.dir, "dir", "bin/night", "the folder of the parts, relative to the module")
+	f.StringVar(&o.dir, "dir", "docs/reliability/night", "the folder of the parts, relative to the module")
 	f.IntVar(&o.minutes, "minutes", longestPart, "how long a part takes")
 	f.IntVar(&o.parts, "parts", 1, "how many parts to run, one after the other")
 	f.StringSliceVar(&o.layers, "layers", nil, "run these layers only: "+strings.Join(layerNames(table), ", "))
@@ -91,7 +91,7 @@ func runParts(ctx context.Context, root string, o options, out io.Writer) error 
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(o.dir, "lock"))
+	unlock, err := lock(o.dir)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func runParts(ctx context.Context, root string, o options, out io.Writer) error 
 	for range o.parts {
 		n := &night{
 			root: root, dir: o.dir, layers: layers, out: out, now: time.Now, length: time.Duration(o.minutes) * time.Minute,
-			execute: &processes{root: root, dir: o.dir},
+			execute: &processes{root: root, work: filepath.Join(root, workFolder)},
 		}
 		p, err := n.run(ctx)
 		if err != nil {

@@ -241,16 +241,16 @@ func TestFailuresAreFindings(t *testing.T) {
 }
 
 func TestTwoPartsDoNotRunInOneFolder(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(file)
+	dir := t.TempDir()
+	unlock, err := lock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock(file); err == nil || !strings.Contains(err.Error(), "another part is running in this folder") {
+	if _, err := lock(dir); err == nil || !strings.Contains(err.Error(), "another part is running in this folder") {
 		t.Errorf("a second lock: %v", err)
 	}
 	unlock()
-	again, err := lock(file)
+	again, err := lock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,13 @@ import (
 
 // processes is the executor of real commands.
 type processes struct {
-	root, dir string
-	built     map[program]string // path
+	root string
+	// work is the folder of programs and results, and of the corpus of guided histories.
+	work  string
+	built map[program]string // path
 }
 
-// programsFolder has what is built, within the folder of all parts.
+// programsFolder has what is built, within the folder that nobody keeps.
 const programsFolder = "programs"
 
 // grace is how long a command may take to end after SIGTERM: the soak checks its pods and stops a
@@ -34,7 +36,7 @@ func (p *processes) build(ctx context.Context, what program) (string, error) {
 	}
 	path, done := p.built[alike]
 	if !done {
-		path = filepath.Join(p.dir, programsFolder, strings.ReplaceAll(filepath.Join(what.dir, what.pkg), string(filepath.Separator), "-"))
+		path = filepath.Join(p.work, programsFolder, strings.ReplaceAll(filepath.Join(what.dir, what.pkg), string(filepath.Separator), "-"))
 		args := []string{"build", "-buildvcs=false", "-o", path}
 		if what.test != "" {
 			path += ".test"
@@ -79,9 +81,9 @@ func hasTest(ctx context.Context, path, test string) error {
 // run runs a command in a process group of its own: what the command has started ends with it. The
 // output goes to memory: it is kept where something was found.
 func (p *processes) run(ctx context.Context, s step) (o outcome) {
-	result := filepath.Join(p.dir, programsFolder, "result.json")
+	result := filepath.Join(p.work, programsFolder, "result.json")
 	_ = os.Remove(result) // that of an earlier step
-	places := strings.NewReplacer(resultFile, result, nightFolder, p.dir)
+	places := strings.NewReplacer(resultFile, result, corpusFolder, filepath.Join(p.work, "corpus"))
 	var args []string
 	for _, arg := range s.args {
 		args = append(args, places.Replace(arg))

@@ -36,7 +36,7 @@ func writeReport(ctx context.Context, root, dir string, out io.Writer) error {
 	_, samples := now.growths()
 	drawn := len(growth.AfterWarmUp(samples)) > 1
 	if drawn {
-		if err := draw(ctx, root, dir, samples); err != nil {
+		if err := draw(ctx, root, samples); err != nil {
 			return err
 		}
 	}
@@ -173,14 +173,14 @@ type curves struct {
 }
 
 // draw draws what a manager held over time, with tools/plot.
-func draw(ctx context.Context, root, dir string, samples []growth.Sample) error {
+func draw(ctx context.Context, root string, samples []growth.Sample) error {
 	text, err := json.Marshal(curvesOf(samples))
 	if err != nil {
 		return err
 	}
-	data := filepath.Join(dir, "soak.json")
+	data := filepath.Join(root, workFolder, "soak.json")
 	svg := filepath.Join(root, filepath.FromSlash(picture))
-	if err := errors.Join(os.WriteFile(data, text, 0o644), os.MkdirAll(filepath.Dir(svg), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(data), 0o755), os.MkdirAll(filepath.Dir(svg), 0o755), os.WriteFile(data, text, 0o644)); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", ".", "--curves", data, "--svg", svg)

@@ -16,14 +16,14 @@ import (
 )
 
 // partsFolder has the files of the parts, logsFolder the output of the steps in which something was
-// found, within the folder of all parts.
-const partsFolder, logsFolder = "parts", "logs"
+// found, within the folder of all parts. workFolder, relative to the module, has what nobody keeps.
+const partsFolder, logsFolder, workFolder = "parts", "logs", "bin/night"
 
 // part is what one run did.
 type part struct {
 	// Name is that of its file, from the time at which it began.
 	Name string `json:"name"`
-	// Commit is that of the sources; Dirty says that they had changes.
+	// Commit is the last one that changed what is tested; Dirty says that there were further changes.
 	Commit  string `json:"commit"`
 	Dirty   bool   `json:"dirty,omitempty"`
 	Machine string `json:"machine"`
@@ -160,7 +160,7 @@ func positions(parts []*part, layers []layer) map[string]position {
 // lock takes the lock of a folder: two parts at a time would play the same seeds. The lock ends with
 // the process.
 func lock(path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

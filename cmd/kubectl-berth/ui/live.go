@@ -21,10 +21,12 @@ type live struct {
 	// records are the records by kind and key. A record does not change: it is replaced.
 	records map[string]map[string]any
 	// devices is the number of devices by node.
-	devices  map[string]int
-	notes    map[string]kindNotes
-	answered map[string]bool
-	viewers  map[*viewer]bool
+	devices map[string]int
+	// retainted are the nodes whose taints have changed since markWaiting.
+	retainted map[string]bool
+	notes     map[string]kindNotes
+	answered  map[string]bool
+	viewers   map[*viewer]bool
 }
 
 // kindNotes say what the page lacks of a kind, empty for nothing.
@@ -33,7 +35,7 @@ type kindNotes struct{ list, watch string }
 // newLive returns a live without records, which reads nothing before it is started.
 func newLive(c client.WithWatch, namespace string) *live {
 	l := &live{
-		client: c, namespace: namespace, synced: make(chan struct{}), records: map[string]map[string]any{}, devices: map[string]int{},
+		client: c, namespace: namespace, synced: make(chan struct{}), records: map[string]map[string]any{}, devices: map[string]int{}, retainted: map[string]bool{},
 		notes: map[string]kindNotes{}, answered: map[string]bool{}, viewers: map[*viewer]bool{},
 	}
 	for _, k := range kinds {
@@ -57,6 +59,7 @@ func (l *live) set(k *kind, key string, record any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.put(k.name, key, record)
+	l.markWaiting()
 }
 
 // replace replaces all records of a kind.
@@ -71,6 +74,7 @@ func (l *live) replace(k *kind, records map[string]any) {
 	for key, record := range records {
 		l.put(k.name, key, record)
 	}
+	l.markWaiting()
 }
 
 // put sets or removes a record, and marks it for all viewers if it changed. The caller holds
@@ -91,7 +95,24 @@ func (l *live) put(kind, key string, record any) {
 		l.countDevices(record, 1)
 		return
 	}
+	if kind == nodesKind && !slices.Equal(taintsIn(before), taintsIn(record)) {
+		l.retainted[key] = true
+	}
 	l.mark(kind, key)
+}
+
+// markWaiting marks the pending pods for which view names the taints of nodes that were changed.
+// The caller holds mu.
+func (l *live) markWaiting() {
+	if len(l.retainted) == 0 {
+		return
+	}
+	for key, record := range l.records[decisionsKind] {
+		if waiting, is := record.(Waiting); is && waiting.namesTaintsOf(l.retainted) {
+			l.mark(decisionsKind, key)
+		}
+	}
+	clear(l.retainted)
 }
 
 // countDevices adds or subtracts the devices of a slice, nil for none. The caller holds mu.
@@ -124,9 +145,12 @@ func (l *live) view(kind, key string) any {
 }
 
 // taintsOf returns the taints of a node, nil for one that is not known. The caller holds mu.
-func (l *live) taintsOf(node string) []string {
-	record, _ := l.records[nodesKind][node].(Node)
-	return record.Taints
+func (l *live) taintsOf(node string) []string { return taintsIn(l.records[nodesKind][node]) }
+
+// taintsIn returns the taints of a node's record, nil for none.
+func taintsIn(record any) []string {
+	node, _ := record.(Node)
+	return node.Taints
 }
 
 // setListNote sets what is said about the list of a kind.

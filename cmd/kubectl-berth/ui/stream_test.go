@@ -113,6 +113,41 @@ func TestAStreamHasASnapshotAndThenChanges(t *testing.T) {
 	})
 }
 
+// What would make a pod fit names the taint of a node, which the decision does not have.
+func TestAChangedTaintChangesWhatWouldMakePodsFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := fixture.Node("n1").Taint("dedicated", "gpu", corev1.TaintEffectNoSchedule).Obj()
+		closest := v1alpha1.ClosestNode{Node: "n1", Missing: []v1alpha1.Missing{{Plugin: "TaintToleration", Reason: reasonTaint}}}
+		e := newTestEnv(t, node, &v1alpha1.SchedulingDecision{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Status:     v1alpha1.SchedulingDecisionStatus{Result: v1alpha1.ResultUnschedulable, ClosestNodes: []v1alpha1.ClosestNode{closest}},
+		}, &v1alpha1.SchedulingDecision{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}, Status: v1alpha1.SchedulingDecisionStatus{Result: v1alpha1.ResultUnschedulable},
+		})
+		defer e.watchCluster()()
+		p := newPage()
+		defer e.openStream(p)()
+		p.take(t)
+		for _, c := range []struct {
+			change func()
+			fits   string
+		}{
+			{func() { node.Spec.Taints[0].Value = "old"; e.update(node) }, "a toleration of taint dedicated=old on n1"},
+			{func() { e.remove(node) }, "no untolerated taint on n1"},
+		} {
+			time.Sleep(deltaInterval)
+			c.change()
+			messages := p.take(t)
+			checkTypes(t, messages, "delta")
+			decisions, _ := messages[0]["decisions"].([]any)
+			if len(decisions) != 1 {
+				t.Fatalf("%d decisions are sent, want that of web alone: %v", len(decisions), decisions)
+			}
+			checkRecord(t, decisions[0], fmt.Sprintf(`{"key":"default/web","fits":[%q]}`, c.fits))
+		}
+	})
+}
+
 func TestChangesAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newTestEnv(t)

@@ -69,6 +69,13 @@ func decisionRecord(object client.Object) any {
 	return record
 }
 
+// namesTaintsOf reports whether Fits may name a taint of one of these nodes.
+func (w *Waiting) namesTaintsOf(nodes map[string]bool) bool {
+	return slices.ContainsFunc(w.closest, func(near v1alpha1.ClosestNode) bool {
+		return nodes[near.Node] && slices.ContainsFunc(near.Missing, func(m v1alpha1.Missing) bool { return m.Reason == reasonTaint })
+	})
+}
+
 // fitsOf returns what would make a pod fit on its closest nodes, in different sentences.
 // taintsOf returns the taints of a node, as key=value:effect.
 func fitsOf(closest []v1alpha1.ClosestNode, taintsOf func(node string) []string) []string {

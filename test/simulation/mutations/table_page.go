@@ -30,5 +30,6 @@ var pageMutants = []mutant{
 	{"PageStreamsUnbounded", "any number of streams may be open", []killer{{page, "TestTheNumberOfStreamsHasABound"}}, noPage},
 	{"PageExpensiveUnbounded", "any number of pods is evaluated at a time", []killer{{page, "TestAnExpensiveRequestWaitsForOthers"}}, noPage},
 	{"PageKeepsMemory", "the memory of a copy of the cluster is kept after a pod was evaluated", []killer{{page, "TestTheMemoryOfAnExpensiveRequestIsReturned"}}, noPage},
+	{"PageKeepsOldTaints", "what would make a pod fit names the taint that a node had before", []killer{{page, "TestAChangedTaintChangesWhatWouldMakePodsFit"}}, noPage},
 	{"PageTenantSeesNothing", "who may list pods in one namespace only sees none", []killer{{page, "TestATenantSeesOneNamespace"}}, noPage},
 }

@@ -74,8 +74,12 @@ func (s *stream) run(ctx context.Context) error {
 			}
 			synced, changed = nil, s.viewer.changed
 		case <-changed:
-			if err := s.writeChanges(); err != nil {
+			wrote, err := s.writeChanges()
+			if err != nil {
 				return err
+			}
+			if !wrote {
+				continue // what the signal was about was in the last delta
 			}
 			// What changes meanwhile is merged into the next delta.
 			if err := sleep(ctx, deltaInterval); err != nil {
@@ -103,17 +107,18 @@ func (s *stream) writeSnapshot(ctx context.Context) error {
 	return s.write(notesMessage{"synced", notes})
 }
 
-// writeChanges writes what changed.
-func (s *stream) writeChanges() error {
-	if notes, changed := s.live.takeNotes(s.viewer); changed {
+// writeChanges writes what changed, and returns whether anything did.
+func (s *stream) writeChanges() (wrote bool, err error) {
+	notes, wrote := s.live.takeNotes(s.viewer)
+	if wrote {
 		if err := s.write(notesMessage{"notes", notes}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if delta := s.live.take(s.viewer, "delta"); delta != nil {
-		return s.write(delta)
+		return true, s.write(delta)
 	}
-	return nil
+	return wrote, nil
 }
 
 // write writes one line.

@@ -7,6 +7,32 @@ import (
 	"time"
 )
 
+// writeFile writes a file of a repository, with a text that it did not have.
+func writeFile(t *testing.T, root, name string) {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(t.Name()+name+time.Now().String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commitFile writes a file and commits it, in a repository that it makes if there is none.
+func commitFile(t *testing.T, root, name string) {
+	t.Helper()
+	writeFile(t, root, name)
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a"},
+	} {
+		if _, err := git(t.Context(), root, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What a layer has found, and a part, are no changes of the sources, or no part after them would be of
 // the commit.
 func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
@@ -23,26 +49,9 @@ func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			root := t.TempDir()
-			write := func(name string) {
-				path := filepath.Join(root, filepath.FromSlash(name))
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(t.Name()+name+time.Now().String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			write("a.go")
-			for _, args := range [][]string{
-				{"init", "--quiet"}, {"add", "."},
-				{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a"},
-			} {
-				if _, err := git(t.Context(), root, args...); err != nil {
-					t.Fatal(err)
-				}
-			}
+			commitFile(t, root, "a.go")
 			if c.file != "" {
-				write(c.file)
+				writeFile(t, root, c.file)
 			}
 			if p := newPart(t.Context(), root, time.Now()); p.Dirty != c.want || p.Commit == "unknown" {
 				t.Errorf("changed: %t, at commit %s; want %t", p.Dirty, p.Commit, c.want)
@@ -55,18 +64,7 @@ func TestAPartKnowsWhetherSourcesWereChanged(t *testing.T) {
 func TestThePartsOfOneSourceAreOfOneCommit(t *testing.T) {
 	root := t.TempDir()
 	commit := func(name string) (commit string) {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=a"}} {
-			if _, err := git(t.Context(), root, args...); err != nil {
-				t.Fatal(err)
-			}
-		}
+		commitFile(t, root, name)
 		return newPart(t.Context(), root, time.Now()).Commit
 	}
 	first := commit("a.go")

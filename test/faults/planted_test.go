@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -31,10 +30,6 @@ type planted struct {
 	always bool
 }
 
-// plantedSettle is how long the checker waits for what may still go away: a pod that waits may
-// still be bound.
-const plantedSettle = 5 * time.Second
-
 var _ = Describe("The verdict of a spec reports", Ordered, ContinueOnFailure, func() {
 	var p *perturbed
 
@@ -60,7 +55,7 @@ var _ = Describe("The verdict of a spec reports", Ordered, ContinueOnFailure, fu
 			if !row.always {
 				long()
 			}
-			check := env.startCheckerThatSettles(ctx, plantedSettle, nil)
+			check := env.startChecker(ctx, nil)
 			row.plant(ctx, p, p.scene(plantedName))
 			report, err := check.End(ctx)
 			Expect(err).NotTo(HaveOccurred())

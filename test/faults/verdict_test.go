@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,16 +31,9 @@ var ofBinds = []checker.Invariant{
 // fault breaks on purpose, and why.
 func (e *testEnv) startChecker(ctx context.Context, skips map[checker.Invariant]string) *checker.Checker {
 	GinkgoHelper()
-	return e.startCheckerThatSettles(ctx, recovery, skips)
-}
-
-// startCheckerThatSettles starts a checker that waits that long, at most, for what may still go
-// away.
-func (e *testEnv) startCheckerThatSettles(ctx context.Context, settle time.Duration, skips map[checker.Invariant]string) *checker.Checker {
-	GinkgoHelper()
 	all := maps.Clone(notChecked)
 	maps.Copy(all, skips)
-	c, err := checker.Start(ctx, e.cp, checker.Options{FromNow: true, Audit: slices.Clone(e.audit), Settle: settle, LongestWait: recovery, Skip: all})
+	c, err := checker.Start(ctx, e.cp, checker.Options{FromNow: true, Audit: slices.Clone(e.audit), Settle: recovery, LongestWait: recovery, Skip: all})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Stop)
 	return c

@@ -44,4 +44,8 @@ var handoverMutants = []mutant{
 		[]killer{{leadership, "TestTheLeaseOfASuccessorIsNotReleased"}}, noLeaders},
 	{"LeaseTimeoutForAll", "the timeout of the client of the Lease ends every watch of Berth's own kinds after five seconds",
 		[]killer{{leadership, "TestTheClientOfTheLeaseHasATimeoutOfItsOwn"}}, "its replicas use no clients of client-go"},
+	{"LostLeadershipIsAVerdict", "the end of a leadership is written as a verdict about the pod",
+		[]killer{{loop, "TestTheEndOfALeadershipIsNoSchedulingFailure"}}, "its processes are killed, and never step down"},
+	{"StandbyUpdatesAsAttempts", "a new leader keeps the numbers of images that its standby counted",
+		[]killer{{loop, "TestANewLeaderDecidesAsIfItHadNotStoodBy"}}, rare},
 }

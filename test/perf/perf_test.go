@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// podKB is less than what a watch event of a pod of the loads has, where it is not compressed.
+const podKB = 4
+
 // The whole bench with few pods: Berth beside the null binder, with one load.
 func TestTheBenchPrintsItsTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
@@ -40,6 +43,10 @@ func TestTheBenchPrintsItsTables(t *testing.T) {
 	for _, run := range slices.Concat(r.Groups[0].Runs, r.Groups[1].Runs) {
 		if run.Pods != 20 || run.Latency == nil || run.Latency.P50 <= 0 || run.Peak[scheduler] <= 0 || run.EventsPerPod != eventsOf[run.Side] {
 			t.Errorf("a run is incomplete: %+v", run)
+		}
+		// The pod as it was created, and as it was bound.
+		if run.Counted.ReadKB < 2*podKB {
+			t.Errorf("%s reads %.1f KB for a pod: it watches pods in another encoding than the other sides", run.Side, run.Counted.ReadKB)
 		}
 	}
 	for _, want := range []string{"p99 ms", "null+watch+events", "skipped: process, basic, open, null: it does not see pods that are created later"} {

@@ -78,6 +78,7 @@ func run(outer context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
+	config.DisableCompression = true // as Berth and kube-scheduler: the API server compresses watches, too
 	client, err := load.Client(config)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,12 +156,8 @@ func (b *bench) loads(ctx context.Context, s shape) error {
 	defer b.removeCluster()
 	var errs []error
 	for _, how := range b.options.loads {
-		switch {
-		case how == start:
+		if how == start {
 			errs = append(errs, b.starts(ctx, s))
-			continue
-		case isAlternating(how):
-			errs = append(errs, b.rounds(ctx, s, how))
 			continue
 		}
 		if b.etcdData == "" {
@@ -227,8 +224,7 @@ func (b *bench) ratesOf(s shape) (rates []float64) {
 	return rates
 }
 
-// rounds runs all sides under one load. After a run that fails the others go on: they may have
-// taken an hour so far.
+// rounds runs all sides under one load.
 func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 	sides, numbers := b.sidesFor(s, how), s.withOverrides(b.options)
 	group := &group{
@@ -245,11 +241,21 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		group.Sides[e.name] = e.description(b.options, b.pluginsFor(s))
 	}
 	b.report.Groups = append(b.report.Groups, group)
+	measure := b.sequential
 	if isAlternating(how) {
-		err := b.alternating(ctx, s, sides, group)
-		group.checkCriteria()
-		return err
+		measure = b.alternating
 	}
+	err := measure(ctx, s, sides, group)
+	if how != start { // the first bind says nothing about decisions
+		group.compare(b.report.sameDecisions(s.name))
+	}
+	group.checkCriteria()
+	return err
+}
+
+// sequential runs the sides one after the other. After a run that fails the others go on: they
+// may have taken an hour so far.
+func (b *bench) sequential(ctx context.Context, s shape, sides []side, group *group) error {
 	var errs []error
 	for round := 1; round <= b.options.rounds; round++ {
 		for _, e := range sides {
@@ -257,9 +263,9 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 				return errors.Join(append(errs, context.Cause(ctx))...)
 			}
 			began := time.Now()
-			r, err := b.measure(ctx, s, e, how, round)
+			r, err := b.measure(ctx, s, e, group.Load, round)
 			if err != nil {
-				err = fmt.Errorf("%s, %s, round %d: %w", s.name, how, round, err)
+				err = fmt.Errorf("%s, %s, round %d: %w", s.name, group.Load, round, err)
 				b.printf("failed: %v", err)
 				group.Failed = append(group.Failed, err.Error())
 				errs = append(errs, err)
@@ -270,10 +276,6 @@ func (b *bench) rounds(ctx context.Context, s shape, how string) error {
 		}
 		slices.Reverse(sides)
 	}
-	if how != start { // the first bind says nothing about decisions
-		group.compare(b.report.sameDecisions(s.name))
-	}
-	group.checkCriteria()
 	return errors.Join(errs...)
 }
 
@@ -290,15 +292,16 @@ func (b *bench) printRun(r run, began time.Time) {
 
 // sidesFor returns the selected sides that can run a load.
 func (b *bench) sidesFor(s shape, how string) []side {
+	load := cmp.Or(alternatingLoads[how], how)
 	var all []side
 	for _, e := range sides {
 		switch {
 		case !slices.Contains(b.options.sides, e.name):
-		case how == "burst+unfit" && strings.HasPrefix(e.name, "null"):
+		case isAlternating(how) && (s.devices != nil || s.gangs != nil):
+			b.skip("process, "+s.name+", "+how+", "+e.name, "only pods are deleted between two sides")
+		case load == "burst+unfit" && strings.HasPrefix(e.name, "null"):
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it binds pods that fit no node")
-		case isAlternating(how) && e.explain == "":
-			b.skip("process, "+s.name+", "+how+", "+e.name, "it is not a profile of Berth")
-		case e.drainOnly && how != "drain":
+		case e.drainOnly && load != "drain":
 			b.skip("process, "+s.name+", "+how+", "+e.name, "it does not see pods that are created later")
 		default:
 			all = append(all, e)

@@ -66,8 +66,8 @@ func (t *runner) deleteLeaderState(ctx context.Context) error {
 	return nil
 }
 
-// drain creates all pods before the side starts, so that nothing else uses the CPU meanwhile.
-func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
+// prepareDrain ends the side and creates all pods.
+func (t *runner) prepareDrain(ctx context.Context) error {
 	t.end()
 	if err := t.deleteLeaderState(ctx); err != nil {
 		return err
@@ -76,7 +76,12 @@ func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
 	if err == nil && t.side.background != nil {
 		err = t.side.background(ctx, t.testEnv)
 	}
-	if err != nil {
+	return err
+}
+
+// drain creates all pods before the side starts, so that nothing else uses the CPU meanwhile.
+func (t *runner) drain(ctx context.Context, r *run, empty procs.Usage) error {
+	if err := t.prepareDrain(ctx); err != nil {
 		return err
 	}
 	before, err := t.procs().Read()

@@ -55,7 +55,7 @@ type options struct {
 // The allowed values.
 var (
 	layerNames = []string{"algorithm", "process"}
-	loadNames  = []string{"drain", "burst", "burst+unfit", "alternating", "alternating+unfit", "open", burstWithChanges, start}
+	loadNames  = []string{"drain", "burst", "burst+unfit", "alternating", "alternating+unfit", "alternating+drain", "open", burstWithChanges, start}
 	pluginSets = []string{"same", "default"}
 )
 
@@ -65,7 +65,7 @@ func parse(args []string) (options, error) {
 	f := command.Flags("perf")
 	f.StringSliceVar(&o.layers, "layers", layerNames, "what to measure: the algorithm alone, whole processes on a real API server")
 	f.StringSliceVar(&o.shapes, "shapes", shapeNames(), "the pods; some shapes override the numbers of nodes and pods, and some are for the algorithm alone")
-	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "when pods are created, for whole processes: drain (all before the scheduler starts), burst (all at once while it runs), burst+unfit (burst, beside --unfit pods that fit no node), alternating and alternating+unfit (burst and burst+unfit of all sides at the same time, each on a control plane that is stopped while another runs, where the sides are profiles of Berth), open (at each of --rates; shapes with devices at 20), "+burstWithChanges+" (burst, while 1 % of the nodes change in a second), start (none: the scheduler starts on clusters of --sizes, and binds one pod)")
+	f.StringSliceVar(&o.loads, "loads", []string{"drain", "open"}, "when pods are created, for whole processes: drain (all before the scheduler starts), burst (all at once while it runs), burst+unfit (burst, beside --unfit pods that fit no node), alternating, alternating+unfit and alternating+drain (burst, burst+unfit and drain of all sides at the same time, each on a control plane that is stopped while another runs; --pods are divided by the number of sides, and each side runs on each control plane), open (at each of --rates; shapes with devices at 20), "+burstWithChanges+" (burst, while 1 % of the nodes change in a second), start (none: the scheduler starts on clusters of --sizes, and binds one pod)")
 	f.StringSliceVar(&o.sides, "sides", sideNames(false), "the whole processes to measure; berth-unexplained and berth-recorded show the cost of explanations, slow-profile and slow-profile+pods that of a slow profile for the others")
 	f.IntVar(&o.nodes, "nodes", 5000, "nodes, of 4 CPU, 32Gi and 110 pods")
 	f.IntVar(&o.zones, "zones", 3, "zones of the nodes, where the shape does not override it")

@@ -17,7 +17,7 @@ func TestInvalidFlagsAreNamed(t *testing.T) {
 	for sentence, c := range map[string]struct{ flag, want string }{
 		"an unknown shape":               {"--shapes=basic,round", `--shapes: must be of basic, deployments, node-affinity, spread, affinity, anti-affinity, `},
 		"an unknown side":                {"--sides=volcano", `--sides: must be of berth, kube-scheduler,`},
-		"an unknown load":                {"--loads=flood", `--loads: must be of drain, burst, burst+unfit, alternating, alternating+unfit, open, burst+node-changes, start, is "flood"`},
+		"an unknown load":                {"--loads=flood", `--loads: must be of drain, burst, burst+unfit, alternating, alternating+unfit, alternating+drain, open, burst+node-changes, start, is "flood"`},
 		"a size without pods":            {"--sizes=100", `--sizes: must be numbers of nodes and of bound pods, such as 1000:5000, is "100"`},
 		"a size without nodes":           {"--sizes=0:5", `--sizes: must be numbers of nodes and of bound pods, such as 1000:5000, is "0:5"`},
 		"an unknown layer":               {"--layers=all", `--layers: must be of algorithm, process, is "all"`},

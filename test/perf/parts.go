@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -189,4 +191,41 @@ func partTable(out io.Writer, costs []partCost) {
 		}
 		row("all", "100", digits(sum.Micros), digits(sum.Allocs), digits(sum.Bytes/1000))
 	})
+}
+
+// recordSeconds is the length of a CPU profile of Berth: about a thousand samples of two
+// cores.
+const recordSeconds = 5
+
+// record takes profiles of Berth from when the manager is ready, where --profiles is set. The
+// caller calls stop at the end of the run, which takes the last one.
+func (t *runner) record(ctx context.Context) (stop func(r *run) error) {
+	if t.options.profiles == "" || t.side.name != berth {
+		return func(*run) error { return nil }
+	}
+	path := func(kind string) string {
+		return filepath.Join(t.options.profiles, fmt.Sprintf("berth-%s-%s-%d%s.pprof", t.shape.name, t.load, t.round, kind))
+	}
+	manager, done := t.manager, make(chan error, 1)
+	go func() {
+		err := manager.Until(ctx, manager.Ready)
+		if err == nil {
+			err = manager.AllocsProfile(ctx, path("-allocs-before"))
+		}
+		if err == nil {
+			err = manager.CPUProfile(ctx, recordSeconds, path(""))
+		}
+		done <- err
+	}()
+	return func(r *run) error {
+		if err := <-done; err != nil {
+			return err
+		}
+		if err := manager.AllocsProfile(ctx, path("-allocs-after")); err != nil {
+			return err
+		}
+		var err error
+		r.profiles, err = readProfiles(path(""), path("-allocs-before"), path("-allocs-after"))
+		return err
+	}
 }

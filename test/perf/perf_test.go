@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,35 +58,50 @@ func TestTheBenchPrintsItsTables(t *testing.T) {
 }
 
 func TestAlternatingSidesAreTimedDuringTheirTurns(t *testing.T) {
-	o, err := parse([]string{
-		"--layers=process", "--shapes=basic", "--loads=alternating", "--sides=berth-recorded,berth-unexplained",
-		"--nodes=10", "--existing=5", "--pods=100", "--rounds=1", "--limit=5m", "--json=" + filepath.Join(t.TempDir(), "bench.json"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{options: o, out: io.Discard}
-	if b.plugins, err = resolve(); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if err := b.processes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	whole := time.Since(began).Seconds()
-	g := b.report.Groups[0]
-	if len(g.Runs) != 2 || len(g.Criteria) != 1 || g.Criteria[0].Seen.N != 1 {
-		t.Fatalf("want a run of each side, and one pair of them: %+v", g)
-	}
-	sum := 0.0
-	for _, r := range g.Runs {
-		sum += r.Took
-		if r.Pods != 100 || r.Took <= 0 || r.CPU[scheduler] <= 0 || r.EventsPerPod != 1 {
-			t.Errorf("a run lacks something: %+v", r)
-		}
-	}
-	if sum > whole {
-		t.Errorf("the sides ran for %.1f s in %.1f s", sum, whole)
+	for sentence, c := range map[string]struct {
+		load     string
+		events   map[string]float64 // of a pod, by side
+		criteria int
+	}{
+		"what explaining costs, while pods are created": {"alternating", map[string]float64{recorded: 1, unexplained: 1}, 1},
+		"beside a null binder, with a start":            {"alternating+drain", map[string]float64{berth: 1, "null+watch+events": 1}, 3},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			o, err := parse([]string{
+				"--layers=process", "--shapes=basic", "--loads=" + c.load, "--sides=" + strings.Join(slices.Collect(maps.Keys(c.events)), ","),
+				"--nodes=10", "--existing=5", "--pods=120", "--rounds=1", "--limit=5m", "--json=" + filepath.Join(t.TempDir(), "bench.json"),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &bench{options: o, out: io.Discard}
+			if b.plugins, err = resolve(); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := b.processes(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			whole := time.Since(began).Seconds()
+			g := b.report.Groups[0]
+			if len(g.Runs) != len(c.events) || len(g.Criteria) != c.criteria || g.Criteria[0].Seen.N != 1 {
+				t.Fatalf("want a run of each side, and one pair of them: %+v", g)
+			}
+			sum := 0.0
+			for _, r := range g.Runs {
+				took := r.Took
+				if alternatingLoads[c.load] == "drain" {
+					took += r.StartUp // which so few pods are bound in
+				}
+				sum += took
+				if r.Pods != 120 || took <= 0 || r.CPU[scheduler] <= 0 || r.EventsPerPod != c.events[r.Side] || r.Load != c.load {
+					t.Errorf("a run lacks something: %+v", r)
+				}
+			}
+			if sum > whole {
+				t.Errorf("the sides ran for %.1f s in %.1f s", sum, whole)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -122,19 +121,13 @@ func (b *bench) measure(ctx context.Context, sh shape, sd side, how string, roun
 // does, such as the trial of a profile, is done by then.
 func (t *runner) run(ctx context.Context) (run, error) {
 	r := t.newRun()
-	var empty procs.Usage
-	for range startUpRuns {
-		t.end()
-		startUp, used, err := t.measureStartUp(ctx)
-		if err != nil {
-			return r, fmt.Errorf("a run with one pod: %w", err)
-		}
-		r.StartUp, r.StartUpCPU, empty = startUp.Seconds(), millis(used[scheduler]), used
+	empty, err := t.startUps(ctx, &r)
+	if err != nil {
+		return r, err
 	}
 	if t.load == start {
 		return r, t.finishStart(ctx, &r)
 	}
-	var err error
 	if t.events, err = t.countEvents(ctx); err != nil {
 		return r, err
 	}
@@ -152,6 +145,20 @@ func (t *runner) run(ctx context.Context) (run, error) {
 		return r, t.drain(ctx, &r, empty)
 	}
 	return r, t.flow(ctx, &r)
+}
+
+// startUps runs the side startUpRuns times with one pod, sets what the last one took, and
+// returns what all processes used in it. The side runs on.
+func (t *runner) startUps(ctx context.Context, r *run) (empty procs.Usage, err error) {
+	for range startUpRuns {
+		t.end()
+		startUp, used, err := t.measureStartUp(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("a run with one pod: %w", err)
+		}
+		r.StartUp, r.StartUpCPU, empty = startUp.Seconds(), millis(used[scheduler]), used
+	}
+	return empty, nil
 }
 
 // newRun returns a run without measurements.
@@ -254,43 +261,6 @@ func (t *runner) finish(ctx context.Context, r *run, used procs.Usage, between t
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// recordSeconds is the length of a CPU profile of Berth: about a thousand samples of two
-// cores.
-const recordSeconds = 5
-
-// record takes profiles of Berth from when the manager is ready, where --profiles is set. The
-// caller calls stop at the end of the run, which takes the last one.
-func (t *runner) record(ctx context.Context) (stop func(r *run) error) {
-	if t.options.profiles == "" || t.side.name != berth {
-		return func(*run) error { return nil }
-	}
-	path := func(kind string) string {
-		return filepath.Join(t.options.profiles, fmt.Sprintf("berth-%s-%s-%d%s.pprof", t.shape.name, t.load, t.round, kind))
-	}
-	manager, done := t.manager, make(chan error, 1)
-	go func() {
-		err := manager.Until(ctx, manager.Ready)
-		if err == nil {
-			err = manager.AllocsProfile(ctx, path("-allocs-before"))
-		}
-		if err == nil {
-			err = manager.CPUProfile(ctx, recordSeconds, path(""))
-		}
-		done <- err
-	}()
-	return func(r *run) error {
-		if err := <-done; err != nil {
-			return err
-		}
-		if err := manager.AllocsProfile(ctx, path("-allocs-after")); err != nil {
-			return err
-		}
-		var err error
-		r.profiles, err = readProfiles(path(""), path("-allocs-before"), path("-allocs-after"))
-		return err
-	}
-}
-
 // testEnv is a control plane for one run of one side.
 type testEnv struct {
 	options  options
@@ -383,11 +353,12 @@ func (s *testEnv) account(ctx context.Context, namespace, name string, roles ...
 	}
 	for _, role := range roles {
 		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "bench:" + role},
+			ObjectMeta: metav1.ObjectMeta{Name: "bench:" + name + ":" + role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 		}
-		if _, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		_, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return "", err
 		}
 	}

@@ -38,9 +38,6 @@ type side struct {
 	name string
 	// drainOnly says that it binds only the pods that exist when it starts.
 	drainOnly bool
-	// explain is its profile's decisions.explain. Sides that have it are profiles of one
-	// Berth, and can alternate.
-	explain v1alpha1.Explain
 	// optional says that it is measured only where --sides names it.
 	optional bool
 	// install prepares a control plane for it, once; may be nil.
@@ -53,7 +50,7 @@ type side struct {
 
 // sides are all of them, in the order of the tables.
 var sides = []side{
-	{name: berth, explain: v1alpha1.ExplainRefusals, install: installBerth, start: startBerth},
+	{name: berth, install: installBerth, start: startBerth},
 	{name: kube, install: installKube, start: startKube},
 	{name: "null", drainOnly: true, install: installNull, start: startNull()},
 	{name: "null+watch", install: installNull, start: startNull("--watch")},
@@ -61,8 +58,8 @@ var sides = []side{
 	{name: "null+watch+events", install: installNull, start: startNull("--watch", "--events")},
 	{name: nullOfAllKinds, optional: true, install: installNull, start: startNull("--watch", "--kinds")},
 	{name: elected, optional: true, install: installBerth, start: startElected},
-	{name: unexplained, optional: true, explain: v1alpha1.ExplainNone, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
-	{name: recorded, optional: true, explain: v1alpha1.ExplainAll, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
+	{name: unexplained, optional: true, install: installDecisions(v1alpha1.ExplainNone), start: startBerth},
+	{name: recorded, optional: true, install: installDecisions(v1alpha1.ExplainAll), start: startBerth},
 	{name: slowProfileAlone, drainOnly: true, optional: true, install: installSlow, start: startSlow},
 	{name: slowProfileWithPods, drainOnly: true, optional: true, install: installSlow, start: startSlow, background: createSlowPods},
 }
@@ -122,12 +119,8 @@ func installBerth(ctx context.Context, s *testEnv) error {
 // installDecisions is installBerth with a profile with this decisions.explain.
 func installDecisions(explain v1alpha1.Explain) func(context.Context, *testEnv) error {
 	return func(ctx context.Context, s *testEnv) error {
-		return installProfile(ctx, s, explaining(explain))
+		return installProfile(ctx, s, v1alpha1.SchedulingProfileSpec{Decisions: v1alpha1.DecisionPolicy{Explain: explain}})
 	}
-}
-
-func explaining(explain v1alpha1.Explain) v1alpha1.SchedulingProfileSpec {
-	return v1alpha1.SchedulingProfileSpec{Decisions: v1alpha1.DecisionPolicy{Explain: explain}}
 }
 
 func installProfile(ctx context.Context, s *testEnv, spec v1alpha1.SchedulingProfileSpec) error {

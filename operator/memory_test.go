@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 
@@ -63,6 +64,25 @@ func TestTheMemoryLimitIsDivided(t *testing.T) {
 			}
 			if got := c.limit.equivalenceCacheSize(&flag); int64(got) != c.cache {
 				t.Errorf("the size of the caches is %d, want %d", got, c.cache)
+			}
+		})
+	}
+}
+
+func TestTheGarbageCollectorRunsHalfAsOften(t *testing.T) {
+	for name, c := range map[string]struct {
+		gogc string
+		want int
+	}{
+		"GOGC is not set":           {"", gcPercent},
+		"GOGC of the user is kept":  {"50", 100},
+		"GOGC=off is kept, as well": {"off", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer debug.SetGCPercent(debug.SetGCPercent(100)) // which the runtime set from GOGC, in a manager
+			setGCPercent(func(string) string { return c.gogc })
+			if got := debug.SetGCPercent(100); got != c.want {
+				t.Errorf("the heap may grow by %d %%, want %d %%", got, c.want)
 			}
 		})
 	}

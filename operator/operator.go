@@ -65,6 +65,7 @@ func command(args []string, with []Option) error {
 	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))
 	registerRequestLatency()
+	setGCPercent(os.Getenv)
 	readContainerMemory(os.DirFS("/")).setGoMemoryLimit(os.Getenv, log)
 	ctx := ctrl.SetupSignalHandler()
 	shipped := []Option{

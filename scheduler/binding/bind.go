@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/leadership"
@@ -51,7 +52,7 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
 		framework.WriteBindingData(a.State, &framework.BindingData{Annotations: a.Annotations, ResourceVersion: version})
-		status := a.Framework.RunBindPlugins(ctx, a.State, a.assigned, a.Node)
+		status := b.runBindPlugins(ctx, a)
 		if status.IsSuccess() {
 			entry.outcomeUnknown = false
 			return nil
@@ -88,6 +89,29 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 		klog.FromContext(ctx).V(2).Info("Binding again: the pod is unbound and unchanged", "pod", klog.KObj(pod), "node", a.Node, "answer", err.Error())
 		known = podStatusOf(live)
 		version = known.version
+	}
+}
+
+// runBindPlugins runs the Bind plugins as soon as one of the slots is free. The pods of a backlog
+// wait here, since each request that waits for a connection has some 20 KiB of stack and
+// buffers. Out-of-tree plugins need no slot: one that hangs would keep it.
+func (b *Binding) runBindPlugins(ctx context.Context, a *Assignment) *fwk.Status {
+	if !a.Framework.HasOutOfTreePlugins() {
+		if err := b.takeSlot(ctx); err != nil {
+			return fwk.AsStatus(err)
+		}
+		defer func() { b.slots <- struct{}{} }()
+	}
+	return a.Framework.RunBindPlugins(ctx, a.State, a.assigned, a.Node)
+}
+
+// takeSlot waits for a slot, or until ctx ends.
+func (b *Binding) takeSlot(ctx context.Context) error {
+	select {
+	case <-b.slots:
+		return nil
+	default:
+		return b.options.Wait(ctx, b.slots)
 	}
 }
 

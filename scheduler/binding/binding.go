@@ -27,6 +27,8 @@ type Binding struct {
 	options   Options
 	status    *statusWriter
 	evictions *evictions
+	// slots has a value for each Binding that may be sent.
+	slots chan struct{}
 }
 
 // Options are the dependencies of a Binding.
@@ -53,7 +55,11 @@ func New(o Options) *Binding {
 	if o.Wait == nil {
 		o.Wait = framework.Block
 	}
-	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions()}
+	slots := make(chan struct{}, MaxInFlight)
+	for range MaxInFlight {
+		slots <- struct{}{}
+	}
+	return &Binding{options: o, status: newStatusWriter(o), evictions: newEvictions(), slots: slots}
 }
 
 // applyTransform returns a pod as the informer would deliver it. It may change pod,

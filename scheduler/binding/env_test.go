@@ -33,7 +33,9 @@ type testEnv struct {
 	cache   *cache.Cache
 	journal *probe.CallLog
 	a, b    *probe.Plugin
-	pod     *v1.Pod
+	// inTree says that the test plugins are Berth's own.
+	inTree bool
+	pod    *v1.Pod
 	// stoppedRecording is the number of calls of StopRecordingEvents.
 	stoppedRecording int
 	// binders are the plugins at Bind.
@@ -89,7 +91,11 @@ func (env *testEnv) newAssignment() *Assignment {
 	env.t.Helper()
 	probes := []*probe.Plugin{env.a, env.b}
 	registry := probe.Registry(probes...)
-	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New}
+	for name, registration := range registry {
+		registration.InTree = env.inTree
+		registry[name] = registration
+	}
+	registry[defaultbinder.Name] = framework.Registration{Name: defaultbinder.Name, New: defaultbinder.New, InTree: true}
 	chains := probe.Chains(probes, framework.Bind)
 	for _, name := range env.binders {
 		chains[framework.Bind] = append(chains[framework.Bind], framework.Entry{Name: name})

@@ -65,3 +65,41 @@ func TestACanceledRequestStopsWaiting(t *testing.T) {
 		api.answer <- struct{}{}
 	})
 }
+
+func TestAPodWaitsForASlotBeforeItsRequestExists(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		end   func(env *testEnv)
+		bound bool
+	}{
+		"and is bound once one is free":     {func(env *testEnv) { env.slots <- struct{}{} }, true},
+		"and gives up when the loop ends": {func(env *testEnv) { env.cancel() }, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.ctx, env.cancel = context.WithCancel(env.ctx)
+				defer env.cancel()
+				for range MaxInFlight {
+					<-env.slots
+				}
+				env.inTree = true
+				ended := make(chan error, 1)
+				go func() {
+					_, err := env.bindPod()
+					ended <- err
+				}()
+				synctest.Wait()
+				if calls := env.calls(); len(calls) > 0 || !env.assumed() {
+					t.Errorf("without a slot: requests %v, assumed: %t", calls, env.assumed())
+				}
+				c.end(env)
+				err := <-ended
+				if bound := env.cluster.Pod(env.pod).Spec.NodeName != ""; bound != c.bound || bound != (err == nil) {
+					t.Errorf("bound: %t, error: %v, want bound: %t", bound, err, c.bound)
+				}
+				if free := len(env.slots); c.bound && free != 1 {
+					t.Errorf("%d slots are free after the Binding, want the one that it had", free)
+				}
+			})
+		})
+	}
+}

@@ -71,7 +71,7 @@ func TestAPodWaitsForASlotBeforeItsRequestExists(t *testing.T) {
 		end   func(env *testEnv)
 		bound bool
 	}{
-		"and is bound once one is free":     {func(env *testEnv) { env.slots <- struct{}{} }, true},
+		"and is bound once one is free":   {func(env *testEnv) { env.slots <- struct{}{} }, true},
 		"and gives up when the loop ends": {func(env *testEnv) { env.cancel() }, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -19,6 +19,9 @@ type sharedParts struct {
 	metas recent[*metav1.ObjectMeta]
 	specs recent[*v1.PodSpec]
 	nodes recent[*v1.NodeStatus]
+	// annotations are those of nodes, labels the keys and values of their labels.
+	annotations recent[map[string]string]
+	labels      recent[string]
 }
 
 // addToPod adds to a pod the parts that were split off from its message.
@@ -50,23 +53,54 @@ func (s *sharedParts) addToPod(pod *v1.Pod, split *parts) error {
 	return nil
 }
 
-// addToNode adds to a node the part that was split off from its message.
-func (s *sharedParts) addToNode(node *v1.Node, split *parts) error {
-	bytes := split[sharedNodeStatus]
-	if len(bytes) == 0 {
-		return nil
-	}
+// addToNode adds to a node the parts that were split off from its message. The labels of a node
+// are its own, since one of them is its name, but most keys and values are not.
+func (s *sharedParts) addToNode(node *v1.Node, split *parts) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status, err := s.nodes.get(bytes, func() (*v1.NodeStatus, error) {
-		status := &v1.NodeStatus{}
-		return status, status.Unmarshal(bytes)
-	})
-	if err != nil {
-		return fmt.Errorf("decoding the status of a node: %w", err)
+	node.Labels = s.withSharedStrings(node.Labels, node.Name)
+	if bytes := split[sharedAnnotations]; len(bytes) > 0 {
+		node.Annotations, err = s.annotations.get(bytes, func() (map[string]string, error) {
+			meta := metav1.ObjectMeta{}
+			err := meta.Unmarshal(bytes)
+			return meta.Annotations, err
+		})
+		if err != nil {
+			return fmt.Errorf("decoding the annotations of a node: %w", err)
+		}
 	}
-	node.Status = *status
+	if bytes := split[sharedNodeStatus]; len(bytes) > 0 {
+		status, err := s.nodes.get(bytes, func() (*v1.NodeStatus, error) {
+			status := &v1.NodeStatus{}
+			return status, status.Unmarshal(bytes)
+		})
+		if err != nil {
+			return fmt.Errorf("decoding the status of a node: %w", err)
+		}
+		node.Status = *status
+	}
 	return nil
+}
+
+// withSharedStrings returns labels whose keys and values other nodes have too; a value that is
+// the node's name is that string.
+func (s *sharedParts) withSharedStrings(labels map[string]string, node string) map[string]string {
+	if labels == nil {
+		return nil
+	}
+	share := func(text string) string {
+		shared, _ := s.labels.get([]byte(text), func() (string, error) { return text, nil })
+		return shared
+	}
+	shared := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if value == node {
+			shared[share(key)] = node
+		} else {
+			shared[share(key)] = share(value)
+		}
+	}
+	return shared
 }
 
 // recent keeps values by the bytes that they were decoded from: those that were asked for

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -197,11 +198,13 @@ func TestPodsOfOneTemplateShareItsParts(t *testing.T) {
 	}
 }
 
-func TestNodesWithTheSameStatusShareIt(t *testing.T) {
+// Nodes share a status and annotations that are equal, and each label but that of their names.
+func TestNodesShareWhatIsEqual(t *testing.T) {
 	whole := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	decoder := trimmingDecoder{whole, wireRules(false), new(sharedParts)}
-	decode := func(name, beat string) *v1.Node {
-		node := fixture.Node(name).Obj()
+	decode := func(name, beat, group string) *v1.Node {
+		node := fixture.Node(name).Label(v1.LabelHostname, name).Label("group", group).Obj()
+		node.Annotations = map[string]string{"group": group}
 		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: beat}}
 		object, _, err := decoder.Decode(encode(t, encoder, node), nil, nil)
 		if err != nil {
@@ -209,10 +212,35 @@ func TestNodesWithTheSameStatusShareIt(t *testing.T) {
 		}
 		return object.(*v1.Node)
 	}
-	a, b := decode("a", "at one"), decode("b", "at two")
-	if &a.Status.Conditions[0] != &b.Status.Conditions[0] || a.Name != "a" || b.Name != "b" {
-		t.Errorf("the nodes are %v and %v", a, b)
+	a, b, other := decode("a", "at one", "blue"), decode("b", "at two", "blue"), decode("c", "at three", "red")
+	for what, test := range map[string]struct{ a, b, other unsafe.Pointer }{
+		"conditions":         {unsafe.Pointer(&a.Status.Conditions[0]), unsafe.Pointer(&b.Status.Conditions[0]), nil},
+		"annotations":        {mapAddress(a.Annotations), mapAddress(b.Annotations), mapAddress(other.Annotations)},
+		"a label's key":      {keyAddress(a.Labels, "group"), keyAddress(b.Labels, "group"), nil},
+		"a label's value":    {textAddress(a.Labels["group"]), textAddress(b.Labels["group"]), textAddress(other.Labels["group"])},
+		"the name of a node": {textAddress(a.Labels[v1.LabelHostname]), textAddress(a.Name), textAddress(b.Labels[v1.LabelHostname])},
+	} {
+		if test.a != test.b || test.a == test.other {
+			t.Errorf("%s: at %p and %p, want one address; what differs is at %p", what, test.a, test.b, test.other)
+		}
 	}
+	want := map[string]string{v1.LabelHostname: "c", "group": "red"}
+	if diff := cmp.Diff(want, other.Labels); diff != "" || other.Annotations["group"] != "red" || other.Name != "c" {
+		t.Errorf("%v: labels -want, +got:\n%s", other, diff)
+	}
+}
+
+func mapAddress(m map[string]string) unsafe.Pointer { return reflect.ValueOf(m).UnsafePointer() }
+
+func textAddress(text string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(text)) }
+
+func keyAddress(labels map[string]string, wanted string) unsafe.Pointer {
+	for key := range labels {
+		if key == wanted {
+			return textAddress(key)
+		}
+	}
+	return nil
 }
 
 func TestSharedPartsAreBounded(t *testing.T) {

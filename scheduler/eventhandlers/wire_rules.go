@@ -31,6 +31,7 @@ const (
 	sharedMeta
 	sharedSpec
 	sharedNodeStatus
+	sharedAnnotations
 	partCount
 )
 
@@ -46,13 +47,14 @@ type fieldRule struct {
 // wireRules returns the rules by version and kind: those of the core group that the scheduler
 // watches. They cut out what Trim drops.
 func wireRules(outOfTreePlugins bool) map[string]*wireRule {
-	const metadata, items, managedFields, labels, ownerReferences = 1, 2, 17, 11, 13
+	const metadata, items, managedFields, labels, annotations, ownerReferences = 1, 2, 17, 11, 12, 13
 	object := &wireRule{within: []fieldRule{{metadata, &wireRule{cut: []protowire.Number{managedFields}}}}}
 	pod, node := object, object
 	if !outOfTreePlugins {
-		node = &wireRule{within: append(nodeRules(), object.within...)}
-		meta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedMeta, shared: []protowire.Number{labels, ownerReferences}}
-		pod = &wireRule{within: append(podRules(), fieldRule{metadata, meta})}
+		nodeMeta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedAnnotations, shared: []protowire.Number{annotations}}
+		node = &wireRule{within: append(nodeRules(), fieldRule{metadata, nodeMeta})}
+		podMeta := &wireRule{cut: []protowire.Number{managedFields}, part: sharedMeta, shared: []protowire.Number{labels, ownerReferences}}
+		pod = &wireRule{within: append(podRules(), fieldRule{metadata, podMeta})}
 	}
 	rules := map[string]*wireRule{"v1/Pod": pod, "v1/Node": node}
 	for _, kind := range []string{"Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"} {

@@ -39,6 +39,12 @@ func NewInformers(client clientset.Interface, trim toolscache.TransformFunc) inf
 		_ = informer.SetTransform(trim)
 		return informer
 	})
+	factory.InformerFor(&v1.Node{}, func(client clientset.Interface, resync time.Duration) toolscache.SharedIndexInformer {
+		// The factory's own has an index by namespace, and nodes have none.
+		informer := coreinformers.NewNodeInformer(client, resync, toolscache.Indexers{})
+		_ = informer.SetTransform(trim)
+		return informer
+	})
 	return factory
 }
 

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -101,5 +102,20 @@ func TestTrim(t *testing.T) {
 	}
 	if tombstone, err := Trim(false)(toolscache.DeletedFinalStateUnknown{Key: "x"}); err != nil || tombstone == nil {
 		t.Errorf("a missed deletion: %v, %v", tombstone, err)
+	}
+}
+
+func TestOnlyKindsWithNamespacesAreIndexedByNamespace(t *testing.T) {
+	core := NewInformers(fake.NewClientset(), Trim(false)).Core().V1()
+	for kind, test := range map[string]struct {
+		informer toolscache.SharedIndexInformer
+		want     bool
+	}{
+		"pods":  {core.Pods().Informer(), true},
+		"nodes": {core.Nodes().Informer(), false},
+	} {
+		if _, is := test.informer.GetIndexer().GetIndexers()[toolscache.NamespaceIndex]; is != test.want {
+			t.Errorf("%s are indexed by namespace: %t, want %t", kind, is, test.want)
+		}
 	}
 }

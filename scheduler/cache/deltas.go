@@ -32,7 +32,7 @@ func (s *Snapshot) update(deltas []delta) {
 	switch {
 	case !between && relist:
 		s.rebuildNodeList(s.nodeTree.list())
-	case between && s.nodeTree.hasExactly(before):
+	case between && s.hasExactly(before):
 		s.relist(relist, before)
 	case between:
 		s.relist(relist, s.nodeTree.list())
@@ -78,7 +78,12 @@ func (s *Snapshot) apply(deltas []delta) (relist bool) {
 	}
 	clear(s.touched)
 	s.touched = s.touched[:0]
-	return relist || s.listedNodes > len(s.nodeTree.positions)
+	return relist || s.listedNodes > s.nodeTree.size
+}
+
+// hasExactly reports whether the cluster has these nodes, whose names differ, and no others.
+func (s *Snapshot) hasExactly(names []string) bool {
+	return len(names) == s.nodeTree.size && !slices.ContainsFunc(names, func(name string) bool { return s.Node(name) == nil })
 }
 
 // touch marks a node, which may be nil, as changed by the current deltas.
@@ -103,7 +108,7 @@ func (s *Snapshot) applyOne(d delta) *nodeState {
 			return nil
 		}
 		s.removeImages(n)
-		s.nodeTree.remove(d.removeNode)
+		s.nodeTree.remove(&n.treeNode)
 		s.removeFromColumns(n)
 		n.RemoveNode()
 		return n
@@ -129,7 +134,7 @@ func (s *Snapshot) setNode(n *nodeState, node *v1.Node) {
 		s.removeFromColumns(n)
 	}
 	s.removeImages(n)
-	s.nodeTree.set(node)
+	s.nodeTree.set(&n.treeNode, node)
 	n.SetNode(node)
 	s.addImages(n)
 	if moves {
@@ -172,7 +177,7 @@ func (s *Snapshot) removePod(info *framework.PodInfo) *nodeState {
 func (s *Snapshot) getOrCreateNode(name string) *nodeState {
 	n, ok := s.nodes[name]
 	if !ok {
-		n = &nodeState{NodeInfo: framework.NewNodeInfo(), name: name, slot: noSlot}
+		n = &nodeState{NodeInfo: framework.NewNodeInfo(), treeNode: treeNode{name: name}, slot: noSlot}
 		s.nodes[name] = n
 	}
 	return n

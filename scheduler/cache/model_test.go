@@ -309,9 +309,9 @@ func (w *modelTest) clear() {
 		w.cache.RemoveNodeByName(name)
 	}
 	s := w.cache.UpdateSnapshot()
-	if pods, assumed := w.cache.Sizes(); pods+assumed+s.Len()+len(s.nodes)+len(s.images)+len(s.nodeTree.positions)+s.nodeTree.zones.Len() != 0 {
+	if pods, assumed := w.cache.Sizes(); pods+assumed+s.Len()+len(s.nodes)+len(s.images)+s.nodeTree.size+s.nodeTree.zones.Len() != 0 {
 		w.t.Errorf("left: %d pods, %d assumed, %d nodes, %d states, %d images, %d in order, %d zones",
-			pods, assumed, s.Len(), len(s.nodes), len(s.images), len(s.nodeTree.positions), s.nodeTree.zones.Len())
+			pods, assumed, s.Len(), len(s.nodes), len(s.images), s.nodeTree.size, s.nodeTree.zones.Len())
 	}
 }
 

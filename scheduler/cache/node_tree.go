@@ -2,7 +2,6 @@ package cache
 
 import (
 	"container/list"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/node/topology"
@@ -17,76 +16,97 @@ import (
 type nodeTree struct {
 	zones      *list.List // of *zone
 	zoneByName map[string]*list.Element
-	positions  map[string]nodePosition
+	size       int
 }
 
+// zone is a list of the nodes of a zone.
 type zone struct {
-	name  string
-	nodes *list.List // of node names
+	name        string
+	first, last *treeNode
 }
 
-// nodePosition is the position of a node in the tree.
-type nodePosition struct {
-	zone *list.Element // of nodeTree.zones
-	node *list.Element // of zone.nodes
+// treeNode is a node of a tree. It is part of what the owner of the tree keeps of the node, since
+// a list and a map of the tree's own would take more memory.
+type treeNode struct {
+	name           string
+	zone           *list.Element // of nodeTree.zones; nil outside a tree
+	previous, next *treeNode     // of the zone
 }
 
 func newNodeTree() *nodeTree {
-	return &nodeTree{zones: list.New(), zoneByName: map[string]*list.Element{}, positions: map[string]nodePosition{}}
+	return &nodeTree{zones: list.New(), zoneByName: map[string]*list.Element{}}
 }
 
 // set adds a node, or moves it when its zone changed.
-func (t *nodeTree) set(node *v1.Node) {
+func (t *nodeTree) set(n *treeNode, node *v1.Node) {
 	name := topology.GetZoneKey(node)
-	if m, ok := t.positions[node.Name]; ok {
-		if m.zone.Value.(*zone).name == name {
+	if n.zone != nil {
+		if n.zone.Value.(*zone).name == name {
 			return
 		}
-		t.remove(node.Name)
+		t.remove(n)
 	}
 	z, ok := t.zoneByName[name]
 	if !ok {
-		z = t.zones.PushBack(&zone{name: name, nodes: list.New()})
+		z = t.zones.PushBack(&zone{name: name})
 		t.zoneByName[name] = z
 	}
-	t.positions[node.Name] = nodePosition{zone: z, node: z.Value.(*zone).nodes.PushBack(node.Name)}
+	n.zone = z
+	z.Value.(*zone).add(n)
+	t.size++
 }
 
 // remove removes a node, and its zone with the last node.
-func (t *nodeTree) remove(node string) {
-	m, ok := t.positions[node]
-	if !ok {
+func (t *nodeTree) remove(n *treeNode) {
+	if n.zone == nil {
 		return
 	}
-	delete(t.positions, node)
-	z := m.zone.Value.(*zone)
-	z.nodes.Remove(m.node)
-	if z.nodes.Len() == 0 {
-		t.zones.Remove(m.zone)
+	z := n.zone.Value.(*zone)
+	z.remove(n)
+	if z.first == nil {
+		t.zones.Remove(n.zone)
 		delete(t.zoneByName, z.name)
 	}
+	n.zone = nil
+	t.size--
 }
 
-// hasExactly reports whether the tree has these nodes, whose names differ, and no others.
-func (t *nodeTree) hasExactly(names []string) bool {
-	return len(names) == len(t.positions) && !slices.ContainsFunc(names, func(name string) bool {
-		_, ok := t.positions[name]
-		return !ok
-	})
+func (z *zone) add(n *treeNode) {
+	n.previous, n.next = z.last, nil
+	if z.last == nil {
+		z.first = n
+	} else {
+		z.last.next = n
+	}
+	z.last = n
+}
+
+func (z *zone) remove(n *treeNode) {
+	if n.previous == nil {
+		z.first = n.next
+	} else {
+		n.previous.next = n.next
+	}
+	if n.next == nil {
+		z.last = n.previous
+	} else {
+		n.next.previous = n.previous
+	}
+	n.previous, n.next = nil, nil
 }
 
 // list returns the names of the nodes in order.
 func (t *nodeTree) list() []string {
-	names := make([]string, 0, len(t.positions))
-	var heads []*list.Element
+	names := make([]string, 0, t.size)
+	var heads []*treeNode
 	for z := t.zones.Front(); z != nil; z = z.Next() {
-		heads = append(heads, z.Value.(*zone).nodes.Front())
+		heads = append(heads, z.Value.(*zone).first)
 	}
-	for len(names) < len(t.positions) {
+	for len(names) < t.size {
 		for i, node := range heads {
 			if node != nil {
-				names = append(names, node.Value.(string))
-				heads[i] = node.Next()
+				names = append(names, node.name)
+				heads[i] = node.next
 			}
 		}
 	}

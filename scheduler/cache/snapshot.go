@@ -70,9 +70,9 @@ const noSlot counts.Slot = -1
 // nodeState is a NodeInfo with the bookkeeping of the snapshot.
 type nodeState struct {
 	*framework.NodeInfo
-	name       string
-	listed     bool
+	treeNode
 	imageEpoch int64
+	listed     bool
 	// slot is the node's slot in the columns while the node is listed. counted
 	// says that the columns and the counts include its pods.
 	slot    counts.Slot

@@ -51,16 +51,31 @@ func (s *nameHash) add(name string) {
 
 // NodeOrder is the order in which scheduling tries nodes, without the nodes'
 // content.
-type NodeOrder struct{ tree *nodeTree }
+type NodeOrder struct {
+	tree  *nodeTree
+	nodes map[string]*treeNode
+}
 
 // NewNodeOrder returns an order without nodes.
-func NewNodeOrder() *NodeOrder { return &NodeOrder{newNodeTree()} }
+func NewNodeOrder() *NodeOrder { return &NodeOrder{newNodeTree(), map[string]*treeNode{}} }
 
 // Set adds a node, or moves it when its zone changed.
-func (o *NodeOrder) Set(node *v1.Node) { o.tree.set(node) }
+func (o *NodeOrder) Set(node *v1.Node) {
+	n, known := o.nodes[node.Name]
+	if !known {
+		n = &treeNode{name: node.Name}
+		o.nodes[node.Name] = n
+	}
+	o.tree.set(n, node)
+}
 
 // Remove removes a node.
-func (o *NodeOrder) Remove(name string) { o.tree.remove(name) }
+func (o *NodeOrder) Remove(name string) {
+	if n, known := o.nodes[name]; known {
+		o.tree.remove(n)
+		delete(o.nodes, name)
+	}
+}
 
 // Checksum returns what Snapshot.NodeOrderChecksum returns for the same order.
 func (o *NodeOrder) Checksum() uint32 {

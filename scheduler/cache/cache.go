@@ -246,7 +246,7 @@ func (c *Cache) Deltas() int {
 func (c *Cache) applyDeltas(apply func([]delta)) *Snapshot {
 	c.mu.Lock()
 	deltas := c.deltas
-	c.deltas = c.spareDeltas[:0]
+	c.deltas = c.spareDeltas
 	seen := c.versions
 	c.mu.Unlock()
 	c.snapshot.mu.Lock()
@@ -257,10 +257,10 @@ func (c *Cache) applyDeltas(apply func([]delta)) *Snapshot {
 	apply(deltas)
 	c.nodeCount.Store(int64(c.snapshot.Len()))
 	c.snapshot.mu.Unlock()
-	clear(deltas)
+	spare := emptied(deltas)
 	// Other goroutines never read or write spareDeltas.
 	c.mu.Lock()
-	c.spareDeltas = deltas
+	c.spareDeltas = spare
 	c.mu.Unlock()
 	return c.snapshot
 }

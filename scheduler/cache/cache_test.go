@@ -127,6 +127,23 @@ var cacheTests = map[string]func(t *testing.T, c *Cache){
 	},
 }
 
+func TestTheMemoryOfManyChangesIsNotKept(t *testing.T) {
+	for nodes, kept := range map[int]bool{8: true, 2 * maxSpare: false} {
+		c := New()
+		for i := range nodes {
+			c.SetNode(fixture.Node(fmt.Sprint("n", i)).Obj())
+		}
+		s := c.UpdateSnapshot()
+		if deltas, touched := cap(c.spareDeltas), cap(s.touched); deltas > 0 != kept || touched > 0 != kept {
+			t.Errorf("after %d new nodes: memory for %d changes and %d nodes is kept; want any: %t", nodes, deltas, touched, kept)
+		}
+		c.SetNode(fixture.Node("another").Obj())
+		if got := c.UpdateSnapshot().Len(); got != nodes+1 {
+			t.Errorf("%d nodes, want %d", got, nodes+1)
+		}
+	}
+}
+
 func wantNames(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

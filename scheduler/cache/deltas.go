@@ -76,14 +76,26 @@ func (s *Snapshot) apply(deltas []delta) (relist bool) {
 			}
 		}
 	}
-	clear(s.touched)
-	s.touched = s.touched[:0]
+	s.touched = emptied(s.touched)
 	return relist || s.listedNodes > s.nodeTree.size
 }
 
 // hasExactly reports whether the cluster has these nodes, whose names differ, and no others.
 func (s *Snapshot) hasExactly(names []string) bool {
 	return len(names) == s.nodeTree.size && !slices.ContainsFunc(names, func(name string) bool { return s.Node(name) == nil })
+}
+
+// maxSpare is how many elements a buffer that is used again may have. At a start, or after an
+// outage, there are many more changes than between two attempts later.
+const maxSpare = 4096
+
+// emptied returns an empty buffer, which uses the memory of all if it may be used again.
+func emptied[T any](all []T) []T {
+	if cap(all) > maxSpare {
+		return nil
+	}
+	clear(all)
+	return all[:0]
 }
 
 // touch marks a node, which may be nil, as changed by the current deltas.

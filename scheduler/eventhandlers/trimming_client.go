@@ -65,6 +65,9 @@ func (s trimmingSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	for i := range trimmed {
 		if trimmed[i].MediaType == runtime.ContentTypeProtobuf {
 			trimmed[i].Serializer = trimmingDecoder{trimmed[i].Serializer, s.rules, s.shared}
+			stream := *trimmed[i].StreamSerializer
+			stream.Serializer = eventDecoder{stream.Serializer}
+			trimmed[i].StreamSerializer = &stream
 		}
 	}
 	return trimmed

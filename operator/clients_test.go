@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -166,5 +167,68 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 	const revision = "PUT /apis/apps/v1/namespaces/berth-system/controllerrevisions/batch-9f3c"
 	if want := []string{"DELETE /apis/events.k8s.io/v1/namespaces/shop/events/web", revision, revision}; !slices.Equal(*received, want) {
 		t.Errorf("the API server got %q, want %q", *received, want)
+	}
+}
+
+// pieces is a body that arrives in pieces: each read returns at most one.
+type pieces struct {
+	left  []string
+	reads int
+}
+
+func (p *pieces) Read(buffer []byte) (int, error) {
+	p.reads++
+	if len(p.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(buffer, p.left[0])
+	if p.left[0] = p.left[0][n:]; p.left[0] == "" {
+		p.left = p.left[1:]
+	}
+	return n, nil
+}
+
+func (p *pieces) Close() error { p.left = nil; return nil }
+
+func (p *pieces) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: p}, nil
+}
+
+func TestWatchesAreReadInLargePieces(t *testing.T) {
+	large := strings.Repeat("x", 1000)
+	for name, tc := range map[string]struct {
+		query  string
+		pieces []string
+		// first is how much a first large read returns; reads is how often the body is read then,
+		// and all how often it is read until its end in small reads.
+		first, reads, all int
+	}{
+		"a watch":                         {"watch=true", []string{large}, 1000, 1, 2},
+		"a watch, of which more may come": {"watch=true", []string{"event", large}, 5, 1, 3},
+		"a list":                          {"limit=500", []string{large}, 1000, 1, 1001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			open := func() (*pieces, io.ReadCloser) {
+				body := &pieces{left: slices.Clone(tc.pieces)}
+				request := httptest.NewRequest(http.MethodGet, "https://berth.invalid/api/v1/pods?"+tc.query, nil)
+				response, err := watchBuffer{body}.RoundTrip(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return body, response.Body
+			}
+			body, read := open()
+			if n, err := read.Read(make([]byte, 2000)); n != tc.first || err != nil || body.reads != tc.reads {
+				t.Errorf("a large read: %d bytes, error %v, in %d reads of the body; want %d in %d", n, err, body.reads, tc.first, tc.reads)
+			}
+			if err := read.Close(); err != nil || body.left != nil {
+				t.Errorf("the body is not closed, error %v", err)
+			}
+			body, read = open()
+			content, err := io.ReadAll(iotest.OneByteReader(read))
+			if err != nil || string(content) != strings.Join(tc.pieces, "") || body.reads != tc.all {
+				t.Errorf("small reads: %d bytes, error %v, in %d reads of the body, want %d", len(content), err, body.reads, tc.all)
+			}
+		})
 	}
 }

@@ -11,6 +11,10 @@ import (
 // maxSharedParts is how many parts of each kind are kept in each of two generations.
 const maxSharedParts = 2048
 
+// maxSharedSize is the size in bytes of the largest part that is kept. Larger ones are lists, such
+// as that of the images on a node, which differ from one object to the next.
+const maxSharedSize = 4096
+
 // sharedParts are parts of pods and nodes that many have, such as the containers of the pods of a
 // Deployment: these are decoded once, and shared. It is safe for concurrent use.
 // Nobody may change an object of an informer, and Trim does not change what is trimmed.
@@ -104,11 +108,15 @@ func (s *sharedParts) withSharedStrings(labels map[string]string, node string) m
 }
 
 // recent keeps values by the bytes that they were decoded from: those that were asked for
-// last, between maxSharedParts and twice as many.
+// last, between maxSharedParts and twice as many. It keeps no value of more than maxSharedSize
+// bytes.
 type recent[T any] struct{ young, old map[string]T }
 
 // get returns the value of these bytes, which decode makes if it is not kept.
 func (r *recent[T]) get(bytes []byte, decode func() (T, error)) (T, error) {
+	if len(bytes) > maxSharedSize {
+		return decode()
+	}
 	if value, is := r.young[string(bytes)]; is {
 		return value, nil
 	}

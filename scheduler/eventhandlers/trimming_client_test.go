@@ -260,4 +260,9 @@ func TestSharedPartsAreBounded(t *testing.T) {
 	if decoded != 10*maxSharedParts || len(r.young)+len(r.old) > 2*maxSharedParts {
 		t.Errorf("%d values were decoded, %d are kept", decoded, len(r.young)+len(r.old))
 	}
+	kept := len(r.young)
+	large := make([]byte, maxSharedSize+1)
+	if got, err := r.get(large, func() (int, error) { return 1, nil }); got != 1 || err != nil || len(r.young) != kept {
+		t.Errorf("a part of %d bytes: got %d, %v, and %d values are kept, want %d", len(large), got, err, len(r.young), kept)
+	}
 }

@@ -135,6 +135,7 @@ const (
 	noLeaders      = "its leaders send nothing any more once they have a successor, and their watches come as far as they must"
 	loneLeaders    = noLeaders + "; its histories of replicas find it"
 	noRefusal      = "its API server refuses no right"
+	noBacklog      = "none of its histories binds as many pods as may be bound at once"
 	noEvents       = "nobody reads its Events"
 	noLooks        = "it reads caches and queues itself"
 	noEnd          = "its loop never hangs, and its processes are killed without a warning"

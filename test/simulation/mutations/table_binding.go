@@ -65,4 +65,8 @@ var bindingMutants = []mutant{
 		[]killer{{binding, "TestAPreemptorWaitsWhileAnotherPlanEvictsItsVictim"}}, rare},
 	{"MovedVictimForgotten", "a victim is evicted again when another scheduler bound it elsewhere",
 		[]killer{{binding, "TestAVictimThatAnotherSchedulerBindsIsNotEvictedAgain"}}, rare},
+	{"BindingSlotKept", "a slot for Bindings is not given back, so that in the end no pod is bound",
+		[]killer{{binding, "TestAPodWaitsForASlotBeforeItsRequestExists"}}, noBacklog},
+	{"BacklogWaitsWithRequests", "each pod of a backlog has a request that waits for a connection",
+		[]killer{{binding, "TestAPodWaitsForASlotBeforeItsRequestExists"}}, noBacklog},
 }

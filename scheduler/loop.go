@@ -136,6 +136,11 @@ func (s *Scheduler) release(t *schedulingCycle) {
 	t.generation.Release()
 }
 
+// withPodLogger adds the pod and its profile to the context's logger.
+func withPodLogger(ctx context.Context, pod *v1.Pod) context.Context {
+	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "profile", pod.Spec.SchedulerName))
+}
+
 // acquireGeneration returns the generation that runs as the named profile. It returns false
 // when none does, or when another generation admitted the pod to the active queue: the new
 // one may have a PreEnqueue plugin that gates it.

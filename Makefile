@@ -194,7 +194,9 @@ part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=
 part-12 = $(PROCESS) --rounds=1 --shapes=basic --loads=drain --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
 part-14 = $(PROCESS) --rounds=$(ROUNDS) --loads=drain --sides=berth,null+watch,null+watch+events --shapes=anti-affinity,spread,thousand,mixed
-PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+part-15 = go run ./test/perf --layers=process --rounds=1 --loads=alternating+drain --pods=6000 --sides=berth,null+watch,null+watch+events \
+	--shapes=basic,deployments,affinity,mixed
+PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
 define newline
 
 

@@ -192,8 +192,10 @@ func TestAPluginThatHangsInTheBindingCycleIsNamed(t *testing.T) {
 
 // The queue keeps events for the pods in flight, but not those of the hours that a call hangs.
 func TestEventsAreNotKeptWhileACallHangs(t *testing.T) {
-	// The refusal of the call that hung in Permit counts as well.
-	for point, refusals := range map[string]int{"Reserve": 2, "Permit": 3, "PreBindPreFlight": 0} {
+	// The refusal of the call that hung in Permit counts as well. One more may follow: the update
+	// with the condition is an event for a plugin that registers none, unless it arrives before
+	// the pod is tried again.
+	for point, refusals := range map[string]int{"Reserve": 1, "Permit": 2, "PreBindPreFlight": 0} {
 		t.Run(point, func(t *testing.T) {
 			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
 				assigned := fixture.Pod("assigned").On("n2").Obj()
@@ -219,8 +221,8 @@ func TestEventsAreNotKeptWhileACallHangs(t *testing.T) {
 				}
 				// One of the events might have made room for it.
 				const refused = "a Warning FailedScheduling: 0/1 nodes are available: 1 not permitted."
-				if n := strings.Count(strings.Join(env.events.take(), "\n"), refused); n != refusals {
-					t.Errorf("the pod was refused %d times, want %d", n, refusals)
+				if n := strings.Count(strings.Join(env.events.take(), "\n"), refused); n != refusals && n != refusals+1 {
+					t.Errorf("the pod was refused %d times, want %d or one more", n, refusals)
 				}
 			})
 		})

@@ -40,7 +40,7 @@ type side struct {
 	drainOnly bool
 	// optional says that it is measured only where --sides names it.
 	optional bool
-	// install prepares a control plane for it, once; may be nil.
+	// install prepares a control plane for it; one that is prepared already stays so.
 	install func(context.Context, *testEnv) error
 	// start starts it and does not wait for it.
 	start func(context.Context, *testEnv) (*controlplane.Process, error)

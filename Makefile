@@ -190,7 +190,7 @@ part-7 = $(ALTERNATING) --rounds=2 --pods=6000 --sides=berth,null+watch,null+wat
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
 part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
-part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sides=berth,kube-scheduler,null+watch+kinds
+part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sizes=5000:25000,45000:25000,5000:75000,15000:75000 --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(ALTERNATING) --rounds=1 --pods=15000 --shapes=basic --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
 part-14 = $(ALTERNATING) --rounds=2 --pods=6000 --sides=berth,null+watch,null+watch+events --shapes=anti-affinity,spread,thousand,mixed

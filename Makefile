@@ -284,7 +284,7 @@ site-versions: site ## The site with the pages of each release in site/versions.
 tour-recording: controlplane ## docs/tour/tour.cast: the commands of the tour and what they print, on a control plane.
 	go test ./test/integration -count=1 -ginkgo.focus=docs/tour/README.md -args -record-tour $(CURDIR)/docs/tour/tour.cast
 
-.PHONY: ui ui-test screenshots docs-screenshots
+.PHONY: ui ui-test screenshots docs-screenshots first-visit
 ui: ## The page of `kubectl berth ui`, built anew into cmd/kubectl-berth/ui/web/dist, checked and tested. Needs Node 20 and npm.
 	cd cmd/kubectl-berth/ui/web && npm ci && npm run check && npm test && npm run build
 
@@ -294,6 +294,9 @@ ui-test: ## All tests of that page, in a Chromium, which must be there, on made-
 SCREENSHOTS ?= bin/screenshots
 screenshots: ## Screenshots of each view of that page at 1440 and 390 px, in SCREENSHOTS=bin/screenshots.
 	cd test/ui && npm ci && npm run screenshots -- $(abspath $(SCREENSHOTS))
+
+first-visit: ## How long a first visit of that page takes: from make demo to why a pod waits.
+	@tools/first-visit.sh
 
 docs-screenshots: screenshots ## Those of them that docs/ui.md shows, as docs/ui/NAME.webp.
 	cd test/ui && node docs.mjs $(abspath $(SCREENSHOTS)) $(CURDIR)/docs/ui

@@ -47,7 +47,7 @@ const keys = async (page) => {
   await page.keyboard.press('?');
   await page.locator('dialog[open]').waitFor();
 };
-await take(small, [['keys', '#/profiles', keys], ['not-found', '#/pods/shop/nothing', undefined]], '', 'light');
+await take(small, [['not-found', '#/pods/shop/nothing', undefined], ['keys', '#/profiles', keys]], '', 'light');
 small.load(data.forbidden());
 await take(small, [['forbidden', '#/map']], '', 'light');
 small.load(data.empty());

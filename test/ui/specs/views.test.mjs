@@ -49,9 +49,11 @@ for (const [scheme, widths] of process.env.BERTH_UI_SOME ? [['dark', [390]]] : [
         await prepare(page, name);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (wide > 0) found.push(`${name}: the page scrolls sideways by ${wide} px`);
-        const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll:has(> table.blocks)')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.getAttribute('aria-label')));
+        const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll:has(> table.blocks, > table.scores)')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.getAttribute('aria-label')));
         if (width === 390 && cut.length > 0) found.push(`${name}: cut off: ${cut.join(', ')}`);
         const broken = await page.evaluate(() => [...document.querySelectorAll('.blocks tbody th.name, .nodes .link')].filter((e) => e.getClientRects().length > 1 || e.offsetHeight > 34 || e.scrollWidth > e.parentElement.clientWidth).map((e) => e.textContent));
+        const clipped = await page.evaluate(() => [...document.querySelectorAll('.v-row-head [role="columnheader"]')].filter((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent));
+        if (clipped.length > 0) found.push(`${name}: heads of columns that are cut off: ${clipped.join(', ')}`);
         const long = await page.evaluate(() => [...new Set([...document.querySelectorAll('.blocks td')].map((e) => e.dataset.label).filter((label) => label.length > 10))]);
         if (long.length > 0) found.push(`${name}: labels that cover their values on a phone: ${long.join(', ')}`);
         if (broken.length > 0) found.push(`${name}: names that are broken or cut: ${broken.join(', ')}`);

@@ -1,5 +1,5 @@
 // Small parts of every view: times, chips, sections, lists of facts.
-import type { ComponentChildren, JSX } from 'preact';
+import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { everySecond } from '../app-context';
 import { absolute, age } from '../format';
@@ -103,6 +103,11 @@ export function PageHead({ title, children, lead }: { title: ComponentChildren; 
       {children && <div class="page-tools">{children}</div>}
     </header>
   );
+}
+
+/** PluginName shows the name of a plugin, which may be broken before a capital letter where it is too long. */
+export function PluginName({ name }: { name: string }) {
+  return <>{name.split(/(?<=[a-z0-9])(?=[A-Z])/).map((part, i) => <Fragment key={i}>{i > 0 && <wbr />}{part}</Fragment>)}</>;
 }
 
 /** Copy copies a text, and says so. */

@@ -1,7 +1,7 @@
 // Why nodes are not feasible: tables that a pod's page and the result of a try share.
 import { count, missing, number } from '../format';
 import type { DeviceRequest, NodeScore, Rejection, RequeueEvents, SchedulingDecision } from '../types';
-import { DataTable, Scroll } from './basics';
+import { DataTable, PluginName, Scroll } from './basics';
 import { Share } from './bars';
 
 /** unresolvable: preemption does not help. */
@@ -86,7 +86,7 @@ export function Scores({ top, chosen, mark }: { top: NodeScore[]; chosen: string
         <tbody>
           {plugins.map((plugin) => (
             <tr key={plugin} class={same(plugin) ? 'same' : ''}>
-              <th scope="row" class="name">{plugin}</th>
+              <th scope="row" class="name"><PluginName name={plugin} /></th>
               {top.map((node) => <td key={node.node} class="num score">{cell(node, plugin)}</td>)}
             </tr>
           ))}

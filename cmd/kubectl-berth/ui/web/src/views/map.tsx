@@ -112,6 +112,7 @@ function Legend({ colourBy, profiles }: { colourBy: ColourBy; profiles: string[]
             {profiles.length > palette && <li><i class="swatch cat-other" aria-hidden="true" />{count(profiles.length - palette, 'other profile')}</li>}
           </>
         )}
+      <li><i class="swatch over" aria-hidden="true" />over 100 %</li>
       <li><i class="swatch striped" aria-hidden="true" />cordoned</li>
       <li><i class="swatch crossed" aria-hidden="true" />not ready</li>
     </ul>

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { getMatrix } from '../api';
 import { useLoad } from '../app-context';
 import { count, missing, number, shortMissing } from '../format';
-import { Ago, Sign } from '../parts/basics';
+import { Ago, PluginName, Sign } from '../parts/basics';
 import { Failed, Loading, Notes } from '../parts/states';
 import { VirtualTable } from '../parts/virtual';
 import type { Matrix, MatrixNode, MatrixRejection } from '../types';
@@ -104,20 +104,20 @@ const rowHeight = 30;
 
 function Grid({ nodes, cols, chosen }: { nodes: MatrixNode[]; cols: Columns; chosen: string[] }) {
   const totals = cols.scores.length > 0 || cols.total > 0;
-  const widths = ['minmax(150px, 1fr)', '96px', ...cols.rejecting.map(() => 'minmax(160px, 1.2fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(100px, 0.6fr)')].join(' ');
-  const minWidth = 246 + 160 * cols.rejecting.length + (totals ? 84 : 0) + 100 * cols.scores.length;
+  const widths = ['minmax(150px, 1fr)', '96px', ...cols.rejecting.map(() => 'minmax(160px, 1.2fr)'), ...totals ? ['minmax(84px, 0.4fr)'] : [], ...cols.scores.map(() => 'minmax(104px, 0.6fr)')].join(' ');
+  const minWidth = 246 + 160 * cols.rejecting.length + (totals ? 84 : 0) + 104 * cols.scores.length;
   const chosenNames = useMemo(() => new Set(chosen), [chosen]);
   const line = { gridTemplateColumns: widths };
   const head = (
     <div class="m-line" role="presentation" style={line}>
       <span role="columnheader" class="m-node">Node</span><span role="columnheader">Feasible</span>
-      {cols.rejecting.map((p) => <span key={p} role="columnheader" title={p}>{p}</span>)}
+      {cols.rejecting.map((p) => <span key={p} role="columnheader" title={p}><PluginName name={p} /></span>)}
       {totals && <span role="columnheader" class="num">Total</span>}
-      {cols.scores.map((p) => <span key={p} role="columnheader" class="num" title={p}>{p}</span>)}
+      {cols.scores.map((p) => <span key={p} role="columnheader" class="num" title={p}><PluginName name={p} /></span>)}
     </div>
   );
   return (
-    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={62} minWidth={minWidth}
+    <VirtualTable class={'matrix' + (nodes.length > 14 ? ' full' : '')} label="Plugin by node" count={nodes.length} rowHeight={rowHeight} headHeight={78} minWidth={minWidth}
       columns={2 + cols.rejecting.length + cols.scores.length + (totals ? 1 : 0)} head={head}
       rowKey={(i) => nodes[i].node} rowClass={(i) => nodes[i].feasible ? 'feasible' : ''}
       row={(i) => {

@@ -48,7 +48,7 @@ export function NodeTable({ resource, match, matchKey, selected, select }: {
             return (
               <>
                 <span role="rowheader" class="c0"><button type="button" class="link name" title={node.name} onClick={() => select(node.name)}>{node.name}</button></span>
-                <span role="cell" class="c1" title={node.zone}>{node.zone || 'none'}</span>
+                <span role="cell" class="c1" title={node.zone}><bdi>{node.zone || 'none'}</bdi></span>
                 <span role="cell" class="c2">{all > 0 ? `${shortAmount(resource, used(store.usage.get(node.name), resource))} of ${amount(resource, all)}` : 'none'}</span>
                 <span role="cell" class="c3">{percent(part)}</span>
                 <span role="cell" class="c4">{number(pods)}</span>

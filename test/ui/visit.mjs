@@ -1,7 +1,7 @@
-// A first visit of a page that runs, timed: from its address to the reasons of a pod that waits. node visit.mjs ADDRESS NAMESPACE/POD
+// A first visit of a page that runs, timed: from its address to the reasons of a pod that waits. node visit.mjs ADDRESS
 import { launch } from './browser.mjs';
 
-const [address, pod] = process.argv.slice(2);
+const address = process.argv[2];
 const firstLines = (text, n) => text.split('\n').filter((line) => line.trim()).slice(0, n).join(' · ');
 let last = performance.now();
 const report = (step) => {
@@ -21,8 +21,8 @@ const group = page.locator('.group', { has: page.locator('.open') }).first();
 await group.waitFor();
 report(`the waiting pods by reason: ${firstLines(await group.innerText(), 4)}`);
 await group.locator('.open').click();
-await page.locator(`a[href="#/pods/${pod}"]`).click();
-await page.locator('main h1', { hasText: pod }).waitFor();
+await group.locator('a[href^="#/pods/"]').first().click();
+await page.locator('main h1', { hasText: /^Pod / }).waitFor();
 await page.locator('main section').first().waitFor();
 report(`the pod: ${firstLines(await page.locator('main').innerText(), 12)}`);
 await browser.close();

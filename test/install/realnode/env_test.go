@@ -137,6 +137,8 @@ func webPod(namespace, name string) *corev1.Pod {
 			PeriodSeconds: 1, TimeoutSeconds: 5,
 		}
 	}
+	started := probe("/ok") // a machine that is busy starts a container with 1m of CPU late
+	started.FailureThreshold = 60
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
@@ -150,6 +152,7 @@ func webPod(namespace, name string) *corev1.Pod {
 				},
 				Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
 				Resources:      corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1m"), "memory": resource.MustParse("1Mi")}},
+				StartupProbe:   started,
 				ReadinessProbe: probe("/ok"),
 				LivenessProbe:  probe("/ok"),
 			}},

@@ -178,6 +178,7 @@ PAGE := docs/performance/runs/part-
 ALGORITHM := go run ./test/perf --layers=algorithm --warm=0
 PROCESS := go run ./test/perf --layers=process --pods=5000
 ALTERNATING := go run ./test/perf --layers=process --loads=alternating+drain
+BESIDE_NULL := $(ALTERNATING) --rounds=2 --pods=6000 --sides=berth,null+watch,null+watch+events
 EXPLAINING := go run ./test/perf --layers=process --rounds=10 --nodes=500 --existing=0
 part-1 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=drain --sides=berth,kube-scheduler,null+watch,null+watch+kinds,null+watch+events
 part-2 = $(ALGORITHM) --rounds=$(ROUNDS) --pods=5000 --node-steps=500,1000,2000,5000,10000,20000 \
@@ -186,14 +187,14 @@ part-3 = $(ALGORITHM) --rounds=$(ROUNDS) --pods=2000 --shapes=spread,affinity,an
 part-4 = $(ALGORITHM) --rounds=2 --shapes=preempt,million
 part-5 = $(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods
 part-6 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch,null+watch+events
-part-7 = $(ALTERNATING) --rounds=2 --pods=6000 --sides=berth,null+watch,null+watch+events --shapes=basic,deployments,node-affinity,affinity,default-spread
+part-7 = $(BESIDE_NULL) --shapes=basic,deployments,node-affinity,affinity,default-spread
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
 part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sizes=5000:25000,45000:25000,5000:75000,15000:75000 --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(ALTERNATING) --rounds=1 --pods=15000 --shapes=basic --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
-part-14 = $(ALTERNATING) --rounds=2 --pods=6000 --sides=berth,null+watch,null+watch+events --shapes=anti-affinity,spread,thousand,mixed
+part-14 = $(BESIDE_NULL) --shapes=anti-affinity,spread,thousand,mixed
 PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14
 define newline
 

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/npm.sh test/ui
 log=$(mktemp -d)
 stop=true
-trap 'eval "$stop"; rm -rf "$log"' EXIT
+trap 'set +e; eval "$stop"; rm -rf "$log"' EXIT
 
 begin=$SECONDS
 DEMO_KEEP=1 make --no-print-directory demo | tee "$log/demo"
@@ -17,9 +17,8 @@ printf '%d s  make demo\n' $((SECONDS - begin))
 
 bin/kubectl-berth ui >"$log/ui" &
 stop="kill $!; $stop"
-for _ in $(seq 100); do
-	address=$(grep -o 'http://[^ ]*' "$log/ui" || true)
-	if [ -n "$address" ]; then break; fi
-	sleep 0.1
-done
-node test/ui/visit.mjs "$address"
+if ! timeout 10 sh -c "until grep -q http:// '$log/ui'; do sleep 0.1; done"; then
+	echo "tools/first-visit.sh: kubectl berth ui printed no address" >&2
+	exit 1
+fi
+node test/ui/visit.mjs "$(grep -o 'http://[^ ]*' "$log/ui")"

@@ -79,6 +79,30 @@ var _ = Describe("The policies of config/admission", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(remove(ctx)).NotTo(Succeed())
 	})
+
+	// Status is written by hand: Berth, with nothing to count, does not write it again.
+	It("reject the deletion of a profile whose only pod is in flight, or whose pods are not counted", minute, func(ctx SpecContext) {
+		p := createProfile(ctx, publishEvery(1))
+		expectReady(ctx, p)
+		Eventually(func(g Gomega) {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+			g.Expect(p.Status.Queue).NotTo(BeNil())
+		}).Should(Succeed())
+		remove := dryRunDelete(p)
+		setQueue := func(queue string) {
+			GinkgoHelper()
+			Expect(admin.Status().Patch(ctx, p.DeepCopy(), mergePatch(`{"status":{"queue":`+queue+`}}`))).To(Succeed())
+		}
+		setQueue(`{"inFlight":1}`)
+		applyPolicy(ctx, "no-orphaned-pods.yaml", remove)
+
+		Expect(remove(ctx)).To(MatchError(ContainSubstring("1 pods wait for profile " + p.Name)))
+		setQueue(`null`)
+		Expect(remove(ctx)).To(MatchError(ContainSubstring("Berth has not counted the pods that wait for profile " + p.Name +
+			": wait for its status.queue, or annotate it with berth.dev/delete-anyway=true")))
+		setQueue(`{"inFlight":0}`)
+		Expect(remove(ctx)).To(Succeed())
+	})
 })
 
 // foreignAnnotation is an annotation that Berth's Bindings may not carry.

@@ -110,7 +110,7 @@ func selector(name string) *metav1.LabelSelector {
 func template(name string, args ...string) corev1.PodTemplateSpec {
 	pod := webPod(metav1.NamespaceDefault, "")
 	container := &pod.Spec.Containers[0]
-	container.Args, container.LivenessProbe, container.ReadinessProbe = args, nil, nil
+	withoutProbes(container, args...)
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: pod.Spec}
 }
 

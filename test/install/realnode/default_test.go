@@ -38,7 +38,7 @@ var _ = Describe("config/default", Ordered, Label("default"), func() {
 			pod := webPod(metav1.NamespaceDefault, c.name)
 			pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 			container := &pod.Spec.Containers[0]
-			container.Args, container.LivenessProbe, container.ReadinessProbe = c.args, nil, nil
+			withoutProbes(container, c.args...)
 			create(ctx, pod)
 			Eventually(phase).WithArguments(ctx, pod).Should(Equal(c.want), c.name)
 			Expect(pod.Spec.NodeName).To(Equal(node.Name))

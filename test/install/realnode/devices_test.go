@@ -79,7 +79,7 @@ func podWithDevice(name string) *corev1.Pod {
 	pod := webPod(metav1.NamespaceDefault, name)
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new(gpuDriver)}}
 	container := &pod.Spec.Containers[0]
-	container.Args, container.LivenessProbe, container.ReadinessProbe = []string{"print", "GPU_DEVICE_0"}, nil, nil
+	withoutProbes(container, "print", "GPU_DEVICE_0")
 	container.Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	return pod
 }

@@ -160,6 +160,13 @@ func webPod(namespace, name string) *corev1.Pod {
 	}
 }
 
+// withoutProbes has webPod's container run the workload with other arguments: it does not
+// listen then, so that it has no probes.
+func withoutProbes(container *corev1.Container, args ...string) {
+	container.Args = args
+	container.StartupProbe, container.ReadinessProbe, container.LivenessProbe = nil, nil, nil
+}
+
 // stream creates pods at a rate until it is stopped, and records each failed attempt.
 type stream struct {
 	namespace string

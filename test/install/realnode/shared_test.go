@@ -85,7 +85,7 @@ func replicaSet(name, scheduler string, milliCPU int64) *appsv1.ReplicaSet {
 	pod.Labels = map[string]string{"set": name}
 	pod.Spec.SchedulerName = scheduler
 	container := &pod.Spec.Containers[0]
-	container.Args, container.LivenessProbe, container.ReadinessProbe = []string{"pause"}, nil, nil
+	withoutProbes(container, "pause")
 	container.Resources.Requests = corev1.ResourceList{"cpu": *resource.NewMilliQuantity(milliCPU, resource.DecimalSI)}
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},

@@ -20,8 +20,9 @@ const (
 	// fencesInFlight limits the claims that are fenced at a time, as binding.MaxInFlight does
 	// for pods.
 	fencesInFlight = 64
-	// fencePause is the time between two attempts to fence a claim.
-	fencePause = time.Second
+	// fencePause is the time between two attempts to fence a claim, and fenceTimeout how long one
+	// may take: a request may be lost, or wait for a webhook that hangs.
+	fencePause, fenceTimeout = time.Second, 10 * time.Second
 )
 
 // FenceClaims gives claims another resource version that an earlier leader may be about to
@@ -37,10 +38,8 @@ const (
 func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfenced []*resourceapi.ResourceClaim) {
 	claims := slices.DeleteFunc(d.claims.list(), func(claim *resourceapi.ResourceClaim) bool { return !mayBeAllocated(claim) })
 	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	limited, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := d.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	defer timer.Stop()
+	limited, end := d.limit(ctx, limit)
+	defer end()
 	var mu sync.Mutex
 	framework.ForEach(ctx, framework.Runtime{Go: d.options.Go, Wait: d.options.Wait}, fencesInFlight, claims, func(claim *resourceapi.ResourceClaim) {
 		err := d.keepFencing(limited, claim)
@@ -53,6 +52,16 @@ func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfence
 		unfenced = append(unfenced, claim)
 	})
 	return unfenced
+}
+
+// limit returns a context that ends after a time by the clock of d. end frees what it holds.
+func (d *Devices) limit(ctx context.Context, after time.Duration) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	timer := d.options.Clock.AfterFunc(after, func() { cancel(context.DeadlineExceeded) })
+	return limited, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // keepFencing fences a claim. It returns the last error when the API server refuses that, or
@@ -77,8 +86,10 @@ func isRefused(err error) bool {
 
 // fenceClaim is FenceClaims for one claim. It returns the claim as it is known then, which is
 // assumed, or nil if it does not exist any more. After an error it is not fenced: one is a
-// conflict if others change the claim again and again.
+// conflict if others change the claim again and again, and one that fenceTimeout is over.
 func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	ctx, end := d.limit(ctx, fenceTimeout)
+	defer end()
 	client := d.clientFor(claim)
 	for attempt := 1; mayBeAllocated(claim); attempt++ {
 		fenced := claim.DeepCopy()

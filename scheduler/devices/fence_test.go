@@ -104,6 +104,14 @@ func (env *testEnv) unfencedClaims() (names []string) {
 	return names
 }
 
+func TestAFenceWithoutAnAnswerIsSentAgain(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		env.cluster.Inject(fakecluster.Fault{Verb: "updateclaim", Before: func() { time.Sleep(30 * time.Second) }})
+		env.want("unfenced claims", len(env.FenceClaims(env.t.Context(), time.Minute)), 0)
+		env.want("calls", env.cluster.TakeCalls(), []string{"updateclaim a", "updateclaim a"})
+	}, fixture.ResourceClaim("a").Finalizer().Request("r", "gpu").Obj())
+}
+
 // One after the other they would take longer than there is time.
 func TestManyClaimsAreFencedAtATime(t *testing.T) {
 	const many = 100

@@ -30,6 +30,8 @@ var deviceMutants = []mutant{
 		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}, {loop, "TestALateAllocationOfAnEarlierLeaderFails"}}, noVolumes},
 	{"ClaimFencedForEver", "a new leader schedules nothing while one claim cannot be written",
 		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}}, noVolumes},
+	{"FenceWithoutTimeout", "a fence without an answer is not sent again",
+		[]killer{{devices, "TestAFenceWithoutAnAnswerIsSentAgain"}}, noVolumes},
 	{"UnfencedClaimsForgotten", "a claim that a new leader could not fence is allocated by an earlier one after it has begun to schedule",
 		[]killer{{loop, "TestANewLeaderWaitsForClaimsThatCannotBeFenced"}}, noVolumes},
 	{"ClaimsNotAwaited", "a new leader allocates devices before it has seen the claims of the earlier one",

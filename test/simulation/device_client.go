@@ -59,9 +59,13 @@ func (c deviceClaimClient) Get(ctx context.Context, name string, _ metav1.GetOpt
 func (c deviceClaimClient) Update(ctx context.Context, claim *resourceapi.ResourceClaim, _ metav1.UpdateOptions) (*resourceapi.ResourceClaim, error) {
 	finalizers := slices.Clone(claim.Finalizers)
 	what := fmt.Sprintf("update device claim %s with the finalizers %v", describe(claim), finalizers)
-	return c.write(ctx, writeClaim, what, claim, func(stored *resourceapi.ResourceClaim) error {
+	written, err := c.write(ctx, writeClaim, what, claim, func(stored *resourceapi.ResourceClaim) error {
 		return nil
 	}, func(c *resourceapi.ResourceClaim) { c.Finalizers = finalizers })
+	if c.sim.inHandover() {
+		c.sim.devices.unfenced[claim.UID] = err != nil
+	}
+	return written, err
 }
 
 // UpdateStatus writes nothing but the status.

@@ -43,12 +43,14 @@ type deviceState struct {
 	// known are the claims of pods that Berth decides about, by the UID of the pod, each by its
 	// name in the API.
 	known map[types.UID]map[string]types.UID
+	// unfenced are the claims whose last fence by a new leader failed.
+	unfenced map[types.UID]bool
 }
 
 // drawDevices makes this a history of devices.
 func (sim *simulation) drawDevices() {
 	random := sim.random
-	sim.devices = deviceState{on: true, conditions: random.IntN(3) == 0, known: map[types.UID]map[string]types.UID{}}
+	sim.devices = deviceState{on: true, conditions: random.IntN(3) == 0, known: map[types.UID]map[string]types.UID{}, unfenced: map[types.UID]bool{}}
 	sim.controllerWeight = 1 + random.IntN(8)
 	for _, verb := range []string{writeClaim, writeClaimStatus, readClaim} {
 		if random.IntN(2) == 0 {

@@ -289,9 +289,13 @@ func (sim *simulation) giveUp(r *request) {
 const requestTimeout = time.Minute
 
 // isTooOld says that a late write cannot be under way any more. A leader relies on that only for
-// pods that it could not fence.
+// pods and claims that it could not fence.
 func (sim *simulation) isTooOld(r *request) bool {
-	return sim.fencesFail && sim.outside.now.Sub(r.sentAt) >= requestTimeout
+	now := sim.clock.now
+	if sim.hasReplicas() {
+		now = sim.outside.now
+	}
+	return (sim.fencesFail || sim.devices.unfenced[r.about]) && now.Sub(r.sentAt) >= requestTimeout
 }
 
 // isPodWrite says whether requests of that verb change pods.

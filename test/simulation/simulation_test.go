@@ -81,7 +81,8 @@ func TestEveryHistoryOfManyGangsKeepsTheInvariants(t *testing.T) {
 	kind{gangs: *manyGangCount}.test(t, *manyGangSeeds, nil)
 }
 
-// test plays n seeds from the flag -first on. A thousand of them must see the required events.
+// test plays n seeds from the flag -first on. The first ones, if a thousand or more, must see the
+// required events.
 func (k kind) test(t *testing.T, n uint64, required []string) {
 	if *printLog {
 		sim := k.run(*first, true)
@@ -103,7 +104,7 @@ func (k kind) test(t *testing.T, n uint64, required []string) {
 		}
 		t.Errorf("seed %d: %s", seed, k.story(seed))
 	}
-	if n >= 1000 && len(broken) == 0 {
+	if n >= 1000 && *first == 1 && len(broken) == 0 { // other seeds may lack one by chance
 		checkCoverage(t, counts, n, required)
 	}
 }

@@ -21,8 +21,9 @@ const (
 	// for pods.
 	fencesInFlight = 64
 	// fencePause is the time between two attempts to fence a claim, and fenceTimeout how long one
-	// may take: a request may be lost, or wait for a webhook that hangs.
-	fencePause, fenceTimeout = time.Second, 10 * time.Second
+	// may take, since a request may be lost. The API server waits ten seconds for a webhook that
+	// hangs, by default.
+	fencePause, fenceTimeout = time.Second, 15 * time.Second
 )
 
 // FenceClaims gives claims another resource version that an earlier leader may be about to
@@ -71,7 +72,9 @@ func (d *Devices) keepFencing(ctx context.Context, claim *resourceapi.ResourceCl
 		return context.Cause(ctx)
 	}
 	for {
-		_, err := d.fenceClaim(ctx, claim)
+		limited, end := d.limit(ctx, fenceTimeout)
+		_, err := d.fenceClaim(limited, claim)
+		end()
 		if err == nil || isRefused(err) || d.sleep(ctx, fencePause) != nil {
 			return err
 		}
@@ -86,10 +89,8 @@ func isRefused(err error) bool {
 
 // fenceClaim is FenceClaims for one claim. It returns the claim as it is known then, which is
 // assumed, or nil if it does not exist any more. After an error it is not fenced: one is a
-// conflict if others change the claim again and again, and one that fenceTimeout is over.
+// conflict if others change the claim again and again.
 func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
-	ctx, end := d.limit(ctx, fenceTimeout)
-	defer end()
 	client := d.clientFor(claim)
 	for attempt := 1; mayBeAllocated(claim); attempt++ {
 		fenced := claim.DeepCopy()

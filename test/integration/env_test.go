@@ -179,10 +179,30 @@ func (env testEnv) pod(p *v1alpha1.SchedulingProfile, name string) *fixture.PodB
 	return fixture.Pod(env.namespace + "/" + name).SchedulerName(p.Name)
 }
 
-// createNode creates a node, status included, until the spec ends.
+// createNode creates a node, status included, until the spec ends. Nodes and pods have
+// watches of their own: a pod that is created next could be attempted before the manager
+// has the node.
 func createNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 	GinkgoHelper()
-	return apitest.Created(ctx, admin, node.Obj())
+	created := apitest.Created(ctx, admin, node.Obj())
+	expectObserved(created, berth.Informers().Core().V1().Nodes().Lister().Get)
+	return created
+}
+
+// expectObserved waits until the suite's manager, if it runs, has the object in its
+// informer. get is the lister's method.
+func expectObserved[T client.Object](object client.Object, get func(name string) (T, error)) {
+	GinkgoHelper()
+	select {
+	case <-berth.Ended:
+		return
+	default:
+	}
+	Eventually(func(g Gomega) {
+		observed, err := get(object.GetName())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(observed.GetUID()).To(Equal(object.GetUID()))
+	}).WithPolling(time.Millisecond).Should(Succeed())
 }
 
 // expectAllowed waits until a user has all permissions of the rules: the API server's

@@ -149,8 +149,7 @@ func createBudget(ctx context.Context, env testEnv, app string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.namespace, Name: app},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: fixture.LabelSelector("app", app)},
 	})
-	watched := berth.Informers().Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(env.namespace)
-	Eventually(func() error { _, err := watched.Get(budget.Name); return err }).Should(Succeed())
+	expectObserved(budget, berth.Informers().Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets(env.namespace).Get)
 }
 
 // The spec creates evicted pods again, as their owner would.

@@ -192,6 +192,9 @@ var _ = Describe("A user who may read all of one namespace", func() {
 		blockedBy := map[string]string{}
 		for _, pod := range waiting {
 			blockedBy[pod.Name] = expectDecision(ctx, pod).Status.BlockedBy
+			if len(pod.Spec.SchedulingGates) == 0 {
+				Eventually(podEvents(ctx, pod)).ShouldNot(BeEmpty(), pod.Name)
+			}
 		}
 		Expect(blockedBy).To(SatisfyAll(
 			HaveKeyWithValue("no-resources", ContainSubstring("NodeResourcesFit 1")),

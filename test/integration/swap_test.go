@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +18,7 @@ import (
 )
 
 var _ = Describe("A swap", func() {
-	It("under a stream of 300 pods loses no pod, and each bind has the hash of a generation that ran", minute, func(ctx SpecContext) {
+	It("under a stream of 300 pods loses no pod, and each bind has the hash of a generation that ran", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 		const waves, each = 6, 50
 		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush, publishEvery(1))
 		watch := watchPods(ctx, env)

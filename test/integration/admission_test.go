@@ -228,9 +228,8 @@ var _ = Describe("The policy about approvals", func() {
 			}},
 		})
 		deletesAll := userWithRoles(ctx, mayDeleteAll.Name)
-		Eventually(func() error {
-			return deletesAll.DeleteAllOf(ctx, &v1alpha1.SchedulingProfile{}, client.MatchingFields{"metadata.name": p.Name})
-		}).Should(beMissingApprove(p, "must not be deleted"), "once the API server knows the role of the new user")
+		Expect(deletesAll.DeleteAllOf(ctx, &v1alpha1.SchedulingProfile{}, client.MatchingFields{"metadata.name": p.Name})).
+			To(beMissingApprove(p, "must not be deleted"))
 		collector := cp.Config()
 		collector.Impersonate = rest.ImpersonationConfig{
 			UserName: "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -328,7 +327,8 @@ var _ = Describe("Under all policies of config/admission another scheduler", fun
 // userCount is the number of users that this process created.
 var userCount atomic.Int64
 
-// userWithRoles returns the client of a new user that has these ClusterRoles.
+// userWithRoles returns the client of a new user that has these ClusterRoles, once the API
+// server grants them.
 func userWithRoles(ctx context.Context, roles ...string) client.Client {
 	GinkgoHelper()
 	name := fmt.Sprint("user-", GinkgoRandomSeed(), "-", userCount.Add(1))
@@ -338,6 +338,9 @@ func userWithRoles(ctx context.Context, roles ...string) client.Client {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		})
+		granted := &rbacv1.ClusterRole{}
+		Expect(admin.Get(ctx, client.ObjectKey{Name: role}, granted)).To(Succeed())
+		expectAllowed(ctx, name, "", granted.Rules...)
 	}
 	config := cp.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
@@ -353,8 +356,6 @@ func applyApprovalPolicy(ctx context.Context, editor client.Client) {
 		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "never-there", Annotations: map[string]string{v1alpha1.AnnotationApprovedHash: "0123456789"}}}
 		return editor.Create(ctx, p, client.DryRunAll)
 	}
-	// The API server's authorizer learns of a new role binding a little later.
-	Eventually(approved).WithContext(ctx).Should(Succeed())
 	applyPolicy(ctx, "approvals.yaml", approved)
 }
 

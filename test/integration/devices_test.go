@@ -58,6 +58,10 @@ var _ = Describe("A pod with a claim and an extended resource", Ordered, func() 
 			Expect(admin.Create(ctx, object)).To(Succeed())
 			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(admin.Delete(ctx, object))).To(Succeed()) })
 		}
+		kinds := berth.Informers().Resource().V1()
+		expectObserved(class, kinds.DeviceClasses().Lister().Get)
+		expectObserved(slice, kinds.ResourceSlices().Lister().Get)
+		expectObserved(claim, kinds.ResourceClaims().Lister().ResourceClaims(env.namespace).Get)
 		conflicts := &atomic.Bool{}
 		proxy.SetWriteFaults(func(w faultproxy.Write) *faultproxy.Fault {
 			if w.Method == http.MethodPut && strings.HasSuffix(w.Path, "/resourceclaims/c/status") && conflicts.CompareAndSwap(false, true) {

@@ -10,8 +10,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -177,10 +179,75 @@ func (env testEnv) pod(p *v1alpha1.SchedulingProfile, name string) *fixture.PodB
 	return fixture.Pod(env.namespace + "/" + name).SchedulerName(p.Name)
 }
 
-// createNode creates a node, status included, until the spec ends.
+// createNode creates a node, status included, until the spec ends. Nodes and pods have
+// watches of their own: a pod that is created next could be attempted before the manager
+// has the node.
 func createNode(ctx context.Context, node *fixture.NodeBuilder) *v1.Node {
 	GinkgoHelper()
-	return apitest.Created(ctx, admin, node.Obj())
+	created := apitest.Created(ctx, admin, node.Obj())
+	expectObserved(created, berth.Informers().Core().V1().Nodes().Lister().Get)
+	return created
+}
+
+// expectObserved waits until the suite's manager, if it runs, has the object in its
+// informer. get is the lister's method.
+func expectObserved[T client.Object](object client.Object, get func(name string) (T, error)) {
+	GinkgoHelper()
+	select {
+	case <-berth.Ended:
+		return
+	default:
+	}
+	Eventually(func(g Gomega) {
+		observed, err := get(object.GetName())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(observed.GetUID()).To(Equal(object.GetUID()))
+	}).WithPolling(time.Millisecond).Should(Succeed())
+}
+
+// expectAllowed waits until a user has all permissions of the rules: the API server's
+// authorizer learns of a new role or binding a little later. namespace is empty for rules
+// of ClusterRoles that a ClusterRoleBinding grants.
+func expectAllowed(ctx context.Context, user, namespace string, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	reviews := cp.Client().AuthorizationV1().SubjectAccessReviews()
+	for _, request := range requestsOf(rules) {
+		request.Namespace = namespace
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &request}}
+		Eventually(func(g Gomega) bool {
+			answer, err := reviews.Create(ctx, review, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			return answer.Status.Allowed
+		}).Should(BeTrue(), "%s may %v", user, request)
+	}
+}
+
+// requestsOf returns the requests that the rules allow.
+func requestsOf(rules []rbacv1.PolicyRule) (all []authorizationv1.ResourceAttributes) {
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, path := range rule.Resources {
+				resource, subresource, _ := strings.Cut(path, "/")
+				for _, verb := range rule.Verbs {
+					for _, name := range names {
+						all = append(all, authorizationv1.ResourceAttributes{
+							Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
+						})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// accountUser returns the name of a service account as a user.
+func accountUser(account *v1.ServiceAccount) string {
+	return "system:serviceaccount:" + account.Namespace + ":" + account.Name
 }
 
 // createPod creates a pod until the spec ends.

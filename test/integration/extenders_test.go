@@ -103,7 +103,7 @@ var _ = Describe("A profile with an HTTP extender", Ordered, ContinueOnFailure, 
 		admin.ExpectBound(ctx, liar)
 	})
 
-	It("loses no pod when extenders are added and removed under a stream of pods", minute, func(ctx SpecContext) {
+	It("loses no pod when extenders are added and removed under a stream of pods", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 		ext, env := newExtenderServer(), newTestEnv(ctx)
 		ext.set(func(ext *extenderServer) { ext.filter = func(string) (bool, string, bool) { return true, "", true } })
 		createNode(ctx, env.node("n").Capacity("cpu", "64"))

@@ -175,6 +175,7 @@ func (test *bindingTest) expectSettled(ctx context.Context) {
 		_, assumed := berth.Scheduler().Components().Cache.Sizes()
 		g.Expect(assumed).To(BeZero(), "assumed pods")
 		g.Expect(test.totals().Bound).To(BeEquivalentTo(slots), "totals.bound")
+		g.Expect(test.successful()).To(HaveLen(slots), "pods of the successful Bindings, which the proxy counts after their answers")
 	}).Should(Succeed())
 	Expect(test.boundPods(ctx)).To(HaveLen(slots))
 	for _, pod := range test.pods {
@@ -186,8 +187,8 @@ func (test *bindingTest) expectSettled(ctx context.Context) {
 		}
 		Expect(bindings).To(BeNumerically("<=", 1), "how often %s got a node", pod.Name)
 		counted := 0
-		for _, b := range test.proxy.Bindings() {
-			if b.Pod == pod.Name && b.Code == http.StatusCreated {
+		for _, name := range test.successful() {
+			if name == pod.Name {
 				counted++
 			}
 		}
@@ -198,6 +199,16 @@ func (test *bindingTest) expectSettled(ctx context.Context) {
 			Expect(counted).To(Equal(1), "successful Bindings of %s", pod.Name)
 		}
 	}
+}
+
+// successful returns the pod of each Binding that the API server accepted.
+func (test *bindingTest) successful() (pods []string) {
+	for _, b := range test.proxy.Bindings() {
+		if b.Code == http.StatusCreated {
+			pods = append(pods, b.Pod)
+		}
+	}
+	return pods
 }
 
 // boundPods returns the pods that are bound now.

@@ -135,6 +135,7 @@ var _ = Describe("The kubectl plugin", Ordered, func() {
 		} {
 			Expect(kubectl(ctx, strings.Fields(line)...)).Error().NotTo(HaveOccurred())
 		}
+		expectAllowed(ctx, "tenant", env.namespace, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}})
 		output := shell(ctx, filepath.Join("bin", "kubectl-berth")+" explain pod/web --as=tenant -n "+env.namespace)
 		Expect(output).To(ContainSubstring("Profile    " + p.Name))
 		Expect(output).To(ContainSubstring("Cannot read the SchedulingProfiles"))
@@ -316,7 +317,7 @@ func podsOfManyKinds(env testEnv, p *v1alpha1.SchedulingProfile) []*fixture.PodB
 }
 
 // accountWithPermissions creates an account that has these permissions in all namespaces,
-// and returns its kubeconfig.
+// and returns its kubeconfig once the API server grants them.
 func accountWithPermissions(ctx context.Context, env testEnv, rights []verb.Permission) string {
 	GinkgoHelper()
 	var rules []rbacv1.PolicyRule
@@ -330,6 +331,7 @@ func accountWithPermissions(ctx context.Context, env testEnv, rights []verb.Perm
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	})
+	expectAllowed(ctx, accountUser(account), "", rules...)
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	Expect(err).NotTo(HaveOccurred())
 	return kubeconfig

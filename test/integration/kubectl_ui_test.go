@@ -79,7 +79,7 @@ func tenant(ctx context.Context, env testEnv) string {
 	GinkgoHelper()
 	read, metadata := []string{"get", "list", "watch"}, metav1.ObjectMeta{Namespace: env.namespace, Name: "tenant"}
 	account := apitest.Created(ctx, admin, &v1.ServiceAccount{ObjectMeta: metadata})
-	apitest.Created(ctx, admin, &rbacv1.Role{ObjectMeta: metadata, Rules: []rbacv1.PolicyRule{
+	role := apitest.Created(ctx, admin, &rbacv1.Role{ObjectMeta: metadata, Rules: []rbacv1.PolicyRule{
 		{Verbs: read, APIGroups: []string{""}, Resources: []string{"pods", "events"}},
 		{Verbs: read, APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"schedulingdecisions"}},
 	}})
@@ -87,6 +87,7 @@ func tenant(ctx context.Context, env testEnv) string {
 		ObjectMeta: metadata, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	})
+	expectAllowed(ctx, accountUser(account), env.namespace, role.Rules...)
 	kubeconfig, err := cp.ServiceAccountKubeconfig(ctx, account.Namespace, account.Name)
 	Expect(err).NotTo(HaveOccurred())
 	return kubeconfig

@@ -54,7 +54,7 @@ var _ = Describe("Two Managers in one process", func() {
 		Expect(leader.Stop()).To(MatchError(manager.ErrLeaseLost))
 		Expect(follower.Ended).NotTo(BeClosed())
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "by-the-follower")))
-		Expect(follower.Elected()).To(BeClosed())
+		Eventually(follower.Elected()).Should(BeClosed())
 		Expect(follower.Stop()).To(Succeed())
 	})
 })

@@ -47,7 +47,7 @@ var _ = Describe("A paused profile", func() {
 		expectReason(ctx, v1.PodReasonUnschedulable, pod)
 	})
 
-	It("whose state changes fast leaves the pods with the reason of the last state", minute, func(ctx SpecContext) {
+	It("whose state changes fast leaves the pods with the reason of the last state", SpecTimeout(3*time.Minute), func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)
 		createNode(ctx, env.node("n").Capacity("cpu", "1"))
 		pod := createPod(ctx, env.pod(p, "web").Requests("cpu", "2"))
@@ -207,10 +207,10 @@ var _ = Describe("A profile with allowedNamespaces", func() {
 				createPod(ctx, env.pod(p, fmt.Sprint("p", i)))
 			}
 		}
-		Eventually(queueCounts(p)).WithTimeout(time.Minute).Should(Equal(decision.QueueCounts{Held: namespaces * pods}))
+		Eventually(queueCounts(p)).WithContext(ctx).Should(Equal(decision.QueueCounts{Held: namespaces * pods}))
 		_, err := kubectl(ctx, append(command, "team=shop")...)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(queueCounts(p)).WithTimeout(30 * time.Second).Should(Equal(decision.QueueCounts{}))
+		Eventually(queueCounts(p)).WithContext(ctx).Should(Equal(decision.QueueCounts{}))
 		for _, name := range command[3:] {
 			var list v1.PodList
 			Expect(admin.List(ctx, &list, client.InNamespace(name))).To(Succeed())

@@ -192,6 +192,9 @@ var _ = Describe("A user who may read all of one namespace", func() {
 		blockedBy := map[string]string{}
 		for _, pod := range waiting {
 			blockedBy[pod.Name] = expectDecision(ctx, pod).Status.BlockedBy
+			if len(pod.Spec.SchedulingGates) == 0 {
+				Eventually(podEvents(ctx, pod)).ShouldNot(BeEmpty(), pod.Name)
+			}
 		}
 		Expect(blockedBy).To(SatisfyAll(
 			HaveKeyWithValue("no-resources", ContainSubstring("NodeResourcesFit 1")),
@@ -229,6 +232,7 @@ func readAll(ctx context.Context, env testEnv) map[string][]map[string]any {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reads.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
+	expectAllowed(ctx, user, env.namespace, reads.Rules...)
 	cfg := cp.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	found, err := discovery.NewDiscoveryClientForConfigOrDie(cfg).ServerPreferredNamespacedResources()

@@ -119,6 +119,8 @@ var _ = Describe("The status of a profile", func() {
 		var last decisionRecord
 		for i := range 5 {
 			last = boundRecord(ctx, createPod(ctx, env.pod(p, fmt.Sprint("web-", i)).Requests("cpu", "1")))
+			// The decision is recorded after the Binding, and before the pod leaves the queue.
+			Eventually(queueCounts(p)).Should(BeZero())
 		}
 		unfit := createPod(ctx, env.pod(p, "unfit").Requests("cpu", "1"))
 		expectReason(ctx, v1.PodReasonUnschedulable, unfit)

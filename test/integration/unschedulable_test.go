@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,6 +38,7 @@ var _ = Describe("A pod that fits on no node", func() {
 			var nodes v1.NodeList
 			g.Expect(admin.List(ctx, &nodes)).To(Succeed())
 			g.Expect(nodes.Items).To(BeEmpty())
+			g.Expect(berth.Informers().Core().V1().Nodes().Lister().List(labels.Everything())).To(BeEmpty())
 		}).Should(Succeed())
 		pod := createPod(ctx, env.pod(p, "web"))
 		Eventually(admin.PodScheduled(ctx, pod)).Should(Equal("False Unschedulable: no nodes available to schedule pods"))

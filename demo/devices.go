@@ -101,9 +101,10 @@ func (s *demo) deployWithDevices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkGivenDevices(ctx, devices); err != nil {
+	if err := s.poll(ctx, func() (string, error) { return s.missingDevices(ctx, devices) }); err != nil {
 		return err
 	}
+	s.printf("%d pods have a device each, of %d nodes", devices, deviceNodes)
 	if err := s.kubectl(ctx, "get", "why", waiting, "--output=jsonpath={.status.deviceRequests}"); err != nil {
 		return err
 	}
@@ -134,11 +135,11 @@ func (s *demo) pendingPod(ctx context.Context, app string, count int) (name, mis
 	return name, "", err
 }
 
-// checkGivenDevices returns an error unless claims hold so many devices, each another one.
-func (s *demo) checkGivenDevices(ctx context.Context, want int) error {
+// missingDevices returns what is missing until claims hold so many devices, each another one.
+func (s *demo) missingDevices(ctx context.Context, want int) (string, error) {
 	claims, err := s.cp.Client().ResourceV1().ResourceClaims(podsNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	given := map[string]bool{}
 	results := 0
@@ -151,8 +152,7 @@ func (s *demo) checkGivenDevices(ctx context.Context, want int) error {
 		}
 	}
 	if len(given) != want || results != want {
-		return fmt.Errorf("the claims have %d devices, %d of them different; want %d", results, len(given), want)
+		return fmt.Sprintf("the claims have %d devices, %d of them different; want %d", results, len(given), want), nil
 	}
-	s.printf("%d pods have a device each, of %d nodes", want, deviceNodes)
-	return nil
+	return "", nil
 }

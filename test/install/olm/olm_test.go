@@ -145,9 +145,9 @@ var _ = Describe("Berth through the Operator Lifecycle Manager", Ordered, func()
 			is, boundErr := boundCount(ctx)
 			return fmt.Sprint(has-is, " CPUs are free ", err, boundErr)
 		}).Should(Equal("0 CPUs are free <nil> <nil>"))
+		Eventually(podNodes).WithContext(ctx).Should(HaveLen(300))
 		after, err := podNodes(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(after).To(HaveLen(300))
 		for uid, node := range before {
 			Expect(after).To(HaveKey(uid))
 			if node != "" {

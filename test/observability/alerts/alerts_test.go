@@ -70,6 +70,8 @@ var _ = Describe("Alerts", Ordered, func() {
 			for _, pod := range pods {
 				admin.ExpectBound(ctx, pod)
 			}
+			// As above: the last scrape is that of the next spec.
+			Eventually(gauge).WithArguments(ctx, "berth_oldest_pending_pod_timestamp_seconds").Should(BeZero())
 			scrape(ctx)
 		}
 		board, err := readBoard(root)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/probe"
 )
 
@@ -178,7 +179,7 @@ var _ = Describe("Plugins are called in order, and their statuses count:", func(
 		setAnswers(nil)
 		p := createProfile(ctx, onlyPlugins("A", "B"))
 		for i := range 30 {
-			createNode(ctx, node(fmt.Sprint("n", i)))
+			apitest.Created(ctx, admin, node(fmt.Sprint("n", i)).Obj())
 		}
 		waitForQueue(ctx)
 		createBound(ctx, p, pod("a"))

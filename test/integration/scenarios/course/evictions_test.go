@@ -238,9 +238,9 @@ var _ = Describe("A victim whose Bind is blocked", func() {
 	}
 })
 
-// blockOnce blocks the pod called victim at a point, the first time.
-func blockOnce(point string) pluginFuncs {
-	var held atomic.Bool
+// blockOnce blocks the pod called victim at a point, the first time. held is true from then on.
+func blockOnce(point string) (funcs pluginFuncs, held *atomic.Bool) {
+	held = new(atomic.Bool)
 	holds := func(pod *v1.Pod) bool { return pod.Name == "victim" && held.CompareAndSwap(false, true) }
 	if point == "Permit" {
 		return pluginFuncs{permit: func(ctx context.Context, h fwk.Handle, pod *v1.Pod) (*fwk.Status, time.Duration) {
@@ -248,7 +248,7 @@ func blockOnce(point string) pluginFuncs {
 				return permitWait(ctx, h, pod)
 			}
 			return nil, 0
-		}}
+		}}, held
 	}
 	return pluginFuncs{preBind: func(ctx context.Context, pod *v1.Pod) *fwk.Status {
 		if holds(pod) {
@@ -256,16 +256,18 @@ func blockOnce(point string) pluginFuncs {
 			return fwk.AsStatus(context.Cause(ctx))
 		}
 		return nil
-	}}
+	}}, held
 }
 
 var _ = DescribeTable("A victim that is not bound yet is not deleted, and goes to another node:",
 	func(ctx SpecContext, point string, edit edit, where decision.QueueCounts) {
-		first.setFuncs(blockOnce(point))
+		funcs, held := blockOnce(point)
+		first.setFuncs(funcs)
 		p := createProfile(ctx, edit, setBackoff(1))
 		createNode(ctx, node("big").Capacity("cpu", "2"))
 		victim := createPod(ctx, p, podWithClass("victim", "low").Requests("cpu", "1"))
 		Eventually(queueCounts(p)).Should(Equal(where))
+		Eventually(held.Load).Should(BeTrue()) // InFlight is true before PreBind
 		createNode(ctx, node("small").Capacity("cpu", "1"))
 		waitForQueue(ctx)
 		high := createPod(ctx, p, podWithClass("high", "high").Requests("cpu", "1500m"))

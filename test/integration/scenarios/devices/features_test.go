@@ -140,6 +140,7 @@ var _ = Describe("A pod with a claim, as in Kubernetes' e2e specs", func() {
 		tolerant := requestOf(driver, "")
 		tolerant.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "example.com/maintenance", Operator: resourceapi.DeviceTolerationOpExists}}
 		env.create(ctx, env.claim("intolerant", requestOf(driver, "")), env.claim("tolerant", tolerant))
+		env.waitForTaint(ctx)
 		pod := env.pod("intolerant", v1.PodResourceClaim{ResourceClaimName: new("intolerant")})
 		env.create(ctx, pod)
 		expectUnschedulable(ctx, "1 cannot allocate all claims", pod)
@@ -150,6 +151,26 @@ var _ = Describe("A pod with a claim, as in Kubernetes' e2e specs", func() {
 		admin.ExpectBound(ctx, pod)
 	})
 })
+
+// waitForTaint waits until pods are refused since all devices, as Berth knows then, are tainted.
+// Earlier pods got a device, which they give back.
+func (env testEnv) waitForTaint(ctx context.Context) {
+	GinkgoHelper()
+	for n := 0; ; n++ {
+		name := fmt.Sprint("taint-known-", n)
+		env.create(ctx, env.claim(name, requestOf(driver, "")))
+		pod := env.pod(name, v1.PodResourceClaim{ResourceClaimName: &name})
+		env.create(ctx, pod)
+		Eventually(func(g Gomega) {
+			g.Expect(admin.PodScheduled(ctx, pod)(g)).To(Or(HavePrefix("True"), ContainSubstring("1 cannot allocate all claims")))
+		}).Should(Succeed())
+		admin.Remove(ctx, pod)
+		if pod.Spec.NodeName == "" {
+			return
+		}
+		Eventually(env.devicesOf(ctx, name)).Should(BeEmpty())
+	}
+}
 
 var _ = Describe("Devices that several claims share", func() {
 	It("are shared until their capacity is consumed", specTimeout, func(ctx SpecContext) {

@@ -68,6 +68,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		APIServerArgs: []string{
 			// No controller runs that would remove the taint from nodes that are not ready.
 			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+			// One worker may need more than a request's 60 seconds to delete 10,000 slices.
+			"--delete-collection-workers=16",
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -101,7 +103,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func startBerth(ctx context.Context) {
 	GinkgoHelper()
 	var err error
-	berth, err = operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	berth, err = operator.StartWith(cp, binary, kubeconfig, "--default-profile=")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(berth.Until(ctx, berth.Ready)).To(Succeed())
 }

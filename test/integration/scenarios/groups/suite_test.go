@@ -112,10 +112,16 @@ func startBerth(ctx context.Context) {
 	Expect(berth.Load().Until(ctx, berth.Load().Ready)).To(Succeed())
 }
 
+// lease are the flags of a manager that does not lose its Lease by a stall of a second, and that
+// others follow in time when it is killed: killed_test.go waits for one gang during several kills.
+var lease = []string{
+	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=300ms",
+}
+
 // launchBerth starts the manager.
 func launchBerth() {
 	GinkgoHelper()
-	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.ShortLease...)...)
+	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, lease...)...)
 	Expect(err).NotTo(HaveOccurred())
 	berth.Store(manager)
 }
@@ -170,6 +176,16 @@ func (env testEnv) members(ctx context.Context, group string, first, count int) 
 		pods = append(pods, admin.Pod(ctx, env.member(fmt.Sprint(group, "-", first+i), group)))
 	}
 	return pods
+}
+
+// waitForGroups waits until Berth knows which PodGroups there are. It receives them in order, so it
+// does when it binds a member of the newest one.
+func (env testEnv) waitForGroups(ctx context.Context) {
+	GinkgoHelper()
+	env.podGroup(ctx, "newest", 0)
+	pods := env.members(ctx, "newest", 0, 1)
+	admin.ExpectBound(ctx, pods...)
+	admin.Remove(ctx, pods[0])
 }
 
 // expectGated expects that the queue has so many gated pods.

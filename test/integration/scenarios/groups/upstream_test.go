@@ -77,6 +77,7 @@ var _ = Describe("podgroup_test.go", func() {
 			env := newTestEnv(ctx, 1, 4)
 			env.podGroup(ctx, "pg1", 3)
 			env.podGroup(ctx, "pg2", 3)
+			env.waitForGroups(ctx)
 			pods := map[string][]*v1.Pod{}
 			for i := range 3 {
 				for _, group := range order {
@@ -91,9 +92,10 @@ var _ = Describe("podgroup_test.go", func() {
 	It("pod group interleaving with an individual pod shouldn't deadlock nor livelock, and the individual pod gets scheduled", specTimeout, func(ctx SpecContext) {
 		env := newTestEnv(ctx, 1, 3)
 		env.podGroup(ctx, "pg1", 3)
-		pods := env.members(ctx, "pg1", 0, 2)
+		// A gang is queued by the time of its first member: after one, it would go first if it became
+		// whole before the pod is decided.
 		alone := admin.Pod(ctx, env.pod("alone", 1))
-		pods = append(pods, env.members(ctx, "pg1", 2, 1)...)
+		pods := env.members(ctx, "pg1", 0, 3)
 		admin.ExpectBound(ctx, alone)
 		expectWaiting(ctx, pods...)
 	})
@@ -173,6 +175,7 @@ var _ = Describe("queueing_test.go", func() {
 			group := env.podGroup(ctx, "pg1", minCount)
 			admin.ExpectBound(ctx, env.members(ctx, "pg1", 0, 2)...)
 			admin.Remove(ctx, group)
+			env.waitForGroups(ctx)
 			late := env.members(ctx, "pg1", 2, 1)
 			expectGated(ctx, 1)
 			env.podGroup(ctx, "pg1", minCount)

@@ -11,8 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -190,14 +188,6 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 // Pod mid is nominated while the victim terminates, which takes as long as the spec wants:
 // no kubelet runs. Pod low fits beside the victim, and not beside mid.
 var _ = Describe("A pod that does not fit beside a nominated pod is bound", func() {
-	BeforeEach(func(ctx SpecContext) {
-		for name, value := range map[string]int32{"mid": 200, "high": 300} {
-			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
-			Expect(admin.Create(ctx, class)).To(Succeed())
-			DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, class)).To(Succeed()) })
-		}
-	}, NodeTimeout(eventuallyTimeout))
-
 	ranked := func(name, cpu, memory string) *fixture.PodBuilder {
 		return podWithRequests(name, cpu, memory).Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = name })
 	}

@@ -2,11 +2,9 @@ package placement
 
 import (
 	v1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -151,9 +149,6 @@ var _ = table("A pod with topology spread constraints",
 
 var _ = Describe("A pod with topology spread constraints and a higher priority", func() {
 	It("evicts a pod that violates them", minute, func(ctx SpecContext) {
-		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100}
-		Expect(admin.Create(ctx, class)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, class)).To(Succeed()) })
 		// No kubelet runs: a victim without grace period is deleted at once.
 		old := webPodsOn("b", "b", "c", "c", "d")
 		for _, pod := range old {
@@ -162,7 +157,7 @@ var _ = Describe("A pod with topology spread constraints and a higher priority",
 		scenario{
 			nodes: zonedNodes(), existing: old,
 			pod: spreadPod(spreadConstraint(zone), spreadConstraint(hostname)).RequireNodeAffinity(notA).
-				Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = class.Name }),
+				Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }),
 			want: oneOf("b", "c", "d"),
 		}.run(ctx)
 	})

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -79,12 +80,26 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	for _, team := range []string{blue, red} {
 		Expect(admin.Create(ctx, fixture.Namespace(team).Label("team", team).Obj())).To(Succeed())
 	}
+	for name, value := range map[string]int32{"mid": 200, "high": 300} {
+		createPriorityClass(ctx, name, value)
+	}
 	startManager(ctx)
 	for name, spec := range profiles() {
 		Expect(operator.ApplyProfile(ctx, cp, name, spec)).To(Succeed())
 		Expect(operator.UntilProgrammed(ctx, cp, name)).Error().NotTo(HaveOccurred())
 	}
 }, NodeTimeout(15*time.Minute))
+
+// createPriorityClass creates a PriorityClass and waits until the API server accepts pods with it:
+// its admission plugin knows classes from a watch.
+func createPriorityClass(ctx context.Context, name string, value int32) {
+	GinkgoHelper()
+	Expect(admin.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})).To(Succeed())
+	Eventually(func() error {
+		pod := fixture.Pod("ranked").Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = name }).Valid()
+		return admin.Create(ctx, pod, client.DryRunAll)
+	}).Should(Succeed())
+}
 
 // startManager starts the manager and waits until it is ready. The flags override the
 // defaults.

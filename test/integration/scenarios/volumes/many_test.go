@@ -29,15 +29,18 @@ var _ = DescribeTable("50 pods of three claims each are bound with their volumes
 			env.create(ctx, env.pod(fmt.Sprint("p", i), claims[3*i].GetName(), claims[3*i+1].GetName(), claims[3*i+2].GetName()))
 		}
 		Eventually(env.boundPods(ctx)).Should(HaveLen(pods))
-		var list v1.PersistentVolumeClaimList
-		Expect(admin.List(ctx, &list, client.InNamespace(env.namespace))).To(Succeed())
-		holders := map[string]string{}
-		for _, claim := range list.Items {
-			Expect(claim.Status.Phase).To(Equal(v1.ClaimBound), claim.Name)
-			Expect(holders).NotTo(HaveKey(claim.Spec.VolumeName), "one volume for each claim")
-			holders[claim.Spec.VolumeName] = claim.Name
-		}
-		Expect(holders).To(HaveLen(3 * pods))
+		// kube-controller-manager writes the phase after what the pods' bindings wait for.
+		Eventually(func(g Gomega) {
+			var list v1.PersistentVolumeClaimList
+			g.Expect(admin.List(ctx, &list, client.InNamespace(env.namespace))).To(Succeed())
+			holders := map[string]string{}
+			for _, claim := range list.Items {
+				g.Expect(claim.Status.Phase).To(Equal(v1.ClaimBound), claim.Name)
+				g.Expect(holders).NotTo(HaveKey(claim.Spec.VolumeName), "one volume for each claim")
+				holders[claim.Spec.VolumeName] = claim.Name
+			}
+			g.Expect(holders).To(HaveLen(3 * pods))
+		}).Should(Succeed())
 	},
 	Entry("half of the volumes are free, half are reserved for one claim each", specTimeout, mixedVolumes),
 	Entry("volumes are provisioned at once", specTimeout, func(ctx context.Context, env testEnv, n int) ([]client.Object, func(*v1.PersistentVolumeClaim) *v1.PersistentVolume) {

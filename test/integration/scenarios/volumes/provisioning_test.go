@@ -181,6 +181,7 @@ var _ = DescribeTable("Among nodes with volumes for a pod the one with the large
 			}
 		}
 		env.expectPhases(ctx, v1.VolumeAvailable, volumes...)
+		env.waitForVolumes(ctx)
 		var claims []string
 		for i, size := range requests {
 			claims = append(claims, fmt.Sprint("c", i))

@@ -177,6 +177,18 @@ func (env testEnv) expectPhases(ctx context.Context, phase v1.PersistentVolumePh
 	}
 }
 
+// waitForVolumes waits until Berth knows all volumes. It receives them in order, so it does when it
+// binds a pod with the newest one, in a class of its own.
+func (env testEnv) waitForVolumes(ctx context.Context) {
+	GinkgoHelper()
+	class := fixture.StorageClass(env.namespace+"-newest", "")
+	claim := env.claim("newest", class.Name).Obj()
+	pod := env.pod("newest", claim.Name)
+	env.create(ctx, class, env.volume("newest", class.Name, 0).Obj(), claim, pod)
+	admin.ExpectBound(ctx, pod)
+	admin.Remove(ctx, pod)
+}
+
 // boundVolume returns the volume that a claim has.
 func (env testEnv) boundVolume(ctx context.Context, claim string) func(Gomega) string {
 	return func(g Gomega) string {

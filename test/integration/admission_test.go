@@ -97,11 +97,11 @@ var _ = Describe("The policies of config/admission", func() {
 		applyPolicy(ctx, "no-orphaned-pods.yaml", remove)
 
 		Expect(remove(ctx)).To(MatchError(ContainSubstring("1 pods wait for profile " + p.Name)))
+		setQueue(`{"inFlight":0}`)
+		Expect(remove(ctx)).To(Succeed())
 		setQueue(`null`)
 		Expect(remove(ctx)).To(MatchError(ContainSubstring("Berth has not counted the pods that wait for profile " + p.Name +
 			": wait for its status.queue, or annotate it with berth.dev/delete-anyway=true")))
-		setQueue(`{"inFlight":0}`)
-		Expect(remove(ctx)).To(Succeed())
 	})
 })
 
@@ -139,7 +139,8 @@ func dryRunDelete(p *v1alpha1.SchedulingProfile) func(context.Context) error {
 }
 
 // applyPolicy applies a file of config/admission and waits until the API server rejects the
-// request; when the spec ends, it deletes the policy and waits until the request succeeds.
+// request; when the spec ends, it deletes the policy and waits until the request succeeds. The
+// request must be one that the policy rejects then.
 func applyPolicy(ctx context.Context, file string, refused func(context.Context) error) {
 	GinkgoHelper()
 	file = policyFile(file)
@@ -147,6 +148,7 @@ func applyPolicy(ctx context.Context, file string, refused func(context.Context)
 	_, err := kubectl(ctx, "apply", "--server-side", "-f", file)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
+		Expect(refused(ctx)).NotTo(Succeed(), "or the end of the policy would not be seen")
 		_, err := kubectl(ctx, "delete", "--ignore-not-found", "-f", file)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(refused).WithContext(ctx).Should(Succeed(), "after the policy is deleted")

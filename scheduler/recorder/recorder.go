@@ -67,7 +67,7 @@ type Recorder struct {
 	queue   eventQueue
 	series  seriesCache
 	writers int
-	// limit is how many writers may run beside no bind: one more with each Event written.
+	// limit is how many writers may run: beside no bind one more with each Event written.
 	limit int
 	// Close sets closed and closes closing. empty is closed when all Events are written
 	// after that.
@@ -174,7 +174,7 @@ func (r *Recorder) enqueue(e *eventEntry) bool {
 
 // push adds an entry to the queue and starts writers. The caller holds the lock.
 func (r *Recorder) push(e *eventEntry) {
-	e.queued = true
+	e.queued, e.queuedAt = true, r.options.Clock.Now()
 	r.queue.push(e)
 	eventsWaiting.Set(float64(r.queue.len()))
 	r.startWriters()

@@ -97,14 +97,19 @@ func TestEventsYieldToBindsAndStartSlowly(t *testing.T) {
 		busy func(answers int) bool
 		// answers are how many requests have been answered, most how many then wait for one.
 		answers, most int
+		// waited is how long the Events have waited then.
+		waited time.Duration
 	}{
-		"one is written at first":                {func(int) bool { return false }, 0, 1},
-		"one more with each that was written":    {func(int) bool { return false }, 3, 4},
-		"maxWriters at most":                     {func(int) bool { return false }, 40, maxWriters},
-		"one while binds are in flight":          {func(int) bool { return true }, 40, minWriters},
-		"one again when the next bind has begun": {func(n int) bool { return n == 40 }, 40, minWriters},
-		"one more with each after the last bind": {func(n int) bool { return n < 20 }, 22, 4},
-		"maxWriters a while after the last bind": {func(n int) bool { return n < 20 }, 40, maxWriters},
+		"one is written at first":                          {func(int) bool { return false }, 0, 1, 0},
+		"one more with each that was written":              {func(int) bool { return false }, 3, 4, 0},
+		"maxWriters at most":                               {func(int) bool { return false }, 40, maxWriters, 0},
+		"one while binds are in flight":                    {func(int) bool { return true }, 40, minWriters, 0},
+		"one until the first has waited for half a minute": {func(int) bool { return true }, 40, minWriters, lateAfter},
+		"one more for each two seconds after that":         {func(int) bool { return true }, 40, 6, lateAfter + 10*time.Second},
+		"maxWriters where Events are late":                 {func(int) bool { return true }, 40, maxWriters, 5 * time.Minute},
+		"one again when the next bind has begun":           {func(n int) bool { return n == 40 }, 40, minWriters, 0},
+		"one more with each after the last bind":           {func(n int) bool { return n < 20 }, 22, 4, 0},
+		"maxWriters a while after the last bind":           {func(n int) bool { return n < 20 }, 40, maxWriters, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,6 +119,7 @@ func TestEventsYieldToBindsAndStartSlowly(t *testing.T) {
 				for i := range 100 {
 					e.recordRefusal(fmt.Sprint("p", i))
 				}
+				e.clock.Step(test.waited)
 				for synctest.Wait(); answered < test.answers; synctest.Wait() {
 					answered++
 					e.server.gate <- struct{}{}

@@ -37,9 +37,11 @@ type eventEntry struct {
 	writtenCount int32
 	writtenAt    time.Time
 	// ended says that the series has ended: the rest of the count is written at once.
-	ended  bool
-	queued bool
-	tries  int
+	ended bool
+	// queued says that it waits, since queuedAt, or is being written.
+	queued   bool
+	queuedAt time.Time
+	tries    int
 }
 
 // due reports whether a write is due: a new Event, the second occurrence, the end of a

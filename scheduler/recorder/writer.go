@@ -20,6 +20,9 @@ const (
 	// minWriters is the limit while binds are in flight. It is not 0, so that Events are
 	// written even when binds never stop.
 	minWriters = 1
+	// lateAfter is how long the first Event waits while binds are in flight before another writer
+	// helps, and lateStep how much longer before the next one.
+	lateAfter, lateStep = 30 * time.Second, 2 * time.Second
 	// maxTries is how often an Event is sent while the API server returns errors.
 	maxTries = 12
 	// retryDelay is how long a writer waits after an error.
@@ -30,17 +33,28 @@ const (
 	writeTimeout = 30 * time.Second
 )
 
-// writerLimit returns how many writers may run now. Events yield to binds until half of
-// Limit waits. After that they start slowly: sixteen requests at once, in a moment without a
-// bind, would delay the next bind. The caller holds the lock.
+// writerLimit returns how many writers may run now. Events yield to binds until they are late or
+// half of Limit waits. After the last bind they start slowly: sixteen requests at once, in a moment
+// without a bind, would delay the next bind. The caller holds the lock.
 func (r *Recorder) writerLimit() int {
 	if r.closed || r.queue.len() >= r.options.Limit/2 {
 		return maxWriters
 	}
 	if r.options.Busy() {
-		r.limit = minWriters
+		r.limit = r.busyLimit()
 	}
 	return r.limit
+}
+
+// busyLimit returns how many writers may run beside binds: a load that does not end would make
+// all Events late by what one writer cannot write. The caller holds the lock.
+func (r *Recorder) busyLimit() int {
+	first := r.queue.first()
+	if first == nil {
+		return minWriters
+	}
+	late := r.options.Clock.Since(first.queuedAt) - lateAfter
+	return minWriters + int(min(max(late/lateStep, 0), maxWriters-minWriters))
 }
 
 // startWriters starts writers up to the limit while there are Events to write, and closes
@@ -163,6 +177,14 @@ type eventQueue struct {
 func (q *eventQueue) len() int { return len(q.items) - q.head }
 
 func (q *eventQueue) push(e *eventEntry) { q.items = append(q.items, e) }
+
+// first returns the oldest entry; nil when there is none.
+func (q *eventQueue) first() *eventEntry {
+	if q.len() == 0 {
+		return nil
+	}
+	return q.items[q.head]
+}
 
 // pop removes and returns the oldest entry; nil when there is none.
 func (q *eventQueue) pop() *eventEntry {

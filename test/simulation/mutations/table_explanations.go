@@ -49,6 +49,8 @@ var explanationMutants = []mutant{
 
 	{"RetriedEventDropped", "an Event that is being retried is lost when the process ends",
 		[]killer{{recorder, "TestCloseWritesTheEventThatAWriterRetries"}}, noEvents},
+	{"LateEventsYield", "while binds never stop, Events are late by what one writer cannot write",
+		[]killer{{recorder, "TestEventsYieldToBindsAndStartSlowly"}}, noEvents},
 	{"EventsYieldForEver", "after a burst of binds only one writer writes its Events",
 		[]killer{{recorder, "TestEventsYieldToBindsAndStartSlowly"}}, noEvents},
 

@@ -19,10 +19,8 @@ const pollInterval = 5 * time.Second
 // one of claims changes. The error is that of done, the cause of ctx, or
 // context.DeadlineExceeded after limit.
 func (d *Devices) AwaitClaims(ctx context.Context, limit time.Duration, claims []*resourceapi.ResourceClaim, done func() (bool, error)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := d.options.Clock.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	defer timer.Stop()
+	ctx, end := d.limit(ctx, limit)
+	defer end()
 	w := &waiter{signal: make(chan struct{}, 1)}
 	defer d.waiters.add(w, claims)()
 	for ctx.Err() == nil {
@@ -37,6 +35,16 @@ func (d *Devices) AwaitClaims(ctx context.Context, limit time.Duration, claims [
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// limit returns a context that ends after a time by the clock of d. end frees what it holds.
+func (d *Devices) limit(ctx context.Context, after time.Duration) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	timer := d.options.Clock.AfterFunc(after, func() { cancel(context.DeadlineExceeded) })
+	return limited, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // sleep waits on the clock. The error is the cause of ctx's end.

@@ -55,16 +55,6 @@ func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfence
 	return unfenced
 }
 
-// limit returns a context that ends after a time by the clock of d. end frees what it holds.
-func (d *Devices) limit(ctx context.Context, after time.Duration) (limited context.Context, end func()) {
-	limited, cancel := context.WithCancelCause(ctx)
-	timer := d.options.Clock.AfterFunc(after, func() { cancel(context.DeadlineExceeded) })
-	return limited, func() {
-		timer.Stop()
-		cancel(nil)
-	}
-}
-
 // keepFencing fences a claim. It returns the last error when the API server refuses that, or
 // ctx ends.
 func (d *Devices) keepFencing(ctx context.Context, claim *resourceapi.ResourceClaim) error {

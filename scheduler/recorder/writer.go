@@ -188,10 +188,10 @@ func (q *eventQueue) first() *eventEntry {
 
 // pop removes and returns the oldest entry; nil when there is none.
 func (q *eventQueue) pop() *eventEntry {
-	if q.len() == 0 {
+	e := q.first()
+	if e == nil {
 		return nil
 	}
-	e := q.items[q.head]
 	q.items[q.head] = nil
 	q.head++
 	if q.head > len(q.items)/2 {

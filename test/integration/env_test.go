@@ -24,6 +24,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/audit"
 	"github.com/berthdev/berth/test/support/fixture"
 )
 
@@ -211,38 +212,17 @@ func expectObserved[T client.Object](object client.Object, get func(name string)
 func expectAllowed(ctx context.Context, user, namespace string, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	reviews := cp.Client().AuthorizationV1().SubjectAccessReviews()
-	for _, request := range requestsOf(rules) {
-		request.Namespace = namespace
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &request}}
+	for _, granted := range audit.Expand("", namespace, rules) {
+		resource, subresource, _ := strings.Cut(granted.Resource, "/")
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: granted.Verb, Group: granted.Group, Resource: resource, Subresource: subresource, Namespace: granted.Namespace, Name: granted.Name,
+		}}}
 		Eventually(func(g Gomega) bool {
 			answer, err := reviews.Create(ctx, review, metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			return answer.Status.Allowed
-		}).Should(BeTrue(), "%s may %v", user, request)
+		}).Should(BeTrue(), "%s may %v", user, granted)
 	}
-}
-
-// requestsOf returns the requests that the rules allow.
-func requestsOf(rules []rbacv1.PolicyRule) (all []authorizationv1.ResourceAttributes) {
-	for _, rule := range rules {
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range rule.APIGroups {
-			for _, path := range rule.Resources {
-				resource, subresource, _ := strings.Cut(path, "/")
-				for _, verb := range rule.Verbs {
-					for _, name := range names {
-						all = append(all, authorizationv1.ResourceAttributes{
-							Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
-						})
-					}
-				}
-			}
-		}
-	}
-	return all
 }
 
 // accountUser returns the name of a service account as a user.

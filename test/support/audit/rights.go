@@ -69,7 +69,7 @@ func Granted(ctx context.Context, c client.Reader, namespace, account string) (r
 		if err := c.Get(ctx, client.ObjectKey{Name: binding.RoleRef.Name}, &role); err != nil {
 			return nil, err
 		}
-		rights = append(rights, expand(role.Name, "", role.Rules)...)
+		rights = append(rights, Expand(role.Name, "", role.Rules)...)
 	}
 	for _, binding := range bindings.Items {
 		if !slices.ContainsFunc(binding.Subjects, isAccount) {
@@ -79,7 +79,7 @@ func Granted(ctx context.Context, c client.Reader, namespace, account string) (r
 		if err != nil {
 			return nil, err
 		}
-		rights = append(rights, expand(binding.Namespace+"/"+binding.RoleRef.Name, binding.Namespace, rules)...)
+		rights = append(rights, Expand(binding.Namespace+"/"+binding.RoleRef.Name, binding.Namespace, rules)...)
 	}
 	return rights, nil
 }
@@ -95,8 +95,9 @@ func rulesOf(ctx context.Context, c client.Reader, namespace string, ref rbacv1.
 	return role.Rules, err
 }
 
-// expand returns a Right for each verb and object of the rules.
-func expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Permission) {
+// Expand returns a permission for each verb and object of the rules of a role. namespace is empty for
+// rules that are granted in all.
+func Expand(role, namespace string, rules []rbacv1.PolicyRule) (rights []Permission) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
 		if len(names) == 0 {

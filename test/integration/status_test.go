@@ -2,6 +2,9 @@ package integration
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +21,8 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	berthac "github.com/berthdev/berth/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/test/support/apitest"
+	"github.com/berthdev/berth/test/support/faultproxy"
 )
 
 var _ = Describe("The decisions of a profile", func() {
@@ -173,6 +178,37 @@ var _ = Describe("The status of a profile", func() {
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "second")))
 		Eventually(publishedTotals(ctx, p)).Should(HaveValue(HaveField("Bound", BeEquivalentTo(1))))
 		Expect(p.Status.RecentDecisions).To(HaveExactElements(HaveField("Pod", "second")))
+	})
+})
+
+// It is the only use of the permission to get a PluginConfig that no chance decides: see
+// rights_test.go.
+var _ = Describe("The status of a PluginConfig", func() {
+	It("is written although another client changes the object just before", minute, func(ctx SpecContext) {
+		stopManager()
+		cfg := accountConfig(ctx)
+		proxy, err := faultproxy.Start(cfg)
+		Expect(err).NotTo(HaveOccurred())
+		berth = runManager(proxy.Config(cfg), nil, suiteOptions()...)
+		DeferCleanup(func(ctx SpecContext) {
+			stopManager()
+			proxy.Stop()
+			berth = startManager(ctx)
+		}, NodeTimeout(eventuallyTimeout))
+		named := metav1.ObjectMeta{Name: newTestEnv(ctx).namespace}
+		changed := &atomic.Bool{}
+		proxy.SetWriteFaults(func(w faultproxy.Write) *faultproxy.Fault {
+			if w.Method == http.MethodPatch && strings.HasSuffix(w.Path, "/pluginconfigs/"+named.Name+"/status") && changed.CompareAndSwap(false, true) {
+				defer GinkgoRecover()
+				Expect(admin.Patch(ctx, &v1alpha1.PluginConfig{ObjectMeta: named}, mergePatch(`{"metadata":{"labels":{"touched":"yes"}}}`))).To(Succeed())
+			}
+			return nil
+		})
+
+		c := apitest.Created(ctx, admin, fitConfig(named, scoringStrategy("MostAllocated")))
+		Eventually(currentConditions(ctx, c)).Should(ContainElement(HavePrefix("Accepted True ")))
+		Eventually(auditLog.Entries).Should(ContainElement(SatisfyAll(HaveField("Verb", "get"),
+			HaveField("ObjectRef.Resource", "pluginconfigs"), HaveField("ObjectRef.Name", named.Name))), "it is read after the conflict")
 	})
 })
 

@@ -168,7 +168,7 @@ bench-smoke: controlplane ## The same, tiny: whether it works, not how fast anyt
 # pods there; the algorithm alone, with fewer pods where kube-scheduler takes long for
 # each; a slow profile beside others; pods that come while the processes run; and what
 # explaining costs; nodes that change, starts on existing clusters, and a backlog at a
-# first start with leader election. Two hours and more on a machine that does nothing
+# first start with leader election. Several hours on a machine that does nothing
 # else: kube-scheduler works in parallel and Berth does not, so that other work beside
 # them flatters Berth.
 # What was measured is in docs/performance/runs, from which make page draws: a run that is ended
@@ -187,15 +187,17 @@ part-3 = $(ALGORITHM) --rounds=$(ROUNDS) --pods=2000 --shapes=spread,affinity,an
 part-4 = $(ALGORITHM) --rounds=2 --shapes=preempt,million
 part-5 = $(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods
 part-6 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch,null+watch+events
-part-7 = $(BESIDE_NULL) --shapes=basic,deployments,node-affinity,affinity,default-spread
+part-7 = $(BESIDE_NULL) --shapes=basic,deployments
 part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
 part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sizes=5000:25000,45000:25000,5000:75000,15000:75000 --sides=berth,kube-scheduler,null+watch+kinds
 part-12 = $(ALTERNATING) --rounds=1 --pods=15000 --shapes=basic --sides=berth-elected,null+watch,null+watch+events
 part-13 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=drain --pods=50000 --sides=berth-elected,null+watch,null+watch+events
-part-14 = $(BESIDE_NULL) --shapes=anti-affinity,spread,thousand,mixed
-PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+part-14 = $(BESIDE_NULL) --shapes=anti-affinity,spread
+part-15 = $(BESIDE_NULL) --shapes=node-affinity,affinity,default-spread
+part-16 = $(BESIDE_NULL) --shapes=thousand,mixed
+PARTS := 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
 define newline
 
 

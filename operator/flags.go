@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -167,9 +165,6 @@ func ownNamespace() string {
 	}
 	return "berth-system"
 }
-
-// logger returns the logger of the command, with the verbosity of --v.
-func (o options) logger() logr.Logger { return zap.New(zap.Level(zapcore.Level(-o.verbosity))) }
 
 // restConfig returns a copy of given; when that is nil, the configuration of
 // --kubeconfig or of the pod's service account.

@@ -60,7 +60,7 @@ func command(args []string, with []Option) error {
 	if err != nil {
 		return err
 	}
-	log := o.logger()
+	log := newLogger(os.Stderr, o.verbosity)
 	ctrl.SetLogger(log)
 	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logLostTraces(log, o.tracing.endpoint, err) }))

@@ -90,35 +90,47 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 
 // RunPreBindPreFlights calls PreBindPreFlight of every PreBind plugin and
 // stores in state which plugins to skip and which may run in parallel. Skip
-// means that no PreBind plugin has work to do.
+// means that no PreBind plugin has work to do: most pods get the set of all plugins,
+// which their states share.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, point := f.beginPoint(ctx, state, "PreBindPreFlight")
 	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
-	skipped, parallel, answer := sets.New[string](), sets.New[string](), fwk.NewStatus(fwk.Skip)
+	var parallel, needed sets.Set[string]
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
 		call := f.beginCall(state, running, "PreBindPreFlight")
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
 		call.end(s)
 		if result != nil && result.AllowParallel {
-			parallel.Insert(running)
+			parallel = inserted(parallel, running)
 		}
 		switch s.Code() {
 		case fwk.Success:
-			answer = nil
+			needed = inserted(needed, running)
 		case fwk.Skip:
-			skipped.Insert(running)
 		case fwk.Error:
 			return fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", running, s.AsError()))
 		default:
 			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, Skip, or Error status", running, s.Code()))
 		}
 	}
-	state.SetSkipPreBindPlugins(skipped)
 	state.SetParallelPreBindPlugins(parallel)
-	return answer
+	if needed == nil {
+		state.SetSkipPreBindPlugins(f.preBindNames)
+		return fwk.NewStatus(fwk.Skip)
+	}
+	state.SetSkipPreBindPlugins(f.preBindNames.Difference(needed))
+	return nil
+}
+
+// inserted returns a set, which may be nil, with one more name.
+func inserted(set sets.Set[string], name string) sets.Set[string] {
+	if set == nil {
+		return sets.New(name)
+	}
+	return set.Insert(name)
 }
 
 // RunPreBindPlugins calls PreBind of every plugin that is not skipped.

@@ -119,6 +119,7 @@ type Framework struct {
 	reserve            []fwk.ReservePlugin
 	permit             []fwk.PermitPlugin
 	preBind            []fwk.PreBindPlugin
+	preBindNames       sets.Set[string]
 	bind               []fwk.BindPlugin
 	postBind           []fwk.PostBindPlugin
 	placementFeasible  []PlacementFeasiblePlugin
@@ -296,6 +297,10 @@ func (f *Framework) buildChains(chains Chains, built map[string]fwk.Plugin) erro
 	)
 	if err != nil {
 		return err
+	}
+	f.preBindNames = sets.New[string]()
+	for _, plugin := range f.preBind {
+		f.preBindNames.Insert(plugin.Name())
 	}
 	for _, plugin := range filters {
 		f.filter = append(f.filter, CountedFilter{plugin, uncounted})

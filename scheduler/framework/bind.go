@@ -90,25 +90,25 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 
 // RunPreBindPreFlights calls PreBindPreFlight of every PreBind plugin and
 // stores in state which plugins to skip and which may run in parallel. Skip
-// means that no PreBind plugin has work to do: most pods get the set of all plugins,
-// which their states share.
+// means that no PreBind plugin has work to do, as for most pods: their states share
+// the set of all PreBind plugins, which is read-only.
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, point := f.beginPoint(ctx, state, "PreBindPreFlight")
 	defer point.end(&status)
 	running := ""
 	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
-	var parallel, needed sets.Set[string]
+	var parallel, needed []string
 	for _, plugin := range f.preBind {
 		running = plugin.Name()
 		call := f.beginCall(state, running, "PreBindPreFlight")
 		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
 		call.end(s)
 		if result != nil && result.AllowParallel {
-			parallel = inserted(parallel, running)
+			parallel = append(parallel, running)
 		}
 		switch s.Code() {
 		case fwk.Success:
-			needed = inserted(needed, running)
+			needed = append(needed, running)
 		case fwk.Skip:
 		case fwk.Error:
 			return fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", running, s.AsError()))
@@ -116,21 +116,13 @@ func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleSta
 			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, Skip, or Error status", running, s.Code()))
 		}
 	}
-	state.SetParallelPreBindPlugins(parallel)
-	if needed == nil {
+	state.SetParallelPreBindPlugins(sets.New(parallel...))
+	if len(needed) == 0 {
 		state.SetSkipPreBindPlugins(f.preBindNames)
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.SetSkipPreBindPlugins(f.preBindNames.Difference(needed))
+	state.SetSkipPreBindPlugins(f.preBindNames.Difference(sets.New(needed...)))
 	return nil
-}
-
-// inserted returns a set, which may be nil, with one more name.
-func inserted(set sets.Set[string], name string) sets.Set[string] {
-	if set == nil {
-		return sets.New(name)
-	}
-	return set.Insert(name)
 }
 
 // RunPreBindPlugins calls PreBind of every plugin that is not skipped.

@@ -27,7 +27,7 @@ import (
 
 const (
 	// eventuallyTimeout is the timeout of Eventually.
-	eventuallyTimeout = 30 * time.Second
+	eventuallyTimeout = time.Minute
 	// pollingInterval is how often Eventually polls.
 	pollingInterval = 50 * time.Millisecond
 )

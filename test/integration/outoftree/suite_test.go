@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	eventuallyTimeout = 30 * time.Second
+	eventuallyTimeout = time.Minute
 	minute            = SpecTimeout(time.Minute)
 	twoMinutes        = SpecTimeout(2 * time.Minute)
 )

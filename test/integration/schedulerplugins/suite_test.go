@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	eventuallyTimeout = 30 * time.Second
+	eventuallyTimeout = time.Minute
 	minutes           = SpecTimeout(2 * time.Minute)
 )
 

@@ -34,6 +34,9 @@ type cell struct {
 	change                      swapmatrix.Change
 	ctx                         context.Context
 	pod                         *v1.Pod
+	// failsAfter is a time before the pod's first error, in the places where it has one, and
+	// acceptedBy a time at which all plugins accept it.
+	failsAfter, acceptedBy time.Time
 	// inGang says that the pod is one of a gang, and gang are the others.
 	inGang bool
 	gang   []*v1.Pod
@@ -114,9 +117,7 @@ func (c *cell) runSteps() {
 		c.resetFirst()
 		c.triggerEvent()
 	}
-	if c.place.BacksOff {
-		c.expectPlace(queue.Backoff, "the backoff is kept")
-	}
+	c.acceptedBy = time.Now()
 	by := []generationID{c.running}
 	switch {
 	case c.place.Committed:
@@ -125,6 +126,7 @@ func (c *cell) runSteps() {
 		by = append(by, c.intermediate...)
 	}
 	c.expectBound(by)
+	c.expectAttempts()
 	c.expectGang()
 	c.expectPlugins()
 	c.expectStream()
@@ -239,6 +241,7 @@ func (c *cell) expectPlace(place queue.Place, why string) {
 
 // createSubject creates the pod, and its gang.
 func (c *cell) createSubject() {
+	c.failsAfter = time.Now()
 	if c.inGang {
 		c.createGang()
 		return
@@ -261,6 +264,9 @@ func (c *cell) release() {
 	case <-c.released:
 		return
 	default:
+		if c.place.Blocks {
+			c.failsAfter = time.Now()
+		}
 		close(c.released)
 	}
 	if c.pod != nil && c.place.Permit != "" {

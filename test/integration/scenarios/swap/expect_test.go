@@ -3,6 +3,7 @@ package swap
 import (
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,6 +16,7 @@ import (
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/support/apitest"
 	"github.com/berthdev/berth/test/support/faultproxy"
+	"github.com/berthdev/berth/test/support/swapmatrix"
 )
 
 // expectHeld expects the pod to be held with a reason, unless it was committed before.
@@ -43,8 +45,8 @@ func (c *cell) podCondition() string {
 	return ""
 }
 
-// expectBound expects the pod to be bound once, by one of these generations, in its nth
-// attempt, and condition, Event and Binding to agree.
+// expectBound expects the pod to be bound once, by one of these generations, and condition,
+// Event and Binding to agree.
 func (c *cell) expectBound(by []generationID) {
 	c.eventually(func(g Gomega) {
 		g.Expect(podHistory.of(c.pod.UID).bindings).NotTo(BeEmpty(), "it is in %q, with condition %q", c.queuePlace(), c.podCondition())
@@ -57,13 +59,29 @@ func (c *cell) expectBound(by []generationID) {
 	c.Expect(hashes.Has(record.Hash)).To(BeTrue(), "bound by %v, want one of %v", record.generationID, by)
 	c.Expect(slices.ContainsFunc(c.history, func(r runPeriod) bool { return r.generationID == record.generationID })).To(BeTrue(),
 		"bound by %v; these ran: %v", record.generationID, c.history)
-	if c.place.Attempts > 0 {
-		c.Expect(record.Attempts).To(Equal(c.place.Attempts), "attempts")
-	}
 	c.Eventually(c.podCondition).Should(Equal("True "))
 	c.eventually(func(g Gomega) { g.Expect(c.scheduledEvents(g)).To(Equal(1)) }, "one event says that it was bound")
 	c.Eventually(func() []int { return c.bindingCodes(subject) }).Should(HaveExactElements(201), "one Binding is sent, and succeeds")
 	c.Expect(podHistory.of(c.pod.UID).bindings).To(HaveLen(1), "how often it got a node")
+}
+
+// expectAttempts expects the pod to be bound in its nth attempt, and a pod that had an error
+// not to be bound before its backoff ended. Both read what was recorded: a change can take
+// longer than a backoff.
+func (c *cell) expectAttempts() {
+	history := podHistory.of(c.pod.UID)
+	backoff := time.Duration(*swapmatrix.NewSpec(c.name).Queue.InitialBackoffSeconds) * time.Second
+	attempts := Equal(c.place.Attempts)
+	if c.place.BacksOff {
+		c.Expect(history.bindings[0]).To(BeTemporally(">=", c.failsAfter.Add(backoff)), "when it got a node: its backoff is kept")
+		if c.acceptedBy.Sub(c.failsAfter) >= backoff {
+			// The first generation may have refused it again.
+			attempts = BeNumerically(">=", c.place.Attempts)
+		}
+	}
+	if c.place.Attempts > 0 {
+		c.Expect(c.readRecord(history.last).Attempts).To(attempts, "attempts")
+	}
 }
 
 // scheduledEvents returns how many events say that the pod was bound.

@@ -34,9 +34,9 @@ import (
 )
 
 const (
-	// eventuallyTimeout is the timeout of Eventually, which includes a backoff of ten
-	// seconds.
-	eventuallyTimeout = 30 * time.Second
+	// eventuallyTimeout is the timeout of Eventually: two backoffs, and Events that yield to
+	// binds for half a minute, on a machine that is loaded.
+	eventuallyTimeout = 2 * time.Minute
 	// pollingInterval is how often Eventually polls.
 	pollingInterval = 20 * time.Millisecond
 )

@@ -262,8 +262,8 @@ var table = []layer{
 	decisions("oracle of preemption", "TestGeneratedPreemptions", "-preemptions", 5, 100, 10000),
 	decisions("oracle of devices", "TestGeneratedDecisionsWithDevices", "-device-decisions", 5, 100, 5000),
 	timed(layer{
-		// After the warm-up of five minutes a slope needs fifteen.
-		name: "soak", unit: "pods", goal: 1_000_000, share: 75, turn: 40 * time.Minute, least: 4 * time.Minute, worth: 25 * time.Minute,
+		// After the warm-up of eight minutes a slope needs fifteen.
+		name: "soak", unit: "pods", goal: 1_000_000, share: 75, turn: 40 * time.Minute, least: 4 * time.Minute, worth: 26 * time.Minute,
 		program: program{pkg: "test/handover/soak"}, read: readSoak, stride: 1,
 	}, 2*time.Minute, func(_ position, left time.Duration) []string {
 		// One change in ten is invalid: 10,000 run under a million pods.

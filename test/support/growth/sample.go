@@ -50,9 +50,13 @@ var Quantities = []Quantity{
 	{"informer handlers", "", 0.5, func(s Sample) float64 { return s.Handlers }},
 }
 
+// fillTime is how many seconds the slowest of the manager's caches fills: an Event is held for the
+// six minutes in which another one would make it a series, and until the sweep of each minute.
+const fillTime = 480
+
 // warmUp returns how long the manager's caches and pools may fill before a run of this length
-// counts: a quarter of it, and at least five minutes where it is longer than ten.
-func warmUp(seconds float64) float64 { return max(seconds/4, min(300, seconds/2)) }
+// counts: a quarter of it, and at least fillTime where it is longer than twice that.
+func warmUp(seconds float64) float64 { return max(seconds/4, min(fillTime, seconds/2)) }
 
 // AfterWarmUp returns the samples that count.
 func AfterWarmUp(samples []Sample) []Sample {

@@ -204,9 +204,13 @@ define newline
 endef
 # A part that was measured of this commit, or of one since which nothing that is measured has
 # changed, is not measured again. What a part that failed has measured is kept under another name.
-MEASURED := go.mod main.go api controllers operator scheduler config ':!config/admission' test/perf test/support test/replay test/exactness/oracle
-measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\);.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
+# A commit with + had changes: those of the parts before, since what is measured must be committed.
+MEASURED := go.mod main.go api controllers operator scheduler config ':!config/admission' test/perf \
+	$(addprefix test/support/,command controlplane fixture load operator procs) test/replay test/exactness/oracle
+measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\)+\{0,1\};.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
 	then echo "part $(1) was measured of commit $$measured"; \
+	elif [ -n "$$(git status --porcelain -- $(MEASURED))" ]; \
+	then echo "part $(1) is not measured: commit what differs from HEAD, or run $(part-$(1))"; git status --short -- $(MEASURED); exit 1; \
 	else mkdir -p $(dir $(PAGE)) && (set -x; $(part-$(1)) --json=$(PAGE)$(1).json --text=$(PAGE)$(1).txt) || { mv -f $(PAGE)$(1).json $(PAGE)$(1).failed.json; exit 1; }; fi
 .PHONY: bench-page bench-parts
 bench-page: bench-parts ## Measure what docs/performance.md shows, and put it there. ROUNDS=5. Goes on where it was ended

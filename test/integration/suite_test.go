@@ -27,7 +27,7 @@ import (
 
 const (
 	// eventuallyTimeout is the timeout of Eventually.
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 30 * time.Second
 	// pollingInterval is how often Eventually polls.
 	pollingInterval = 50 * time.Millisecond
 )

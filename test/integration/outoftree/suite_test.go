@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 30 * time.Second
 	minute            = SpecTimeout(time.Minute)
 	twoMinutes        = SpecTimeout(2 * time.Minute)
 )

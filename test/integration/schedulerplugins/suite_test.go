@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 30 * time.Second
 	minutes           = SpecTimeout(2 * time.Minute)
 )
 

@@ -28,7 +28,7 @@ import (
 
 const (
 	// eventuallyTimeout is the timeout of Eventually.
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 30 * time.Second
 	// pollingInterval is how often Eventually polls.
 	pollingInterval = 10 * time.Millisecond
 	// namespace is the namespace of all pods.

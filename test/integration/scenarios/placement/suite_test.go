@@ -31,7 +31,7 @@ import (
 
 const (
 	// eventuallyTimeout is the timeout of Eventually, pollingInterval how often it polls.
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 30 * time.Second
 	pollingInterval   = 20 * time.Millisecond
 	// minute is the timeout of a scenario.
 	minute = SpecTimeout(time.Minute)

@@ -50,13 +50,16 @@ func (a *Args) DeepCopyObject() runtime.Object { clone := *a; return &clone }
 // Spec is the spec of a profile.
 type Spec = v1alpha1.SchedulingProfileSpec
 
+// InitialBackoffSeconds is the initial backoff of the first spec.
+const InitialBackoffSeconds = 10
+
 // NewSpec returns the first spec, with a PluginConfig called config. Unschedulable pods are
 // never flushed.
 func NewSpec(config string) Spec {
 	s := Spec{
 		State: v1alpha1.StateActive, Base: v1alpha1.BaseNone, Plugins: &v1alpha1.Plugins{},
 		Queue: v1alpha1.QueuePolicy{
-			InitialBackoffSeconds: ptr.To[int32](10), MaxBackoffSeconds: ptr.To[int32](60), FlushAfterSeconds: ptr.To[int32](0),
+			InitialBackoffSeconds: ptr.To[int32](InitialBackoffSeconds), MaxBackoffSeconds: ptr.To[int32](60), FlushAfterSeconds: ptr.To[int32](0),
 		},
 		PluginConfig: []v1alpha1.PluginArguments{
 			{Name: Decider, Args: ptr.To(Arguments(""))},

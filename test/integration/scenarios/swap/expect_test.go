@@ -69,8 +69,8 @@ func (c *cell) expectBound(by []generationID) {
 // not to be bound before its backoff ended. Both read what was recorded: a change can take
 // longer than a backoff.
 func (c *cell) expectAttempts() {
+	const backoff = swapmatrix.InitialBackoffSeconds * time.Second
 	history := podHistory.of(c.pod.UID)
-	backoff := time.Duration(*swapmatrix.NewSpec(c.name).Queue.InitialBackoffSeconds) * time.Second
 	attempts := Equal(c.place.Attempts)
 	if c.place.BacksOff {
 		c.Expect(history.bindings[0]).To(BeTemporally(">=", c.failsAfter.Add(backoff)), "when it got a node: its backoff is kept")

@@ -205,8 +205,9 @@ endef
 # A part that was measured of this commit, or of one since which nothing that is measured has
 # changed, is not measured again. What a part that failed has measured is kept under another name.
 # A commit with + had changes: those of the parts before, since what is measured must be committed.
-MEASURED := go.mod main.go api controllers operator scheduler config ':!config/admission' test/perf \
-	$(addprefix test/support/,command controlplane fixture load operator procs) test/replay test/exactness/oracle
+# Of test/support it has what is compiled into it, which is looked up once, when it is asked for.
+MEASURED = go.mod main.go api controllers operator scheduler config ':!config/admission' test/perf $(SUPPORT) test/replay test/exactness/oracle
+SUPPORT = $(eval SUPPORT := $(shell go list -deps . ./test/perf/... ./test/replay | sed -n 's,^github.com/berthdev/berth/\(test/support/\),\1,p'))$(SUPPORT)
 measure = @if measured=$$(sed -n 's/.*"machine": "commit \([0-9a-f]*\)+\{0,1\};.*/\1/p' $(PAGE)$(1).json 2>/dev/null) && [ -n "$$measured" ] && git diff --quiet $$measured -- $(MEASURED); \
 	then echo "part $(1) was measured of commit $$measured"; \
 	elif [ -n "$$(git status --porcelain -- $(MEASURED))" ]; \

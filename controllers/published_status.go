@@ -168,10 +168,11 @@ func countsInStatus(s *v1alpha1.SchedulingProfile) decision.PublishedHistory {
 	return e
 }
 
-// sameCounts compares totals without their times, which a status has in whole seconds.
-func sameCounts(a, b decision.Totals) bool {
+// sameTotals compares totals as statuses have them, which is with times in whole seconds.
+func sameTotals(a, b decision.Totals) bool {
+	sameTime := a.Since.Unix() == b.Since.Unix()
 	a.Since, b.Since = time.Time{}, time.Time{}
-	return a == b
+	return sameTime && a == b
 }
 
 func timeOf(t *metav1.Time) time.Time {

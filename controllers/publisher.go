@@ -77,7 +77,7 @@ func (f *firstWrite) try(t decision.Totals) {
 }
 
 func (f *firstWrite) tried(t decision.Totals) bool {
-	return slices.ContainsFunc(f.totals, func(other decision.Totals) bool { return sameCounts(t, other) })
+	return slices.ContainsFunc(f.totals, func(other decision.Totals) bool { return sameTotals(t, other) })
 }
 
 // publishedStatus is what was published of a profile, and when.
@@ -189,7 +189,7 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 			first.try(u.page.Totals)
 		}
 		err := p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
-		if err == nil && first != nil && !sameCounts(first.continued, u.page.Totals) {
+		if err == nil && first != nil && !sameTotals(first.continued, u.page.Totals) {
 			delete(p.first, id)
 		}
 		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {

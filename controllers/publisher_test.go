@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -272,7 +273,8 @@ func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				read, now := newProfile(7), newProfile(7)
 				read.ResourceVersion, now.ResourceVersion = "11", "12"
-				read.Status.Totals, now.Status.Totals = &v1alpha1.DecisionTotals{Bound: 40}, &v1alpha1.DecisionTotals{Bound: tt.late}
+				since := ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
+				read.Status.Totals, now.Status.Totals = &v1alpha1.DecisionTotals{Since: since, Bound: 40}, &v1alpha1.DecisionTotals{Since: since, Bound: tt.late}
 				var tried []string
 				statuses := &fakeStatusClient{reject: func(a statusWrite) error {
 					tried = append(tried, fmt.Sprintf("%s: %v", a.resourceVersion, a.status["totals"].(map[string]any)["bound"]))
@@ -296,6 +298,31 @@ func TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An earlier leader has counted nothing, and its first write arrives after that was read.
+func TestTotalsOfNothingAreSinceTheEarlierLeader(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Group: "berth.dev", Resource: "schedulingprofiles"}, "batch", errors.New("changed"))
+	synctest.Test(t, func(t *testing.T) {
+		read, now := newProfile(7), newProfile(7)
+		read.ResourceVersion, now.ResourceVersion = "11", "12"
+		earlier := time.Now().Add(-6 * time.Second).UTC()
+		now.Status.Totals = &v1alpha1.DecisionTotals{Since: ptr.To(metav1.NewTime(earlier))}
+		var since []string
+		statuses := &fakeStatusClient{reject: func(a statusWrite) error {
+			if a.resourceVersion != "12" {
+				return conflict
+			}
+			since = append(since, a.status["totals"].(map[string]any)["since"].(string))
+			return nil
+		}}
+		p := startPublisherOn(t, statuses, &laterReader{fakeReader{read}, fakeReader{now}}, read)
+		time.Sleep(20 * time.Second)
+		p.stop()
+		if diff := cmp.Diff([]string{earlier.Format(time.RFC3339)}, slices.Compact(since)); diff != "" {
+			t.Errorf("since, of each write (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // The cache has the new profile before the reconciler has closed the deleted one.

@@ -110,13 +110,16 @@ func (s statusClient) Apply(ctx context.Context, ac runtime.ApplyConfiguration, 
 	if err := json.Unmarshal(text, &applied); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("apply the status of %s (version %q) as %s: %s", applied.Metadata.Name, applied.Metadata.ResourceVersion, options.FieldManager, text)
+	what := applyOfStatus(applied.Metadata.Name) + fmt.Sprintf("(version %q) as %s: %s", applied.Metadata.ResourceVersion, options.FieldManager, text)
 	epoch := s.sim.leaderEpoch()
 	_, err = s.sim.call(ctx, writeStatus, what, func() (*v1.Pod, error) {
 		return nil, s.sim.applyStatus(applied, options.FieldManager, epoch)
 	})
 	return err
 }
+
+// applyOfStatus begins the description of a request that applies a profile's status.
+func applyOfStatus(profile string) string { return "apply the status of " + profile + " " }
 
 // applyStatus merges a status as server-side apply does where each field has one manager: fields
 // that the manager applied before and leaves out now are removed.
@@ -153,6 +156,9 @@ func (sim *simulation) applyStatus(applied appliedStatus, manager string, epoch 
 		return err
 	}
 	sim.checkStatusWrite(before, after, epoch)
+	if _, reports := applied.Status["conditions"]; reports {
+		sim.releaseStatuses(before.Name, epoch)
+	}
 	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
 		sim.count("a write of a status changes nothing") // and leaves the resource version
 		return nil

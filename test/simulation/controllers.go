@@ -58,6 +58,7 @@ type controllerState struct {
 	writtenBy map[types.UID]int64
 	// quietSince is when nothing but statuses was left to do; zero before that.
 	quietSince time.Time
+	end        endOfReporter
 }
 
 func (sim *simulation) drawControllers() {
@@ -67,17 +68,10 @@ func (sim *simulation) drawControllers() {
 			sim.settings.requestFaults[verb] = sim.random.Float64() * 0.5
 		}
 	}
-	for i, kind := range sim.settings.kinds {
-		if weight, is := controllerWeights[kind.name]; is {
-			sim.settings.actionWeights[i] += weight
-		}
+	if !sim.settings.outOfTree && sim.random.IntN(3) == 0 {
+		sim.settings.makeProbeOutOfTree(sim.random) // only such plugins are degraded
 	}
-}
-
-// controllerWeights are added to the weights of actions in histories of controllers, by name.
-var controllerWeights = map[string]int{
-	"a profile is applied": 10, "a profile gets a spec that is refused": 3, "a profile gets a spec that cannot be built": 3,
-	"a profile is paused or resumed": 4, "a profile is deleted": 4,
+	sim.settings.drawControllerActions()
 }
 
 // put stores the object of a profile, or deletes it.
@@ -128,7 +122,7 @@ func (sim *simulation) startControllers(ledger *decision.Ledger) {
 	}
 	sim.informers = append(sim.informers, c.profiles)
 	sim.replica.manager = c
-	c.applier = notingApplier{sim.sched.Profiles(), sim, c.profiles, map[string]string{}}
+	c.applier = notingApplier{sim.sched.Profiles(), sim, c.profiles, map[string]string{}, map[string]bool{}}
 	cluster := controllers.Cluster{Cache: cachedProfiles{c.profiles}, Live: liveProfiles{sim: sim}, Status: statusClient{sim: sim}, Elected: c.elected}
 	options := controllers.Options{
 		Applier: c.applier, Registry: sim.registry(), Ledger: ledger, Queue: sim.sched, OtherSchedulers: controllers.OtherSchedulers{None: true},
@@ -221,10 +215,14 @@ type notingApplier struct {
 	// failedTrials are the hashes whose trial failed in this reconcile, by profile. One that ran in
 	// another process needs no trial later.
 	failedTrials map[string]string
+	// onTrial has the profiles of which a spec is tried.
+	onTrial map[string]bool
 }
 
 func (a notingApplier) Try(ctx context.Context, blueprint *compile.Blueprint) (schedprofile.Trial, error) {
+	a.onTrial[blueprint.Name] = true
 	trial, err := a.Applier.Try(ctx, blueprint)
+	delete(a.onTrial, blueprint.Name)
 	if failed := (*schedprofile.TrialError)(nil); errors.As(err, &failed) {
 		a.failedTrials[blueprint.Name] = blueprint.Hash
 	} else {

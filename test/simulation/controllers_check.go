@@ -2,11 +2,13 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	schedprofile "github.com/berthdev/berth/scheduler/profile"
 )
 
 // checkStatusWrite checks a write of a status that the server commits, by a leader with an epoch.
@@ -60,10 +62,25 @@ func (sim *simulation) untrueStatus() string {
 		case programmed.Status == metav1.ConditionFalse && !sim.mayNotRun(p, programmed.Reason):
 			return fmt.Sprintf("%s is not programmed: %s, %s", p.name, programmed.Reason, programmed.Message)
 		}
+		if why := untrueDegraded(object, running.Degradations); why != "" {
+			return why
+		}
 		if why := sim.untrueCounts(object); why != "" {
 			return why
 		}
 		sim.count("a status is true: " + programmed.Reason)
+	}
+	return ""
+}
+
+// untrueDegraded says what the condition Degraded has that is not true of the plugins that run.
+func untrueDegraded(object *v1alpha1.SchedulingProfile, now schedprofile.Degradations) string {
+	degraded := meta.FindStatusCondition(object.Status.Conditions, string(v1alpha1.ConditionDegraded))
+	switch {
+	case degraded == nil && len(now) > 0:
+		return fmt.Sprintf("the status of %s does not say that its plugins are degraded: %v", object.Name, now)
+	case degraded != nil && (len(now) == 0 || degraded.Reason != string(now[0].Reason)):
+		return fmt.Sprintf("%s is degraded: %s, %s, and that is not true", object.Name, degraded.Reason, degraded.Message)
 	}
 	return ""
 }
@@ -93,7 +110,8 @@ func (sim *simulation) untrueCounts(object *v1alpha1.SchedulingProfile) string {
 
 // requiredControllerEvents are what a thousand seeds of histories of controllers must have seen.
 func requiredControllerEvents() []string {
-	return []string{
+	all := []string{
+		"a leader is killed with a status on its way", "plugins of a profile are degraded, or recover",
 		"a status is written", "a write of a status changes nothing", "a reconcile fails", "a swap", "a crash", leaderElected,
 		"a late status of an earlier leader is refused", "late " + writeStatus + " refused", "late " + writeStatus + " done",
 		writeStatus + " refused", writeRevision + " done", writeRevision + " refused",
@@ -101,6 +119,10 @@ func requiredControllerEvents() []string {
 		"a status is true: " + string(v1alpha1.ReasonPreviousRuns), "a status is true: " + string(v1alpha1.ReasonNothingRuns),
 		"a status is true: " + string(v1alpha1.ReasonTrialFailed), "a status is true: " + string(v1alpha1.ReasonCrashedOnProbation),
 	}
+	for _, kind := range slices.Concat(controllerKinds, reportKinds) {
+		all = append(all, kind.name)
+	}
+	return all
 }
 
 const leaderElected = "a leader is elected"

@@ -22,8 +22,11 @@ func init() {
 
 // faultActions are the actions of this history that only histories of replicas have.
 func (sim *simulation) faultActions() []actionKind {
-	if sim.hasGangs() {
+	switch {
+	case sim.hasGangs():
 		return append(gangHandoverKinds, faultActionKinds...)
+	case sim.controllers.on:
+		return append(reportKinds, faultActionKinds...)
 	}
 	return faultActionKinds
 }

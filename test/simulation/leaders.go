@@ -113,9 +113,13 @@ func (sim *simulation) maybeFreeze() {
 }
 
 // delaysLateWrites says whether a late write of an earlier leader still waits: until the
-// successor has placed a pod, or 1000 steps after it began.
+// successor has placed a pod, or 1000 steps after it began. A status waits for its successor's
+// report: see releaseStatuses.
 func (sim *simulation) delaysLateWrites(r *request) bool {
-	if sim.hasReplicas() {
+	switch {
+	case r.verb == writeStatus:
+		return sim.steps < r.heldUntil
+	case sim.hasReplicas():
 		return r.epoch >= sim.decidedEpoch && sim.steps < r.heldUntil
 	}
 	return sim.inHandover() && sim.steps < sim.startedAt+1000

@@ -31,6 +31,8 @@ type ProbeArgs struct {
 	Tier string `json:"tier"`
 	// Build says how the factory ends: "", "error" or "panic".
 	Build string `json:"build"`
+	// FailsTrial says that its PreFilter fails in a trial.
+	FailsTrial bool `json:"failsTrial"`
 }
 
 // DeepCopyObject makes ProbeArgs a runtime.Object.
@@ -47,6 +49,8 @@ type probe struct {
 	args   ProbeArgs
 	// reserved holds the pods between Reserve and PostBind or Unreserve.
 	reserved map[types.UID]string
+	// onTrial says that it was built for a trial.
+	onTrial bool
 }
 
 const probeName = "Probe"
@@ -54,6 +58,7 @@ const probeName = "Probe"
 func (sim *simulation) newProbe(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	p := &probe{
 		instance: sim.newInstance(probeName), handle: handle, args: *args.(*ProbeArgs), reserved: map[types.UID]string{},
+		onTrial: sim.manager != nil && sim.manager.applier.onTrial[handle.ProfileName()],
 	}
 	sim.maybeYield()
 	switch p.args.Build {
@@ -156,6 +161,9 @@ func (p *probe) admits(node *v1.Node) bool {
 }
 
 func (p *probe) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if p.onTrial && p.args.FailsTrial {
+		return nil, fwk.AsStatus(errors.New("its trial fails, as the simulation requested"))
+	}
 	return nil, p.call("PreFilter")
 }
 

@@ -33,6 +33,7 @@ type profileSpec struct {
 	bindTimeout   int  // of VolumeBinding, in seconds; 0: the default
 	namesNodes    bool // explanations may name nodes
 	silent        bool // no pod is explained
+	failsTrial    bool // Probe fails where the spec is tried
 }
 
 // admits says whether Probe's Filter passes a node.
@@ -175,7 +176,7 @@ func (s *profileSpec) schedulingProfile(p *profile) *v1alpha1.SchedulingProfile 
 	o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(observerName, map[string]any{"spec": s.number}))
 	if !s.withoutProbe {
 		enable(&o.Spec.Plugins.MultiPoint, probeName)
-		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(probeName, map[string]any{"tier": s.tier, "build": s.build}))
+		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(probeName, map[string]any{"tier": s.tier, "build": s.build, "failsTrial": s.failsTrial}))
 	}
 	if s.bindTimeout > 0 {
 		o.Spec.PluginConfig = append(o.Spec.PluginConfig, arguments(volumebinding.Name, map[string]any{"bindTimeoutSeconds": s.bindTimeout}))

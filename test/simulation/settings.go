@@ -172,6 +172,7 @@ func (sim *simulation) step() {
 	sim.steps++
 	sim.maybeFreeze()
 	sim.maybeEndLeader()
+	sim.maybeEndReporter()
 	sim.intervene()
 	sim.cover.observeWrites(sim)
 	h := sim.settings.weights

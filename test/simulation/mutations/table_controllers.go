@@ -42,6 +42,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
 	{"EqualCountsAreAChange", "counters of an earlier leader that arrive after the first write, which changed nothing, are replaced by older ones",
 		[]killer{{controllers, "TestCountsDoNotGoBackWhenAWriteOfAnEarlierLeaderArrivesLate"}}, noUsers},
+	{"TotalsOfNothingAreTheSame", "totals of an earlier leader that counted nothing, and that arrive late, are replaced by totals since a later time",
+		[]killer{{controllers, "TestTotalsOfNothingAreSinceTheEarlierLeader"}}, noUsers},
 	{"CountsOfDeletedProfile", "the counts of a deleted profile are published for a new one of its name, and go back then",
 		[]killer{{controllers, "TestCountsOfADeletedProfileAreNotThoseOfANewOne"}}, noUsers},
 	{"LateReportStays", "conditions that an earlier leader sent late stay where the present one has reported the same before",

@@ -15,7 +15,7 @@ var controllerKinds, reportKinds []actionKind
 
 func init() {
 	controllerKinds = []actionKind{{"a profile gets a spec that fails its trial", 5, false, failTrialOfProfile}}
-	reportKinds = []actionKind{{"the leader ends with a status on its way", 6, false, planEndOfReporter}}
+	reportKinds = []actionKind{{"the leader ends with a status on its way", 12, false, planEndOfReporter}}
 }
 
 // controllerWeights are added to the weights of actions in histories of controllers, by name.
@@ -50,13 +50,17 @@ type endOfReporter struct {
 	with string
 }
 
-// planEndOfReporter has the leader killed as soon as it has sent a status: any, or in half of the
-// cases one that a successor does not report, since its plugins do not hang.
+// planEndOfReporter has the leader killed as soon as it has sent a status: any, or, where calls of
+// plugins are slow, most often one that a successor does not report, since its plugins do not hang.
 func planEndOfReporter(sim *simulation, random *rand.Rand) bool {
-	if sim.controllers.end.by > 0 {
+	c := &sim.controllers
+	if c.end.by > 0 {
 		return false
 	}
-	sim.controllers.end = endOfReporter{by: sim.steps + 1000, with: []string{"", degradedInStatus}[random.IntN(2)]}
+	c.end = endOfReporter{by: sim.steps + 1000}
+	if sim.settings.slowCalls > 0 && random.IntN(4) > 0 {
+		c.end = endOfReporter{by: sim.steps + 10000, with: degradedInStatus}
+	}
 	return true
 }
 
@@ -86,6 +90,9 @@ func (sim *simulation) maybeEndReporter() {
 		end.by = 0
 		status.held, status.heldUntil = true, sim.steps+3000
 		sim.count("a leader is killed with a status on its way")
+		if strings.Contains(status.description, degradedInStatus) {
+			sim.count("that status says Degraded")
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func (sim *simulation) untrueCounts(object *v1alpha1.SchedulingProfile) string {
 // requiredControllerEvents are what a thousand seeds of histories of controllers must have seen.
 func requiredControllerEvents() []string {
 	all := []string{
-		"a leader is killed with a status on its way", "plugins of a profile are degraded, or recover",
+		"a leader is killed with a status on its way", "that status says Degraded", "plugins of a profile are degraded, or recover",
 		"a status is written", "a write of a status changes nothing", "a reconcile fails", "a swap", "a crash", leaderElected,
 		"a late status of an earlier leader is refused", "late " + writeStatus + " refused", "late " + writeStatus + " done",
 		writeStatus + " refused", writeRevision + " done", writeRevision + " refused",

@@ -103,14 +103,15 @@ func describe() string {
 	return fmt.Sprintf("commit %s; %s, load average %s at the start", commit(), procs.Machine(), busy)
 }
 
-// commit is the commit of the source tree, with a plus where files differ from it.
+// commit is the commit of the source tree, with a plus where files outside docs differ from it: the
+// parts that were measured before are there.
 func commit() string {
 	head, err := exec.Command("git", "rev-parse", "--short=7", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(head))
-	if exec.Command("git", "diff", "--quiet", "HEAD").Run() != nil {
+	if exec.Command("git", "diff", "--quiet", "HEAD", "--", ":(top,exclude)docs").Run() != nil {
 		name += "+"
 	}
 	return name

@@ -310,6 +310,9 @@ func (c *churn) finish(ctx context.Context, failed error) error {
 			c.log("%s: %.1f %s; an hour: %s", q.Name, line.Mean, q.Unit, line)
 		}
 	}
+	if more := growth.NewSeries(r.Samples); more != "" {
+		c.log("metric series since the warm-up: %s", more)
+	}
 	r.Findings = growth.Findings(lines)
 	if failed := errors.Join(failed, err); failed != nil {
 		r.Error = failed.Error()

@@ -121,6 +121,26 @@ func TestLinesLeaveOutTheWarmUp(t *testing.T) {
 	}
 }
 
+func TestNewSeriesAreThoseSinceTheWarmUp(t *testing.T) {
+	var samples []Sample
+	for i := range 140 {
+		s := Sample{Seconds: float64(10 * i), families: map[string]float64{"filled": 9, "same": 1}}
+		if i < 40 {
+			s.families = map[string]float64{"filled": float64(i) / 5, "same": 1}
+		}
+		if i > 100 {
+			s.families = map[string]float64{"filled": 8, "same": 1, "new": 2, "a": 3}
+		}
+		samples = append(samples, s)
+	}
+	if got, want := NewSeries(samples), "a +3, new +2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := NewSeries(samples[:1]); got != "" {
+		t.Errorf("got %q of one sample", got)
+	}
+}
+
 func TestTextsOfAManagerAreRead(t *testing.T) {
 	heap, err := heapAlloc("heap profile: 3: 5 [1: 2] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 1\n# HeapAlloc = 2097152\n")
 	if err != nil || heap != 2 {
@@ -138,8 +158,9 @@ func TestTextsOfAManagerAreRead(t *testing.T) {
 	if err != nil || total != 42 || handlers != 4 {
 		t.Errorf("%v goroutines, %v handlers, %v; want 42 and 4", total, handlers, err)
 	}
-	if n := series([]byte("# HELP a b\n# TYPE a counter\na{b=\"c\"} 1\na 2\n\n")); n != 2 {
-		t.Errorf("%v series, want 2", n)
+	found := series([]byte("# HELP a b\n# TYPE a counter\na{b=\"c\"} 1\na{b=\"d\"} 1\nb 2\n\n"))
+	if diff := cmp.Diff(map[string]float64{"a": 2, "b": 1}, found); diff != "" {
+		t.Errorf("series (-want,+got):\n%s", diff)
 	}
 	resident, open, err := process(os.Getpid())
 	if err != nil {

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,9 @@ type Sample struct {
 	Descriptors float64 `json:"descriptors"`
 	Series      float64 `json:"series"`
 	Handlers    float64 `json:"handlers"`
+
+	// families has the number of series by the name of the metric; nil in a sample that was stored.
+	families map[string]float64
 }
 
 // Quantity is a field of a Sample.
@@ -123,7 +128,10 @@ func Read(ctx context.Context, m *operator.Manager, token string, began time.Tim
 	if err != nil || status != 200 {
 		return s, fmt.Errorf("reading the metrics: status %d: %w", status, err)
 	}
-	s.Series = series(metrics)
+	s.families = series(metrics)
+	for _, n := range s.families {
+		s.Series += n
+	}
 	if s.Resident, s.Descriptors, err = process(m.PID()); err != nil {
 		return s, err
 	}
@@ -186,14 +194,32 @@ func goroutines(profile string) (total, handlers float64, err error) {
 	return total, handlers, nil
 }
 
-// series returns the number of time series in the text format.
-func series(metrics []byte) (n float64) {
+// series returns the number of time series in the text format, by the name of the metric.
+func series(metrics []byte) map[string]float64 {
+	families := map[string]float64{}
 	for lines := bufio.NewScanner(bytes.NewReader(metrics)); lines.Scan(); {
 		if text := lines.Text(); text != "" && !strings.HasPrefix(text, "#") {
-			n++
+			families[text[:strings.IndexAny(text+" ", "{ ")]]++
 		}
 	}
-	return n
+	return families
+}
+
+// NewSeries names the metrics that have more series in the last sample than in the first one after
+// the warm-up, and how many more; empty for none.
+func NewSeries(samples []Sample) string {
+	samples = AfterWarmUp(samples)
+	if len(samples) == 0 {
+		return ""
+	}
+	before, after := samples[0].families, samples[len(samples)-1].families
+	var more []string
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if n := after[name] - before[name]; n > 0 {
+			more = append(more, fmt.Sprintf("%s +%.0f", name, n))
+		}
+	}
+	return strings.Join(more, ", ")
 }
 
 // process returns the resident memory in MiB and the open descriptors of a process.

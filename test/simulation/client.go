@@ -118,7 +118,8 @@ type request struct {
 	// arrived says that the server has processed it; answered, that the caller has the
 	// response.
 	arrived, answered bool
-	// held says that it does not arrive before the next leader has placed a pod.
+	// held says that it does not arrive before the next leader has placed a pod, or, where it is a
+	// status, has reported.
 	held bool
 	// heldUntil is the step at which it arrives nevertheless.
 	heldUntil int

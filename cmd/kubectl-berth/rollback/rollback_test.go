@@ -1,12 +1,15 @@
 package rollback
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -164,5 +167,57 @@ func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
 	}
 	if again := env.Run(New, "batch", "--to", "2"); !strings.Contains(again, "nothing to change") {
 		t.Error(again)
+	}
+}
+
+// withNamespaces selects the namespaces that have these labels and, with any value, these keys.
+func withNamespaces(labels map[string]string, keys ...string) func(*v1alpha1.SchedulingProfileSpec) {
+	return func(s *v1alpha1.SchedulingProfileSpec) {
+		s.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesSelector, Selector: &v1alpha1.NamespaceSelector{MatchLabels: labels}}
+		for _, key := range keys {
+			s.AllowedNamespaces.Selector.MatchExpressions = append(s.AllowedNamespaces.Selector.MatchExpressions,
+				v1alpha1.NamespaceRequirement{Key: key, Operator: "Exists"})
+		}
+	}
+}
+
+func TestARollbackRestoresTheWholeSpecAndNothingElse(t *testing.T) {
+	was := kubectltest.Profile("batch", 1, withNamespaces(map[string]string{"team": "a"}))
+	edited := kubectltest.Profile("batch", 2, withNamespaces(map[string]string{"env": "prod"}, "batch"))
+	revisions := []*appsv1.ControllerRevision{kubectltest.Revision(was, 1), kubectltest.Revision(edited, 2)}
+	for name, applied := range map[string]string{
+		"created without kubectl apply":      "",
+		"applied with labels, and edited":    `{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulingProfile","metadata":{"name":"batch","labels":{"owner":"ml"}},"spec":{"allowedNamespaces":{"selector":{"matchLabels":{"team":"a"}}}}}`,
+		"with an annotation that is no JSON": "{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			there := kubectltest.Running(edited.DeepCopy(), revisions[1], 2)
+			there.Labels = map[string]string{"owner": "ml"}
+			there.Annotations = map[string]string{"note": "of a user"}
+			if applied != "" {
+				there.Annotations[corev1.LastAppliedConfigAnnotation] = applied
+			}
+			env := kubectltest.New(t, revisions[0], revisions[1], there)
+			printed := env.Run(New, "batch")
+			p, err := env.Profile(t.Context(), "batch")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(was.Spec.AllowedNamespaces, p.Spec.AllowedNamespaces); diff != "" {
+				t.Errorf("other namespaces than those of the revision (-want +got):\n%s\n%s", diff, printed)
+			}
+			if p.Labels["owner"] != "ml" || p.Annotations["note"] != "of a user" {
+				t.Errorf("labels %v and annotations %v: a rollback changes the spec only", p.Labels, p.Annotations)
+			}
+			next := struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+			}{}
+			if err := json.Unmarshal([]byte(p.Annotations[corev1.LastAppliedConfigAnnotation]), &next); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(applied, "owner") && next.Metadata.Labels["owner"] != "ml" {
+				t.Error("the next kubectl apply does not know that an earlier one wrote the labels")
+			}
+		})
 	}
 }

@@ -46,15 +46,26 @@ func newTarget(ctx context.Context, c *cluster.Cluster, to choice, before *unstr
 	if err := t.restoreReferences(ctx, c, before); err != nil {
 		return t, err
 	}
-	applied, err := t.object.MarshalJSON()
-	if err != nil {
-		return t, err
+	return t, t.annotate(before)
+}
+
+// annotate notes the object for the next kubectl apply, with the labels and annotations that an
+// earlier one wrote: the profile keeps these.
+func (t *target) annotate(before *unstructured.Unstructured) error {
+	applied, last := t.object.DeepCopy(), &unstructured.Unstructured{}
+	err := last.UnmarshalJSON([]byte(before.GetAnnotations()[corev1.LastAppliedConfigAnnotation]))
+	if err == nil && last.GetName() == applied.GetName() {
+		applied.Object["metadata"] = last.Object["metadata"]
 	}
-	note := strings.TrimSpace(string(applied)) + "\n"
+	text, err := applied.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	note := strings.TrimSpace(string(text)) + "\n"
 	if len(note) < validation.TotalAnnotationSizeLimitB { // otherwise kubectl apply would not have written it
 		t.object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: note})
 	}
-	return t, nil
+	return nil
 }
 
 // noteUndone adds a note about the revisions after the chosen one.

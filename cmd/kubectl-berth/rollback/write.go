@@ -3,13 +3,11 @@ package rollback
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -18,8 +16,7 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 )
 
-// fieldManager is that of kubectl apply: a rollback has the same effect, and a later apply
-// takes over its fields.
+// fieldManager is that of kubectl apply, so that a later one takes over the fields.
 const fieldManager = "kubectl-client-side-apply"
 
 // write applies a revision and prints what changed.
@@ -39,7 +36,7 @@ func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) erro
 	if deleted {
 		after, err = t.object, c.Client.Create(ctx, t.object, o.createOptions()...)
 	} else {
-		err = o.patch(ctx, c, after, t.object)
+		err = o.patch(ctx, c, after, t)
 	}
 	if err != nil {
 		return fmt.Errorf("revision %s: %w", to.Name, cluster.UserError(err))
@@ -55,27 +52,22 @@ func (o *options) createOptions() []client.CreateOption {
 	return options
 }
 
-// patch applies the wanted object as kubectl apply does: fields of an earlier apply that it
-// does not have are removed.
-func (o *options) patch(ctx context.Context, c *cluster.Cluster, object, wanted *unstructured.Unstructured) error {
-	current, err := object.MarshalJSON()
-	if err != nil {
-		return err
+// patch replaces the spec, and what kubectl apply reads of its last call. A merge of what was
+// applied, as kubectl apply does it, would keep what an edit or another client added.
+func (o *options) patch(ctx context.Context, c *cluster.Cluster, object *unstructured.Unstructured, t target) error {
+	before := object.DeepCopy()
+	object.Object["spec"] = t.object.Object["spec"]
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
-	modified, err := wanted.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	original := []byte(object.GetAnnotations()[corev1.LastAppliedConfigAnnotation])
-	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
-	if err != nil {
-		return err
-	}
+	maps.Copy(annotations, t.object.GetAnnotations())
+	object.SetAnnotations(annotations)
 	options := []client.PatchOption{client.FieldOwner(fieldManager)}
 	if o.dryRun {
 		options = append(options, client.DryRunAll)
 	}
-	return c.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), options...)
+	return c.Client.Patch(ctx, object, client.MergeFrom(before), options...)
 }
 
 // printResult prints what changed.

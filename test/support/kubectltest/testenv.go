@@ -114,6 +114,9 @@ func (s *TestEnv) interceptors() interceptor.Funcs {
 			}
 			// The fake client returns the object before the patch; an API server, the object after it.
 			before := object.DeepCopyObject().(client.Object)
+			if err := c.Get(ctx, client.ObjectKeyFromObject(object), before); err != nil {
+				return err
+			}
 			if err := c.Patch(ctx, object, patch); err != nil {
 				return err
 			}

@@ -205,6 +205,7 @@ spec: {plugin: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, r
   allowedNamespaces: {from: Selector, selector: {matchLabels: {team: a}}}
   queue: {flushAfterSeconds: 60}
   decisions: {topScores: 1}
+  exports: {autoscaler: {configMap: autoscaler}}
 `,
 		"back: extenders": batchYAML + `spec:
   extenders:

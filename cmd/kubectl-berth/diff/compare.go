@@ -7,8 +7,8 @@ import (
 
 // Section is a part of a profile that differs.
 type Section struct {
-	// Title is an extension point, "arguments of" and a plugin, "settings", or "state and
-	// activation".
+	// Title is an extension point, "arguments of" and a plugin, "extenders", "settings", or
+	// "state, activation and exports".
 	Title string `json:"title"`
 	// Lines are the lines that differ, and some around them.
 	Lines []Line `json:"lines"`

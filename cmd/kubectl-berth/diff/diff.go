@@ -24,10 +24,10 @@ var Verb = verb.Verb{
 	Name: "diff", Arguments: "-f FILE...",
 	Short: "Show what would change if files were applied",
 	Long: `Compares the files with what is running: the effective plugins of each extension point
-with their weights and order, their arguments with defaults, and the settings of the
-profile. What is running is read from the stored revision, or, if that cannot be read,
-from the status of the profile, which has plugins and weights only. A PluginConfig in the
-files is compared in each profile of the cluster that references it.`,
+with their weights and order, their arguments with defaults, the extenders, and the
+settings of the profile. What is running is read from the stored revision, or, if that
+cannot be read, from the status of the profile, which has plugins and weights only. A
+PluginConfig in the files is compared in each profile of the cluster that references it.`,
 	Permissions: []verb.Permission{
 		{Verbs: []string{"list"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingprofiles"},
 		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "pluginconfigs", Purpose: "for those that the files do not contain"},
@@ -143,7 +143,11 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 
 // stateLines are the fields that are not part of the hash but affect pods.
 func stateLines(p *v1alpha1.SchedulingProfile) []string {
-	return []string{"state: " + string(p.Spec.State), "activation: " + string(p.Spec.Activation)}
+	lines := []string{"state: " + string(p.Spec.State), "activation: " + string(p.Spec.Activation)}
+	if a := p.Spec.Exports.Autoscaler; a != nil {
+		lines = append(lines, "exports.autoscaler.configMap: "+a.ConfigMap)
+	}
+	return lines
 }
 
 // resolve compiles a profile with the PluginConfigs of the files, and those of the cluster

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -19,13 +21,14 @@ type effect map[string][]string
 
 // Titles that are neither an extension point nor the arguments of a plugin.
 const (
-	settingsTitle = "settings"
-	stateTitle    = "state and activation"
+	extendersTitle = "extenders"
+	settingsTitle  = "settings"
+	stateTitle     = "state, activation and exports"
 )
 
 // effectOf returns the effect of a Blueprint.
 func effectOf(b *compile.Blueprint) (effect, error) {
-	e := effect{settingsTitle: settingsLines(b)}
+	e := effect{settingsTitle: settingsLines(b), extendersTitle: extenderLines(b.Extenders)}
 	for point, chain := range b.Chains {
 		for _, entry := range chain {
 			e[string(point)] = append(e[string(point)], formatEntry(entry.Name, entry.Weight))
@@ -80,12 +83,15 @@ func formatEntry(name string, weight int32) string {
 func argumentsTitle(plugin string) string { return "arguments of " + plugin }
 
 func settingsLines(b *compile.Blueprint) []string {
-	namespaces, flush := "all", "never"
+	namespaces, flush, detail := "all", "never", v1alpha1.DetailReasons
 	if b.Namespaces != nil {
 		namespaces = b.Namespaces.String()
 	}
 	if b.Queue.FlushAfter > 0 {
 		flush = b.Queue.FlushAfter.String()
+	}
+	if b.Decisions.Nodes {
+		detail = v1alpha1.DetailNodes
 	}
 	return []string{
 		fmt.Sprintf("percentageOfNodesToScore: %d", b.PercentageOfNodesToScore),
@@ -95,9 +101,40 @@ func settingsLines(b *compile.Blueprint) []string {
 		"queue.flushAfter: " + flush,
 		fmt.Sprintf("decisions.annotate: %t", b.Decisions.Annotate),
 		fmt.Sprintf("decisions.topScores: %d", b.Decisions.TopScores),
+		"decisions.explain: " + string(b.Decisions.Explain),
+		"decisions.detail: " + string(detail),
 		fmt.Sprintf("decisions.history: %d", b.Decisions.History),
 		fmt.Sprintf("decisions.publish: %v", b.Decisions.Publish),
 	}
+}
+
+// extenderLines returns the extenders in the order in which they are called. A certificate is a
+// hash, since nobody compares PEM by eye.
+func extenderLines(all []extender.Config) (lines []string) {
+	for _, e := range all {
+		lines = append(lines, "- name: "+e.Name)
+		policy := v1alpha1.FailurePolicyFail
+		if e.Ignorable {
+			policy = v1alpha1.FailurePolicyIgnore
+		}
+		for _, field := range []struct{ name, value string }{
+			{"url", e.URL},
+			{"verbs.filter", e.Filter}, {"verbs.prioritize", e.Prioritize}, {"verbs.preempt", e.Preempt}, {"verbs.bind", e.Bind},
+			{"weight", fmt.Sprint(e.Weight)},
+			{"timeout", e.Timeout.String()},
+			{"tls.caBundle", fmt.Sprintf("%d bytes, sha256 %.8x", len(e.CABundle), sha256.Sum256(e.CABundle))},
+			{"tls.serverName", e.ServerName},
+			{"tls.clientCertificateRef.name", e.ClientCertificate},
+			{"nodeCacheCapable", fmt.Sprint(e.NodeCacheCapable)},
+			{"managedResources", strings.Join(e.Managed, ", ")},
+			{"failurePolicy", string(policy)},
+		} {
+			if field.value != "" {
+				lines = append(lines, "  "+field.name+": "+field.value)
+			}
+		}
+	}
+	return lines
 }
 
 // sortedTitles returns the titles of two effects in the order in which they are printed:
@@ -116,5 +153,5 @@ func sortedTitles(a, b effect) []string {
 		}
 	}
 	slices.Sort(arguments)
-	return slices.Concat(points, arguments, []string{settingsTitle, stateTitle})
+	return slices.Concat(points, arguments, []string{extendersTitle, settingsTitle, stateTitle})
 }

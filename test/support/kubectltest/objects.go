@@ -64,7 +64,7 @@ func programmedPlugins(of *appsv1.ControllerRevision) []v1alpha1.ProgrammedPlugi
 	if err := json.Unmarshal(of.Data.Raw, p); err != nil {
 		panic(err)
 	}
-	blueprint, _ := compile.Profile(compile.Input{Profile: p, Registry: plugins.InTree()})
+	blueprint, _ := compile.Profile(compile.Input{Profile: p, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
 	var all []v1alpha1.ProgrammedPlugin
 	for point, chain := range blueprint.Chains {
 		for _, entry := range chain {
@@ -86,7 +86,7 @@ func Revision(p *v1alpha1.SchedulingProfile, number int64, configs ...*v1alpha1.
 	if err != nil {
 		panic(err) // a mistake of the test
 	}
-	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: by, Registry: plugins.InTree(), Version: "test"})
+	blueprint, rejection := compile.Profile(compile.Input{Profile: p, Configs: by, Registry: plugins.InTree(), Version: "test", Extenders: compile.AllExtenders})
 	if rejection != nil {
 		panic(rejection.Message())
 	}

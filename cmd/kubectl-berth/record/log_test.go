@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/kubectltest"
 )
 
 // withVersion sets the resource version of an object.
@@ -262,5 +264,35 @@ func TestALogWithoutDecisionsIsNotWritten(t *testing.T) {
 	}
 	if out.Len() > 0 {
 		t.Errorf("the log has: %s", out.String())
+	}
+}
+
+func TestAFailedRecordingKeepsTheFilesThatWereThere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "day.jsonl")
+	for _, name := range []string{file, file + ".profile.yaml"} {
+		if err := os.WriteFile(name, []byte("of yesterday"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := kubectltest.Profile("batch", 1)
+	revision := kubectltest.Revision(p, 1)
+	env := kubectltest.New(t, kubectltest.Running(p, revision, 1), revision)
+	env.Fail = func(_ string, object any) error {
+		if _, nodes := object.(*v1.NodeList); nodes {
+			return errors.New("nodes is forbidden")
+		}
+		return nil
+	}
+	if printed := env.Run(New, file); !strings.Contains(printed, "nodes: the log needs them") {
+		t.Fatal(printed)
+	}
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("files %v, %v, want the two that were there", entries, err)
+	}
+	for _, e := range entries {
+		if text, err := os.ReadFile(filepath.Join(filepath.Dir(file), e.Name())); err != nil || string(text) != "of yesterday" {
+			t.Errorf("%s has %q, %v", e.Name(), text, err)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -88,17 +87,18 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(o.file) // before recording, so that an error is not reported at the end
+	// Both are opened before recording, so that an error is not reported at the end.
+	profileOut, err := replace(o.profileOut)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		err = errors.Join(err, out.Close())
-		if err != nil && !errors.Is(err, verb.ErrFindings) {
-			_ = os.Remove(o.file) // an incomplete log could be mistaken for a log
-		}
-	}()
-	if err := o.writeProfile(profile); err != nil {
+	defer func() { err = profileOut.finish(err) }()
+	out, err := replace(o.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = out.finish(err) }()
+	if err := writeProfile(profileOut, profile); err != nil {
 		return err
 	}
 	h, err := o.watch(ctx, profile)
@@ -279,7 +279,7 @@ log ends with the last decision of the previous one.`,
 }
 
 // writeProfile writes the running profile with its arguments inline.
-func (o *options) writeProfile(p *state.Profile) error {
+func writeProfile(out io.Writer, p *state.Profile) error {
 	whole, err := compile.SelfContained(p.Source, p.Configs)
 	if err != nil {
 		return fmt.Errorf("SchedulingProfile %s: %w", p.Name, err)
@@ -288,7 +288,8 @@ func (o *options) writeProfile(p *state.Profile) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.profileOut, text, 0o644)
+	_, err = out.Write(text)
+	return err
 }
 
 // writeLog writes the log and prints a summary.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,11 +60,18 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 	if err := begin(selectByName(list.Items, names)); err != nil {
 		return err
 	}
+	there := map[string]*v1alpha1.SchedulingProfile{}
 	some := func(p *v1alpha1.SchedulingProfile, gone bool) error {
 		if len(names) > 0 && !slices.Contains(names, p.Name) {
 			return nil
 		}
+		if there[p.Name] = p; gone {
+			delete(there, p.Name)
+		}
 		return change(p, gone)
+	}
+	for _, p := range selectByName(list.Items, names) {
+		there[p.Name] = &p
 	}
 	for version := list.ResourceVersion; ctx.Err() == nil; {
 		if version, err = c.watchFrom(ctx, version, some); err != nil {
@@ -81,12 +89,28 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 		if list, err = c.listProfiles(ctx); err != nil {
 			return err
 		}
-		for i := range list.Items {
-			if err := some(&list.Items[i], false); err != nil {
+		if err := catchUp(there, list.Items, some); err != nil {
+			return err
+		}
+		version = list.ResourceVersion
+	}
+	return nil
+}
+
+// catchUp calls change for the profiles that were deleted since they were there, and then for those
+// of a list.
+func catchUp(there map[string]*v1alpha1.SchedulingProfile, list []v1alpha1.SchedulingProfile, change func(*v1alpha1.SchedulingProfile, bool) error) error {
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if FindProfile(list, name) == nil {
+			if err := change(there[name], true); err != nil {
 				return err
 			}
 		}
-		version = list.ResourceVersion
+	}
+	for i := range list {
+		if err := change(&list[i], false); err != nil {
+			return err
+		}
 	}
 	return nil
 }

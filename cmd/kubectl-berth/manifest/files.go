@@ -37,7 +37,10 @@ func readDocuments(names []string, in io.Reader) ([]rawDocument, error) {
 	var all []rawDocument
 	for _, name := range names {
 		if name == "-" {
-			text, err := io.ReadAll(io.LimitReader(in, maxFileBytes))
+			text, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
+			if err == nil && len(text) > maxFileBytes {
+				err = fmt.Errorf("must be at most %d MiB: select files with -f", maxFileBytes>>20)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("reading standard input: %w", err)
 			}

@@ -119,6 +119,7 @@ const (
 	noOrder        = "it holds pods to where they may go, not to who goes first: that is for the model of the queue, and for the oracle"
 	noHaste        = "it asks whether a pod is tried in the end, not whether it is tried too often or too soon"
 	rare           = "it takes a chance that one history in many thousands has"
+	noKubectl      = "it runs no kubectl"
 	noUsers        = "its profiles are reconciled by a few lines of its own"
 	noPoison       = "its plugins panic and hang by chance, hardly ever at one pod again and again, and do not look at what they were shown"
 	noWhy          = "nobody asks it why a pod waits"

@@ -135,4 +135,11 @@ var controllerMutants = []mutant{
 		[]killer{{record, "TestOrderOfTheLog"}, {"scheduler/sandbox/log", "TestAnErrorNamesTheLineAndTheField"}, {"test/replay/run", "FuzzLog"}}, noFiles},
 	{"EscapesPrinted", "kubectl berth prints escape sequences that users wrote into annotations",
 		[]killer{{"cmd/kubectl-berth/show", "TestControlCharactersAreReplaced"}, {"cmd/kubectl-berth", "TestControlCharactersAreNotPrinted"}, {"cmd/kubectl-berth/explain", "FuzzExplanation"}}, noUsers},
+	{"DiffWithoutExtenders", "a diff does not compare extenders", []killer{{"cmd/kubectl-berth/diff", "TestEveryFieldIsCompared"}}, noKubectl},
+	{"DiffWithoutExports", "a diff does not compare exports", []killer{{"cmd/kubectl-berth/diff", "TestEveryFieldIsCompared"}}, noKubectl},
+	{"RollbackKeepsEdits", "a rollback keeps labels of allowedNamespaces that an edit added", []killer{{"cmd/kubectl-berth/rollback", "TestARollbackRestoresTheWholeSpecAndNothingElse"}}, noKubectl},
+	{"RollbackForgetsLabels", "the kubectl apply after a rollback does not remove labels that are gone from its file", []killer{{"cmd/kubectl-berth/rollback", "TestARollbackRestoresTheWholeSpecAndNothingElse"}}, noKubectl},
+	{"DeletedProfilesStay", "a watch of profiles does not print that one was deleted while the API server had forgotten the version", []killer{{"cmd/kubectl-berth/cluster", "TestAProfileThatIsDeletedBetweenTwoWatchesIsGone"}}, noKubectl},
+	{"LongInputCut", "what is beyond 16 MiB of standard input is ignored", []killer{{"cmd/kubectl-berth/manifest", "TestMoreThanIsReadOfStandardInputIsAnError"}}, noKubectl},
+	{"LogOverwritten", "a recording that fails overwrites the log that was there", []killer{{record, "TestAFailedRecordingKeepsTheFilesThatWereThere"}}, noKubectl},
 }

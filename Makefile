@@ -188,7 +188,7 @@ part-4 = $(ALGORITHM) --rounds=2 --shapes=preempt,million
 part-5 = $(PROCESS) --rounds=2 --shapes=basic --loads=drain --sides=slow-profile,slow-profile+pods
 part-6 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,open --shares=0.5,0.75,0.95 --seconds=20 --sides=berth,kube-scheduler,null+watch,null+watch+events
 part-7 = $(BESIDE_NULL) --shapes=basic,deployments
-part-8 = $(PROCESS) --rounds=1 --shapes=basic --loads=burst,burst+unfit --sides=berth
+part-8 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+unfit --sides=berth
 part-9 = $(EXPLAINING) --loads=alternating --shapes=basic,deployments --pods=6000 --sides=berth-recorded,berth-unexplained
 part-10 = $(PROCESS) --rounds=$(ROUNDS) --shapes=basic --loads=burst,burst+node-changes --nodes=20000 --sides=berth,null+watch
 part-11 = go run ./test/perf --layers=process --rounds=1 --shapes=basic --loads=start --sizes=5000:25000,45000:25000,5000:75000,15000:75000 --sides=berth,kube-scheduler,null+watch+kinds

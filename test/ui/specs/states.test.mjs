@@ -49,6 +49,17 @@ test('a tenant sees the pods of one namespace, and no wrong statement about prof
   await close();
 });
 
+test('a pod is of the view Waiting as long as it waits', async () => {
+  const bound = small().pods.find((pod) => pod.node);
+  const { page, close } = await open(browser, fixture, '#/pods/train/sweep-0');
+  const current = page.locator('nav [aria-current]');
+  await current.filter({ hasText: 'Waiting' }).waitFor();
+  await go(page, `#/pods/${bound.key}`);
+  await page.getByRole('heading', { name: bound.key }).waitFor();
+  assert.equal(await current.count(), 0);
+  await close();
+});
+
 test('what cannot be evaluated, tried or compared says so', async () => {
   const { page, close } = await open(browser, fixture, '#/pods/train/sweep-0');
   fixture.fail(/matrix$/, 422, 'spec.schedulerName: no SchedulingProfile is named "bacth".');

@@ -19,6 +19,11 @@ const views: { view: Route['view']; text: string; href: string; also: Route['vie
 const announceEvery = 5000;
 
 export function Header({ route, showKeys }: { route: Route; showKeys: () => void }) {
+  useTopics(['decisions', 'pods', 'profiles'], 1000);
+  const waiting = useMemo(() => waitingPods(store), [store.version('decisions'), store.version('pods'), store.version('profiles')]);
+  // The page of a pod is one of the view Waiting as long as the pod waits.
+  const isPart = (also: Route['view'][]): boolean => also.includes(route.view)
+    && (route.view !== 'pod' || waiting.some((pod) => pod.key === `${route.namespace}/${route.name}`));
   return (
     <header class="top">
       <a class="brand" href="#/profiles" aria-label="Berth, all profiles"><Logo />Berth</a>
@@ -26,8 +31,8 @@ export function Header({ route, showKeys }: { route: Route; showKeys: () => void
         <ul>
           {views.map((v) => (
             <li key={v.view}>
-              <a href={v.href} aria-current={v.view === route.view ? 'page' : v.also.includes(route.view) ? 'true' : undefined}>
-                {v.text}{v.view === 'waiting' && <WaitingCount />}
+              <a href={v.href} aria-current={v.view === route.view ? 'page' : isPart(v.also) ? 'true' : undefined}>
+                {v.text}{v.view === 'waiting' && <WaitingCount n={waiting.length} />}
               </a>
             </li>
           ))}
@@ -53,9 +58,7 @@ function Logo() {
 }
 
 /** WaitingCount is the number of waiting pods. A change is announced at most every 5 s. */
-function WaitingCount() {
-  useTopics(['decisions', 'pods', 'profiles'], 1000);
-  const n = useMemo(() => waitingPods(store).length, [store.version('decisions'), store.version('pods'), store.version('profiles')]);
+function WaitingCount({ n }: { n: number }) {
   const said = useRef({ n: -1, at: 0 });
   useEffect(() => {
     if (!store.synced || said.current.n === n) return undefined;

@@ -222,6 +222,15 @@ var _ = Describe("kubectl berth rollback", func() {
 			Expect(printed).To(ContainSubstring(before.Revision))
 			expectReady(ctx, p)
 			Expect(p.Status.Programmed.Hash).To(Equal(before.Hash), printed)
+
+			By("undoing what other clients wrote, and nothing but the spec")
+			Expect(kubectl(ctx, "label", "sprof/"+name, "owner=ml")).Error().NotTo(HaveOccurred())
+			Expect(kubectl(ctx, "patch", "sprof/"+name, "--type=merge", "-p", `{"spec":{"allowedNamespaces":{"from":"Selector","selector":{"matchLabels":{"team":"a"}}}}}`)).Error().NotTo(HaveOccurred())
+			printed = shell(ctx, "kubectl berth rollback "+name+" --to "+before.Revision)
+			expectReady(ctx, p)
+			Expect(p.Status.Programmed.Hash).To(Equal(before.Hash), printed)
+			Expect(p.Spec.AllowedNamespaces.Selector).To(BeNil(), printed)
+			Expect(p.Labels).To(HaveKeyWithValue("owner", "ml"))
 		})
 	}
 })

@@ -11,7 +11,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
-	"github.com/berthdev/berth/scheduler/extender"
 	"github.com/berthdev/berth/scheduler/framework"
 )
 
@@ -28,7 +27,7 @@ const (
 
 // effectOf returns the effect of a Blueprint.
 func effectOf(b *compile.Blueprint) (effect, error) {
-	e := effect{settingsTitle: settingsLines(b), extendersTitle: extenderLines(b.Extenders)}
+	e := effect{settingsTitle: settingsLines(b), extendersTitle: extenderLines(b)}
 	for point, chain := range b.Chains {
 		for _, entry := range chain {
 			e[string(point)] = append(e[string(point)], formatEntry(entry.Name, entry.Weight))
@@ -110,8 +109,8 @@ func settingsLines(b *compile.Blueprint) []string {
 
 // extenderLines returns the extenders in the order in which they are called. A certificate is a
 // hash, since nobody compares PEM by eye.
-func extenderLines(all []extender.Config) (lines []string) {
-	for _, e := range all {
+func extenderLines(b *compile.Blueprint) (lines []string) {
+	for _, e := range b.Extenders {
 		lines = append(lines, "- name: "+e.Name)
 		policy := v1alpha1.FailurePolicyFail
 		if e.Ignorable {

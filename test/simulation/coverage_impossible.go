@@ -54,7 +54,7 @@ func inQueue(state string) string {
 }
 
 func impossibleRequest(row, state string) string {
-	isAnswer := strings.HasSuffix(row, " done")
+	isAnswer, isLate := strings.HasSuffix(row, " done"), strings.HasPrefix(row, "late ")
 	switch verb := verbOf(row); {
 	case verb == "list" || verb == "journal":
 		if state != stateNoPod {
@@ -62,7 +62,8 @@ func impossibleRequest(row, state string) string {
 		}
 	case state == stateDeleted:
 		return noPodByName
-	case isAnswer && isGone(state), isAnswer && state == stateNoPod && verb != "patch":
+	// A process that has just begun knows no pod when a request of an earlier one arrives late.
+	case isAnswer && isGone(state), isAnswer && state == stateNoPod && verb != "patch" && !isLate:
 		return noSuchPod
 	case isAnswer && state == stateOnNode && verb == "bind":
 		return boundOnce

@@ -139,6 +139,9 @@ func TestEveryInputOfTheCorpusKeepsTheInvariants(t *testing.T) {
 		_, story := f.kind().shrink(f.input)
 		t.Errorf("input %d: %s", f.number, story)
 	}
+	for _, wrong := range r.table.wrong() {
+		t.Errorf("met although it cannot happen: %s", wrong)
+	}
 	for i := 0; i < len(corpus); i += 8 {
 		a, b := corpus[i].run(runOptions{}), corpus[i].run(runOptions{cover: newCoverage()})
 		if a.logHash.Sum64() != b.logHash.Sum64() {

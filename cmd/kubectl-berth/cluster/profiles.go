@@ -57,10 +57,13 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 	if err := checkNames(list.Items, names); err != nil {
 		return err
 	}
-	if err := begin(selectByName(list.Items, names)); err != nil {
+	selected, there := selectByName(list.Items, names), map[string]*v1alpha1.SchedulingProfile{}
+	for i := range selected {
+		there[selected[i].Name] = &selected[i]
+	}
+	if err := begin(selected); err != nil {
 		return err
 	}
-	there := map[string]*v1alpha1.SchedulingProfile{}
 	some := func(p *v1alpha1.SchedulingProfile, gone bool) error {
 		if len(names) > 0 && !slices.Contains(names, p.Name) {
 			return nil
@@ -69,9 +72,6 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 			delete(there, p.Name)
 		}
 		return change(p, gone)
-	}
-	for _, p := range selectByName(list.Items, names) {
-		there[p.Name] = &p
 	}
 	for version := list.ResourceVersion; ctx.Err() == nil; {
 		if version, err = c.watchFrom(ctx, version, some); err != nil {

@@ -113,7 +113,7 @@ func unsupportedFields(p *v1alpha1.SchedulingProfile) []upstreamconfig.Remark {
 	if cmp.Or(own.Activation, v1alpha1.ActivationAutomatic) != v1alpha1.ActivationAutomatic {
 		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.activation", Text: "left out: kube-scheduler reads its file once, at start"})
 	}
-	if own.Exports != defaults.Exports {
+	if !equality.Semantic.DeepEqual(own.Exports, defaults.Exports) {
 		remarks = append(remarks, upstreamconfig.Remark{Path: "spec.exports", Text: "left out: kube-scheduler writes no file for cluster-autoscaler; give it this one"})
 	}
 	return remarks

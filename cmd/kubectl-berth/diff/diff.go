@@ -141,7 +141,7 @@ func (o *options) compare(ctx context.Context, wanted, there *v1alpha1.Schedulin
 	return true, nil
 }
 
-// stateLines are the fields that are not part of the hash but affect pods.
+// stateLines are the fields that are not part of the hash.
 func stateLines(p *v1alpha1.SchedulingProfile) []string {
 	lines := []string{"state: " + string(p.Spec.State), "activation: " + string(p.Spec.Activation)}
 	if a := p.Spec.Exports.Autoscaler; a != nil {

@@ -219,9 +219,15 @@ var _ = Describe("The policy about approvals", func() {
 		By("the editor tries to bypass the approval")
 		Expect(patchAs(ctx, editor, p, `{"spec":{"activation":"Automatic"}}`)).To(beMissingApprove(p, "spec.activation"))
 		Expect(patchAs(ctx, editor, p, `{"spec":{"activation":null}}`)).To(beMissingApprove(p, "spec.activation"))
-		replaced := p.DeepCopy()
-		replaced.Spec = v1alpha1.SchedulingProfileSpec{}
-		Expect(editor.Update(ctx, replaced)).To(beMissingApprove(p, "spec.activation"))
+		replace := func() error {
+			replaced := p.DeepCopy()
+			if err := admin.Get(ctx, client.ObjectKeyFromObject(p), replaced); err != nil {
+				return err
+			}
+			replaced.Spec = v1alpha1.SchedulingProfileSpec{}
+			return editor.Update(ctx, replaced)
+		}
+		Eventually(replace).Should(beMissingApprove(p, "spec.activation"), "or a conflict with Berth's next status")
 		Expect(editor.Delete(ctx, p)).To(beMissingApprove(p, "must not be deleted"))
 		mayDeleteAll := apitest.Created(ctx, admin, &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "deletes-all-"},

@@ -27,6 +27,9 @@ func (q *Queue) beginGroupAttempt(group *Entity) *Attempt {
 	g.attempted, g.gated = sets.New[types.UID](), nil
 	for _, p := range g.members {
 		p.memberOf, p.place, p.nodeChosen, p.furtherRejectors = nil, InFlight, false, nil
+		// The attempt is made under these. A pod that was in flight at a swap still has those before it:
+		// each of its failures would be taken for one before the swap, and the pod tried again at once.
+		p.rules = group.rules
 		p.attempts++
 		g.attempted.Insert(p.pod.UID)
 		attempt.Members = append(attempt.Members, &Attempt{

@@ -186,6 +186,22 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.advance(15 * time.Second)
 			w.popGroup("b")
 		},
+		"a pod that was in flight when its profile began to schedule groups, and fails again and again, backs off each time": func(w *groupEnv) {
+			w.rules.Groups, w.rules.Hash = false, "without"
+			w.setProfile()
+			w.addPods(member("a", 1))
+			a := w.pop("a")
+			w.rules.Groups, w.rules.Hash = true, "with"
+			w.setProfile()
+			a.Failed(w.ctx) // under the rules before, so that it is tried at once
+			for range 3 {
+				group := w.popGroup("a")
+				group.FinishGroup(w.ctx, GroupScheduled)
+				group.Group.Members[0].Failed(w.ctx)
+				w.expectAt(Backoff, "a")
+				w.advance(15 * time.Second)
+			}
+		},
 		"a member that is deleted leaves, and too few are gated again": func(w *groupEnv) {
 			pods := []*v1.Pod{member("a", 2), member("b", 2)}
 			w.addPods(pods...)

@@ -20,6 +20,7 @@ const (
 	simSeeds     = "2000"
 	// everyGangHistory is the same for histories of gangs.
 	everyGangHistory = "TestEveryHistoryOfGangsKeepsTheInvariants"
+	everyInput       = "TestEveryInputOfTheCorpusKeepsTheInvariants"
 	gangSimSeeds     = "200"
 	// everyReplicaHistory is the same for histories of replicas.
 	everyReplicaHistory = "TestEveryHistoryOfReplicasKeepsTheInvariants"

@@ -6,6 +6,8 @@ var groupMutants = []mutant{
 		[]killer{{queue, "TestMembersAreOrdered"}}, noGroups},
 	{"GroupArrivalsForgotten", "pods that come while their group is tried are not queued",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
+	{"GroupMemberKeepsOldRules", "a pod that was in flight when its profile began to schedule groups never backs off",
+		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyInput}}, singlePods},
 	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",

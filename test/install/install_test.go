@@ -4,6 +4,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -269,16 +270,18 @@ func TestServiceMonitorTokenMayOnlyScrape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var last error
 	// The authorizer learns of the binding through a watch.
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/metrics"},
 		}}
 		answer, err := scraper.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err == nil && answer.Status.Allowed, err
+		last = err // the API server learns of the token through a watch, too
+		return err == nil && answer.Status.Allowed, nil
 	})
 	if err != nil {
-		t.Fatal("the token may not get /metrics:", err)
+		t.Fatal("the token may not get /metrics:", errors.Join(err, last))
 	}
 	if pods, err := scraper.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err == nil {
 		t.Errorf("the token can list %d pods", len(pods.Items))

@@ -250,7 +250,9 @@ var _ = Describe("The policy about approvals", func() {
 		Expect(editor.Create(ctx, early)).To(beMissingApprove(early, "metadata.annotations"))
 		account, err := client.New(accountConfig(ctx), client.Options{Scheme: operator.Scheme()})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(account.Status().Patch(ctx, p.DeepCopy(), mergePatch(approvalPatch(hashToApprove(p))))).To(Succeed())
+		patched := p.DeepCopy()
+		Expect(account.Status().Patch(ctx, patched, mergePatch(approvalPatch(hashToApprove(p))))).To(Succeed())
+		Expect(patched.Annotations[v1alpha1.AnnotationApprovedHash]).NotTo(Equal(hashToApprove(p)), "the status has no annotations")
 		expectAwaiting()
 
 		By("the approval is revoked")

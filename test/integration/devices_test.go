@@ -35,7 +35,7 @@ var _ = Describe("A pod with a claim and an extended resource", Ordered, func() 
 		proxy, err = faultproxy.Start(cfg)
 		Expect(err).NotTo(HaveOccurred())
 		berth = runManager(cfg, nil, suiteOptions(manager.WithWriteConfig(proxy.Config(cfg)))...)
-	}, NodeTimeout(eventuallyTimeout))
+	}, managerTimeout)
 	AfterAll(func(ctx SpecContext) {
 		if proxy == nil {
 			return
@@ -43,7 +43,7 @@ var _ = Describe("A pod with a claim and an extended resource", Ordered, func() 
 		stopManager()
 		proxy.Stop()
 		berth = startManager(ctx)
-	}, NodeTimeout(eventuallyTimeout))
+	}, managerTimeout)
 
 	It("gets its devices after a conflict and a failed Binding, which leave nothing behind", minute, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx, neverFlush)

@@ -152,6 +152,10 @@ func expectReady(ctx context.Context, p *v1alpha1.SchedulingProfile) {
 	Eventually(currentConditions(ctx, p)).Should(ConsistOf(readyConditions))
 }
 
+// managerTimeout is the timeout of what starts and ends managers beside specs, or reads what all specs
+// have left.
+const managerTimeout = NodeTimeout(2 * time.Minute)
+
 // minute is the timeout of a spec.
 const minute = SpecTimeout(time.Minute)
 

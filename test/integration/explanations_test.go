@@ -288,7 +288,7 @@ var _ = Describe("A change of decisions.explain", func() {
 })
 
 var _ = Describe("A cluster that does not serve SchedulingDecisions", func() {
-	It("has its pods scheduled, and explained when it serves them", minute, func(ctx SpecContext) {
+	It("has its pods scheduled, and explained when it serves them", minutes, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
 		stopManager()
 		_, err := kubectl(ctx, "delete", "crd", "schedulingdecisions.berth.dev")

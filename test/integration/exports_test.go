@@ -85,7 +85,7 @@ var _ = Describe("The export for autoscalers", func() {
 })
 
 var _ = Describe("A profile that was converted to a KubeSchedulerConfiguration", func() {
-	It("lets kube-scheduler bind the pods", twoMinutes, func(ctx SpecContext) {
+	It("lets kube-scheduler bind the pods", minutes, func(ctx SpecContext) {
 		env := newTestEnv(ctx)
 		createNode(ctx, env.node("n").Capacity("cpu", "1", "pods", "10"))
 		p := &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: env.namespace + "-back"}}

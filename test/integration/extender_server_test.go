@@ -39,11 +39,11 @@ func runWithExtenders() {
 		config := accountConfig(ctx)
 		berth = runManager(config, []string{"--enable-extenders", "--enable-extender-writes"},
 			suiteOptions(manager.WithExtenderClient(localExtenderClient(config)))...)
-	}, NodeTimeout(eventuallyTimeout))
+	}, managerTimeout)
 	AfterAll(func(ctx SpecContext) {
 		stopManager()
 		berth = startManager(ctx)
-	}, NodeTimeout(eventuallyTimeout))
+	}, managerTimeout)
 }
 
 // localExtenderClient creates clients that connect to this host whatever the extender's URL

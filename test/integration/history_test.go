@@ -54,7 +54,7 @@ var _ = Describe("The history of a profile", func() {
 		Expect(p.Status.Programmed.Hash).To(Equal(first.Hash))
 	})
 
-	It("has a killed process go back to the revision that is proved, not to one that ran for seconds", twoMinutes, func(ctx SpecContext) {
+	It("has a killed process go back to the revision that is proved, not to one that ran for seconds", minutes, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
 		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
@@ -80,7 +80,7 @@ var _ = Describe("The history of a profile", func() {
 		stopManagerProcess(ctx, next)
 	})
 
-	It("blames a spec that crashes the process, which runs again when the user asks for it", twoMinutes, func(ctx SpecContext) {
+	It("blames a spec that crashes the process, which runs again when the user asks for it", minutes, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx)
 		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
@@ -156,8 +156,8 @@ func approveProfile(ctx SpecContext, p *v1alpha1.SchedulingProfile) {
 	Expect(kubectl(ctx, strings.Fields(command)...)).Error().NotTo(HaveOccurred())
 }
 
-// twoMinutes is the timeout of a spec in which leases expire.
-const twoMinutes = SpecTimeout(2 * time.Minute)
+// minutes is the timeout of a spec in which Leases expire, or many processes start.
+const minutes = SpecTimeout(4 * time.Minute)
 
 // applyRevision runs the command of the documentation.
 func applyRevision(ctx SpecContext, name string) {

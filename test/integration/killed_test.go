@@ -23,7 +23,7 @@ import (
 
 var _ = Describe("A manager that is killed during a swap, at", func() {
 	for _, step := range []string{stepTrialBuild, stepTrial, stepBeforeRevision, stepAfterRevision, stepBuild, stepPointer, stepRequeue, stepStatus, stepRelease} {
-		It(step, twoMinutes, func(ctx SpecContext) {
+		It(step, minutes, func(ctx SpecContext) {
 			env, p := newTestEnv(ctx), createProfile(ctx, neverFlush, useStepKiller, publishEvery(1))
 			createNode(ctx, env.node("n"))
 			expectReady(ctx, p)

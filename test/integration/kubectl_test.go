@@ -191,7 +191,7 @@ var _ = Describe("kubectl berth rollback", func() {
 		"the PluginConfig first": rollbackConfig + rollbackProfile,
 		"the profile first":      rollbackProfile + rollbackConfig,
 	} {
-		It("restores what ran before a profile and its PluginConfig were applied together, "+order, twoMinutes, func(ctx SpecContext) {
+		It("restores what ran before a profile and its PluginConfig were applied together, "+order, minutes, func(ctx SpecContext) {
 			name := "undo-" + strings.ToLower(strings.Fields(order)[1])
 			p := &v1alpha1.SchedulingProfile{}
 			p.Name = name

@@ -133,21 +133,22 @@ var _ = Describe("A SchedulingProfile", func() {
 			return MatchRegexp(`^Warning InvalidArguments Accepted ` + regexp.QuoteMeta(field+name) + `: generation 1 keeps running since \S+; generation 2 refused: ` +
 				regexp.QuoteMeta(field+name+": unknown field: the plugin has no such argument") + `$`)
 		}
-		Eventually(objectWarnings(ctx, p)).Should(ContainElements(wrong("x"), wrong("y")))
+		Eventually(objectNotes(ctx, p, v1.EventTypeWarning)).Should(ContainElements(wrong("x"), wrong("y")))
 		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PluginConfig = nil })
 		Eventually(objectEvents(ctx, p)).Should(ContainElements("Normal Accepted Accepted", "Normal Programmed Programmed", "Normal Ready Ready"))
-		Eventually(objectWarnings(ctx, p)).Should(ConsistOf(wrong("x"), wrong("y")), "Programmed, Ready and Stalled repeat it")
+		Eventually(objectNotes(ctx, p, v1.EventTypeNormal)).Should(ContainElement(And(HavePrefix("Normal Ready Ready "), ContainSubstring("generation 3"))))
+		Expect(objectNotes(ctx, p, v1.EventTypeWarning)(Default)).To(ConsistOf(wrong("x"), wrong("y")), "Programmed, Ready and Stalled repeat it")
 	})
 })
 
-// objectWarnings returns the warnings about an object as "type reason action field: note".
-func objectWarnings(ctx SpecContext, object client.Object) func(g Gomega) []string {
+// objectNotes returns the Events of a type about an object as "type reason action field: note".
+func objectNotes(ctx SpecContext, object client.Object, eventType string) func(g Gomega) []string {
 	return func(g Gomega) []string {
 		var list eventsv1.EventList
 		g.Expect(admin.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
 		var out []string
 		for _, e := range list.Items {
-			if e.Regarding.UID == object.GetUID() && e.Type == v1.EventTypeWarning {
+			if e.Regarding.UID == object.GetUID() && e.Type == eventType {
 				out = append(out, strings.Join([]string{e.Type, e.Reason, e.Action, e.Regarding.FieldPath}, " ")+": "+e.Note)
 			}
 		}

@@ -151,7 +151,7 @@ var _ = AfterSuite(func(ctx SpecContext) {
 		Expect(unused(rights, entries)).To(BeEmpty(), "%s: permissions that the manager does not use", w.folder)
 		Expect(missing(rights, entries)).To(Equal(w.missing), "%s: permissions that are missing", w.folder)
 	}
-}, NodeTimeout(eventuallyTimeout))
+}, managerTimeout)
 
 // forPodGroups reports whether a permission is for PodGroups of scheduling.k8s.io, which an
 // API server before 1.37 does not serve in the version that the manager reads.

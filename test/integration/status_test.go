@@ -194,7 +194,7 @@ var _ = Describe("The status of a PluginConfig", func() {
 			stopManager()
 			proxy.Stop()
 			berth = startManager(ctx)
-		}, NodeTimeout(eventuallyTimeout))
+		}, managerTimeout)
 		named := metav1.ObjectMeta{Name: newTestEnv(ctx).namespace}
 		changed := &atomic.Bool{}
 		proxy.SetWriteFaults(func(w faultproxy.Write) *faultproxy.Fault {
@@ -275,7 +275,7 @@ var _ = Describe("kubectl wait", func() {
 		open := slowBuildGate.shutGate()
 		defer open()
 		editProfile(ctx, p, enablePostBind(slowBuild))
-		_, err := kubectl(ctx, "wait", ready, "--timeout=1s", "sprof/"+p.Name)
+		_, err := kubectl(ctx, "wait", ready, "--timeout=10s", "sprof/"+p.Name)
 		Expect(err).To(MatchError(ContainSubstring("timed out")))
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(meta.IsStatusConditionTrue(conditions(p), string(v1alpha1.ConditionReady))).To(BeTrue(), "of generation 1")
@@ -303,12 +303,12 @@ var _ = Describe("kubectl wait", func() {
 		Expect(kubectl(ctx, "wait", "--for=condition=Stalled", "--timeout=30s", "sprof/"+p.Name)).Error().NotTo(HaveOccurred())
 	})
 
-	It("does not accept conditions from before the manager stopped", minute, func(ctx SpecContext) {
+	It("does not accept conditions from before the manager stopped", minutes, func(ctx SpecContext) {
 		p := createProfile(ctx)
 		expectReady(ctx, p)
 		stopManager()
 		editProfile(ctx, p, enableScore("NoSuch"))
-		_, err := kubectl(ctx, "wait", ready, "--timeout=1s", "sprof/"+p.Name)
+		_, err := kubectl(ctx, "wait", ready, "--timeout=10s", "sprof/"+p.Name)
 		berth = startManager(ctx)
 		Expect(err).To(MatchError(ContainSubstring("timed out")))
 

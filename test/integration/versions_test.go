@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -25,7 +27,7 @@ import (
 
 // The spec follows docs/adr/0024-the-way-to-v1beta1.md with today's manager.
 var _ = Describe("The migration to the next API version", func() {
-	It("needs no conversion, and stops no profile", minute, func(ctx SpecContext) {
+	It("needs no conversion, and stops no profile", minutes, func(ctx SpecContext) {
 		env, p := newTestEnv(ctx), createProfile(ctx, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 50 })
 		createNode(ctx, env.node("n"))
 		expectReady(ctx, p)
@@ -50,7 +52,7 @@ var _ = Describe("The migration to the next API version", func() {
 		admin.ExpectBound(ctx, createPod(ctx, env.pod(p, "meanwhile")))
 
 		By("all objects are written again, and the old version is removed from storedVersions")
-		rewriteObjects(ctx, profiles)
+		rewriteObjects(ctx, profiles, next.Version)
 		setStoredVersion(ctx, crds, next.Version)
 		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 60 })
 		expectReady(ctx, p)
@@ -58,7 +60,7 @@ var _ = Describe("The migration to the next API version", func() {
 
 		By("the migration is reverted")
 		serveAndStore(ctx, crds, v1alpha1.GroupVersion.Version, v1alpha1.GroupVersion.Version, next.Version)
-		rewriteObjects(ctx, dynamic.NewForConfigOrDie(cp.Config()).Resource(v1alpha1.GroupVersion.WithResource("schedulingprofiles")))
+		rewriteObjects(ctx, dynamic.NewForConfigOrDie(cp.Config()).Resource(v1alpha1.GroupVersion.WithResource("schedulingprofiles")), v1alpha1.GroupVersion.Version)
 		setStoredVersion(ctx, crds, v1alpha1.GroupVersion.Version)
 		serveAndStore(ctx, crds, v1alpha1.GroupVersion.Version, v1alpha1.GroupVersion.Version)
 		expectReady(ctx, p)
@@ -120,22 +122,26 @@ func serveAndStore(ctx context.Context, crds apiextensions.CustomResourceDefinit
 	})).To(Succeed())
 }
 
-// rewriteObjects writes each object unchanged, so that the API server stores it in the
-// current version.
-func rewriteObjects(ctx context.Context, objects dynamic.NamespaceableResourceInterface) {
+// rewriteObjects writes each object unchanged, until etcd has it in the version that the API server
+// stores now: it learns of a change of the CRD through a watch.
+func rewriteObjects(ctx context.Context, objects dynamic.NamespaceableResourceInterface, version string) {
 	GinkgoHelper()
 	list, err := objects.List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(list.Items).NotTo(BeEmpty())
 	for _, object := range list.Items {
-		Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		Eventually(func(g Gomega) {
 			now, err := objects.Get(ctx, object.GetName(), metav1.GetOptions{})
-			if err != nil {
-				return client.IgnoreNotFound(err)
+			if apierrors.IsNotFound(err) {
+				return
 			}
-			_, err = objects.Update(ctx, now, metav1.UpdateOptions{})
-			return err
-		})).To(Succeed())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(objects.Update(ctx, now, metav1.UpdateOptions{})).Error().NotTo(HaveOccurred())
+			var stored struct{ Kvs []struct{ Value []byte } }
+			key := []byte("/registry/berth.dev/schedulingprofiles/" + object.GetName())
+			g.Expect(cp.CallEtcd(ctx, "kv/range", map[string][]byte{"key": key}, &stored)).To(Succeed())
+			g.Expect(stored.Kvs).To(ConsistOf(HaveField("Value", ContainSubstring(`"apiVersion":"berth.dev/`+version+`"`))))
+		}).Should(Succeed(), object.GetName())
 	}
 }
 
@@ -154,7 +160,7 @@ func setStoredVersion(ctx context.Context, crds apiextensions.CustomResourceDefi
 }
 
 var _ = Describe("An API server that does not serve every kind that plugins read", func() {
-	It("has its pods scheduled, and profiles are Degraded with the missed events", minute, func(ctx SpecContext) {
+	It("has its pods scheduled, and profiles are Degraded with the missed events", SpecTimeout(4*time.Minute), func(ctx SpecContext) {
 		// The API server needs other kinds, such as deviceclasses since 1.36, itself.
 		lacking, err := cp.AnotherAPIServer(ctx, "--runtime-config=storage.k8s.io/v1/csistoragecapacities=false,storage.k8s.io/v1/csinodes=false")
 		Expect(err).NotTo(HaveOccurred())

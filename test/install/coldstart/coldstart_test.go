@@ -63,8 +63,8 @@ var _ = Describe("Berth as a static pod", func() {
 		By("the CRDs are created")
 		Expect(cp.InstallCRDs(ctx, filepath.Join(root, "config", "crd"))).To(Succeed())
 		Eventually(operator.Get).WithArguments(ctx, probes+"/readyz").Should(Equal("200 ok"))
-		kubectl(ctx, "wait", "--for=create", "--timeout=20s", "sprof/default-scheduler")
-		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=40s", "sprof/default-scheduler")
+		kubectl(ctx, "wait", "--for=create", "--timeout=60s", "sprof/default-scheduler")
+		kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=60s", "sprof/default-scheduler")
 		Eventually(podScheduled).WithArguments(ctx).Should(Equal(
 			"False Unschedulable: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."))
 		Expect(operator.Get(ctx, probes+"/healthz")).To(Equal("200 ok"))

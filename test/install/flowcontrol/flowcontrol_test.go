@@ -49,6 +49,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	_, err = cp.Kubectl(ctx, nil, "apply", "--server-side", "--kustomize="+filepath.Join(root, "test", "install", "flowcontrol", "install"))
 	Expect(err).NotTo(HaveOccurred())
+	// The API server judges a FlowSchema when it begins to use it.
+	_, err = cp.Kubectl(ctx, nil, "wait", "--for=condition=Dangling=False", "--timeout=60s", "flowschema/"+leaseSchema, "flowschema/"+bindingSchema)
+	Expect(err).NotTo(HaveOccurred())
 	admin.Client, err = client.New(cp.Config(), client.Options{Scheme: operator.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(15*time.Minute))

@@ -49,8 +49,8 @@ var states = []state{
 	}},
 	{"BerthPodsHeld", "a profile is deleted while it has pending pods", func(ctx context.Context) func(int) {
 		profile(ctx, "Going", "{}")
-		admin.Pod(ctx, fixture.Pod("default/left").SchedulerName("going").Requests("cpu", "1000"))
-		Eventually(gauge).WithArguments(ctx, "scheduler_unschedulable_pods").ShouldNot(BeZero())
+		left := admin.Pod(ctx, fixture.Pod("default/left").SchedulerName("going").Requests("cpu", "1000"))
+		Eventually(admin.PodScheduled(ctx, left)).Should(HavePrefix("False Unschedulable"))
 		_, err := cp.Kubectl(ctx, nil, "delete", "sprof", "going", "--wait=false")
 		Expect(err).NotTo(HaveOccurred())
 		return nil

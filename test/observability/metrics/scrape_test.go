@@ -64,7 +64,13 @@ var _ = Describe("Metrics", Ordered, func() {
 			_ = cp.Client().CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))
 		}
 
+		deleted := 0
 		Eventually(func(g Gomega) {
+			// Events that arrive while the pod is active call no hint, so more follow.
+			deleted++
+			again := admin.Pod(ctx, fixture.Pod(fmt.Sprint("default/deleted-", deleted)).SchedulerName("berth").Requests("cpu", "100m"))
+			admin.ExpectBound(ctx, again)
+			admin.Remove(ctx, again)
 			status, text, err := manager.Scrape(ctx, reader)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status).To(Equal(200))
@@ -75,7 +81,7 @@ var _ = Describe("Metrics", Ordered, func() {
 				g.Expect(scraped).To(HaveKey(rare))
 			}
 		}).Should(Succeed())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("are those of kube-scheduler, but for those that docs/metrics.md lists", func() {
 		missing := missing()

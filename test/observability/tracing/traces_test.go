@@ -88,7 +88,19 @@ var _ = Describe("A collector", func() {
 		pod := admin.Pod(ctx, fixture.Pod("default/unsampled").SchedulerName("berth").Requests("cpu", "100m"))
 		admin.ExpectBound(ctx, pod)
 		end()
-		Expect(c.read()).To(BeEmpty())
+
+		By("a later manager, whose spans arrive after those that were not to be sent")
+		end = startManager(ctx, endpoint+c.address, rate+"1000000")
+		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/sampled").SchedulerName("berth").Requests("cpu", "100m")))
+		end()
+		var attempts map[string][]span
+		Eventually(func(g Gomega) {
+			spans, err := c.read()
+			g.Expect(err).NotTo(HaveOccurred())
+			attempts = byPod(spans)
+			g.Expect(attempts).To(HaveKey("sampled"))
+		}).Should(Succeed())
+		Expect(attempts).NotTo(HaveKey("unsampled"))
 	}, minute)
 
 	It("may be down: pods are bound without it", func(ctx SpecContext) {

@@ -191,10 +191,11 @@ func (d *requestGate) block(write string) (open func()) {
 	})
 }
 
-// reset forgets the requests.
+// reset forgets the requests, and what is blocked: a spec that failed has not released it.
 func (d *requestGate) reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	clear(d.blockedWrites)
 	d.requests = nil
 }
 

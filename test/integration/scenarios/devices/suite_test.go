@@ -122,14 +122,15 @@ func newTestEnv(ctx context.Context, nodes int) testEnv {
 		Expect(admin.DeleteAllOf(ctx, &v1.Pod{}, client.InNamespace(env.namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		Expect(admin.DeleteAllOf(ctx, &resourceapi.ResourceClaim{}, client.InNamespace(env.namespace))).To(Succeed())
 		for _, kind := range []client.Object{&v1.Node{}, &resourceapi.ResourceSlice{}, &resourceapi.DeviceClass{}} {
-			Expect(admin.DeleteAllOf(ctx, kind)).To(Succeed())
+			// A request ends after 60 seconds, in which 10,000 slices may not all be deleted.
+			Eventually(func() error { return admin.DeleteAllOf(ctx, kind) }).WithTimeout(3 * time.Minute).Should(Succeed())
 		}
 		Eventually(func(g Gomega) []resourceapi.ResourceClaim {
 			var left resourceapi.ResourceClaimList
 			g.Expect(admin.List(ctx, &left)).To(Succeed())
 			return left.Items
 		}).Should(BeEmpty(), "the controller removes the finalizer from claims that no pod uses")
-	}, NodeTimeout(eventuallyTimeout))
+	}, NodeTimeout(4*time.Minute))
 	env.create(ctx, deviceClass(driver, fmt.Sprintf("device.driver == %q", driver)))
 	for i := range nodes {
 		env.addNode(ctx, fmt.Sprint("n", i))

@@ -109,7 +109,7 @@ var _ = Describe("Gangs of eight pods, of which twelve fit, while the manager is
 				restartIfKilled()
 				whole = env.whole(ctx, waiting)(g)
 				g.Expect(whole).NotTo(BeEmpty(), "a gang of which each pod has a node")
-			}).Should(Succeed())
+			}).WithTimeout(2 * eventuallyTimeout).Should(Succeed()) // each of three kills takes a Lease
 			for _, pod := range waiting[whole] {
 				admin.Remove(ctx, pod)
 			}

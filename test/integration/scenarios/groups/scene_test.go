@@ -72,19 +72,21 @@ var _ = Describe("Two gangs of eight pods, of which twelve fit", func() {
 			By("the other waits, none of its pods has a node, and each says why")
 			second := env.gang(ctx, source, "second")
 			expectWaiting(ctx, second...)
-			fits, lacks := 0, 0
-			for _, pod := range second {
-				Expect(admin.NodeName(ctx, pod)(Default)).To(BeEmpty())
-				switch condition := admin.PodScheduled(ctx, pod)(Default); condition {
-				case "False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining, pod group preemption: No preemption victims found for incoming preemptor":
-					fits++
-				default:
-					Expect(condition).To(ContainSubstring("0/6 nodes are available: 6 Insufficient cpu."))
-					lacks++
+			Eventually(func(g Gomega) {
+				fits, lacks := 0, 0
+				for _, pod := range second {
+					g.Expect(admin.NodeName(ctx, pod)(g)).To(BeEmpty())
+					switch condition := admin.PodScheduled(ctx, pod)(g); condition {
+					case "False Unschedulable: minCount (8) cannot be satisfied: 4 scheduled, 3 remaining, pod group preemption: No preemption victims found for incoming preemptor":
+						fits++
+					default:
+						g.Expect(condition).To(ContainSubstring("0/6 nodes are available: 6 Insufficient cpu."))
+						lacks++
+					}
 				}
-			}
-			Expect(fits).To(Equal(7), "four fit, and three need not be tried")
-			Expect(lacks).To(Equal(1))
+				g.Expect(fits).To(Equal(7), "four fit, and three need not be tried")
+				g.Expect(lacks).To(Equal(1))
+			}).Should(Succeed())
 			Eventually(func(g Gomega) {
 				var events eventsv1.EventList
 				g.Expect(admin.List(ctx, &events, client.InNamespace(env.namespace))).To(Succeed())

@@ -126,11 +126,14 @@ func launchBerth() {
 	berth.Store(manager)
 }
 
+// envLabel has the namespace of the scenario to which a node belongs: all have the same names.
+const envLabel = "env"
+
 // testEnv is the namespace of one scenario.
 type testEnv struct{ namespace string }
 
-// newTestEnv creates the namespace, and nodes with that many CPUs. When the scenario ends it
-// deletes all that it made.
+// newTestEnv creates the namespace, and nodes with that many CPUs, and waits until Berth knows them,
+// and that those of the scenario before are gone. When the scenario ends it deletes all that it made.
 func newTestEnv(ctx context.Context, nodes, cpus int) testEnv {
 	GinkgoHelper()
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -142,8 +145,11 @@ func newTestEnv(ctx context.Context, nodes, cpus int) testEnv {
 		Expect(admin.DeleteAllOf(ctx, &v1.Node{})).To(Succeed())
 	}, NodeTimeout(eventuallyTimeout))
 	for i := range nodes {
-		apitest.Created(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Capacity("cpu", fmt.Sprint(cpus), "memory", "64Gi", "pods", "110").Obj())
+		apitest.Created(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Label(envLabel, env.namespace).Capacity("cpu", fmt.Sprint(cpus), "memory", "64Gi", "pods", "110").Obj())
 	}
+	known := admin.Pod(ctx, env.pod("known", 0).NodeSelector(envLabel, env.namespace).NodeSelector(v1.LabelHostname, fmt.Sprint("n", nodes-1)))
+	admin.ExpectBound(ctx, known)
+	admin.Remove(ctx, known)
 	return env
 }
 

@@ -152,8 +152,7 @@ var _ = Describe("podgroup_test.go", func() {
 		env.members(ctx, "pg-mutable", 0, 4)
 		expectGated(ctx, 4)
 		apitest.Change(ctx, admin, group, func(g *schedulingv1beta1.PodGroup) { g.Spec.SchedulingPolicy.Gang.MinCount = 6 })
-		// Another pod is decided after the change was seen.
-		admin.ExpectBound(ctx, admin.Pod(ctx, env.pod("alone", 1)))
+		env.waitForGroups(ctx)
 		expectGated(ctx, 4)
 	})
 })

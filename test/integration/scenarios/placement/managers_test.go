@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -118,6 +119,9 @@ func bindReporters(ctx context.Context, of map[string]*v1.Pod) func(g Gomega) ma
 	}
 }
 
+// minutes is the timeout of what ends and starts managers: one that was killed keeps its Lease.
+const minutes = NodeTimeout(2 * time.Minute)
+
 var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 	var (
 		config *rest.Config
@@ -131,12 +135,12 @@ var _ = Describe("A manager that starts", Ordered, ContinueOnFailure, func() {
 		proxy, err = faultproxy.Start(config)
 		Expect(err).NotTo(HaveOccurred())
 		stopManager()
-	}, NodeTimeout(eventuallyTimeout))
+	}, minutes)
 	AfterAll(func(ctx SpecContext) {
 		stopManager()
 		proxy.Stop()
 		startManager(ctx)
-	}, NodeTimeout(eventuallyTimeout))
+	}, minutes)
 
 	It("counts existing pods, and binds pending ones", minute, func(ctx SpecContext) {
 		env := newTestEnv()

@@ -7,6 +7,7 @@ package placement
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -133,21 +134,30 @@ func newTestEnv() *testEnv {
 	return &testEnv{pods: map[string]*v1.Pod{}}
 }
 
-// addNodes creates nodes, status included, and waits until Berth knows them. Berth receives
-// nodes in order, so it does when it binds a pod to the last one. It receives that pod
-// after all earlier pods, those of the previous scenario included.
+// addedLabel is a label of the last node of each call of addNodes, whose number is added.
+const addedLabel = "placement.test/added"
+
+var added int
+
+// addNodes creates nodes, status included, and waits until Berth knows them, and that those of
+// the previous scenario are gone. Berth receives nodes in order, so it does when it binds a pod to
+// the last one, which has a label of its own: other scenarios have nodes of the same names. It
+// receives that pod after all earlier pods, those of the previous scenario included.
 func (env *testEnv) addNodes(ctx context.Context, nodes ...*fixture.NodeBuilder) {
 	GinkgoHelper()
 	if len(nodes) == 0 {
 		return
 	}
+	added++
+	label := fmt.Sprint(added)
+	nodes[len(nodes)-1].Label(addedLabel, label)
 	var last *v1.Node
 	for _, node := range nodes {
 		last = node.Obj()
 		Expect(admin.Create(ctx, last)).To(Succeed())
 	}
 	env.nodes += len(nodes)
-	probePod := fixture.Pod("probe").RequireNodeAffinity(fixture.NodeNameTerm(last.Name)).
+	probePod := fixture.Pod("probe").RequireNodeAffinity(fixture.NodeNameTerm(last.Name)).NodeSelector(addedLabel, label).
 		Toleration(v1.Toleration{Operator: v1.TolerationOpExists}).Valid()
 	Expect(admin.Create(ctx, probePod)).To(Succeed())
 	Eventually(admin.NodeName(ctx, probePod)).Should(Equal(last.Name), func() string { return "PodScheduled of the probe: " + apitest.PodScheduled(probePod) })

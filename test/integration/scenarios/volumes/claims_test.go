@@ -1,11 +1,15 @@
 package volumes
 
 import (
+	"fmt"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/test/support/fixture"
 )
@@ -54,8 +58,8 @@ var _ = Describe("A pod with a claim that waits for its first consumer", func() 
 				return nil
 			}
 			if tries++; tries == 1 {
-				delete(claim.Annotations, volume.AnnSelectedNode)
-				Expect(admin.Update(ctx, claim)).To(Succeed())
+				remove := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
+				Expect(admin.Patch(ctx, claim, client.RawPatch(types.MergePatchType, remove))).To(Succeed())
 				return nil
 			}
 			return made

@@ -38,6 +38,12 @@ var _ = DescribeTable("A pod that is unschedulable because of its volumes is bou
 		for i := range 2 {
 			apitest.Change(ctx, admin, fixture.Node(fmt.Sprint("n", i)).Obj(), func(n *v1.Node) { n.Labels[v1.LabelTopologyZone] = "here" })
 		}
+		// A node without a label for zones reaches volumes of each zone.
+		known := env.pod("known")
+		known.Spec.NodeSelector = map[string]string{v1.LabelHostname: "n1", v1.LabelTopologyZone: "here"}
+		env.create(ctx, known)
+		admin.ExpectBound(ctx, known)
+		admin.Remove(ctx, known)
 		class := fixture.ImmediateStorageClass(env.namespace, "")
 		v := fixture.Volume(env.namespace+"-v", class.Name).Mutate(func(v *v1.PersistentVolume) { v.Labels = map[string]string{v1.LabelTopologyZone: "elsewhere"} }).Obj()
 		env.create(ctx, class, v, env.claim("data", class.Name).Obj())

@@ -198,6 +198,7 @@ func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, grou
 		err = s.beginBinding(ctx, t)
 	}
 	if err == nil {
+		t.SetBindingBegan()
 		s.startBindingCycle(ctx, t)
 		return nil
 	}

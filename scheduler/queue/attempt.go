@@ -65,6 +65,13 @@ func (a *Attempt) SetNodeChosen() {
 	a.queuedPod.nodeChosen = true
 }
 
+// SetBindingBegan records that the binding cycle of a pod of a group begins.
+func (a *Attempt) SetBindingBegan() {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	a.queuedPod.bindingBegan = true
+}
+
 // SetFurtherRejectors records plugins that did not refuse the pod, but would if
 // preemption made room for it. Their events do not wake the pod; a swap that
 // changes one of them does.
@@ -162,7 +169,7 @@ func (a *Attempt) finish(ctx context.Context, rejectors, pending sets.Set[string
 		group, strategy := q.joinGroup(p, key)
 		if !waits {
 			// A group of failed pods: at once they might fail again, without end.
-			group.unschedulableCount, group.consecutiveErrors = p.unschedulableCount, p.consecutiveErrors
+			group.unschedulableCount, group.consecutiveErrors, group.podGroup.attemptSize = p.unschedulableCount, p.consecutiveErrors, 1
 			strategy = queueAfterBackoff
 		}
 		var d detachedEntities

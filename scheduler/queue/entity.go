@@ -46,6 +46,9 @@ type Entity struct {
 	profile string
 	// held is the reason of a held pod.
 	held Hold
+	// holdOver says that the pod was held before it joined its group, and that its condition may
+	// still say so.
+	holdOver bool
 
 	timestamp      time.Time
 	initialAttempt *time.Time
@@ -75,6 +78,8 @@ type Entity struct {
 	recheck bool
 	// nodeChosen says that the last attempt chose a node before it ended.
 	nodeChosen bool
+	// bindingBegan says that the binding cycle of the last attempt with its group began.
+	bindingBegan bool
 	// furtherRejectors are plugins that would refuse the pod if preemption made room
 	// for it.
 	furtherRejectors sets.Set[string]

@@ -30,6 +30,11 @@ type podGroup struct {
 	gated *Entity
 	// changed says that the members changed while the group had no place.
 	changed bool
+	// attemptSize is how many members waited for another attempt when the last one ended: it
+	// decides how long the backoff is, whichever pods join or leave meanwhile.
+	attemptSize int
+	// startsAnew says that the PodGroup was deleted while the group had no place.
+	startsAnew bool
 }
 
 // groupOf returns the group that a pod belongs to under these rules, which may be nil; ok is
@@ -174,8 +179,7 @@ func (q *Queue) addMember(group, p *Entity) {
 // flight or being requeued already. The caller holds q.mu.
 func (q *Queue) joinGroup(p *Entity, key podgroups.Key) (group *Entity, strategy queueingStrategy) {
 	q.inFlight.end(p)
-	wasHeld := p.held.Reason != ""
-	p.place, p.held = Grouped, Hold{}
+	p.place, p.holdOver, p.held = Grouped, p.holdOver || p.held.Reason != "", Hold{}
 	group, exists := q.podGroups[key]
 	if !exists {
 		group = newQueuedPod(p.pod, p.timestamp)
@@ -192,7 +196,7 @@ func (q *Queue) joinGroup(p *Entity, key podgroups.Key) (group *Entity, strategy
 	q.addMember(group, p)
 	if group.place == Gated {
 		// The gate of the group is no change for the others.
-		q.markHoldChange(p, wasHeld)
+		q.markGateAfterHold(p)
 		q.markSizeChange(group.podGroup)
 	}
 	switch {
@@ -367,6 +371,12 @@ func (q *Queue) PodGroupChanged(key podgroups.Key) {
 	}
 }
 
+// startAnew forgets the attempts of a group.
+func (p *Entity) startAnew() {
+	p.attempts, p.unschedulableCount, p.consecutiveErrors, p.initialAttempt = 0, 0, 0, nil
+	p.podGroup.startsAnew = false
+}
+
 // PodGroupDeleted takes in that a PodGroup was deleted. If one of its name comes, the group
 // starts anew, as in kube-scheduler.
 func (q *Queue) PodGroupDeleted(ctx context.Context, key podgroups.Key) {
@@ -374,11 +384,14 @@ func (q *Queue) PodGroupDeleted(ctx context.Context, key podgroups.Key) {
 	q.mu.Lock()
 	group, ok := q.podGroups[key]
 	if !ok || !group.isPlaced() {
+		if ok {
+			group.podGroup.startsAnew = true
+		}
 		q.mu.Unlock()
 		return
 	}
 	q.detach(group)
-	group.attempts, group.unschedulableCount, group.consecutiveErrors, group.initialAttempt = 0, 0, 0, nil
+	group.startAnew()
 	q.mu.Unlock()
 	q.requeueAll(ctx, "PodGroupDelete", constantStrategy(queueImmediately), group)
 }

@@ -26,7 +26,7 @@ func (q *Queue) beginGroupAttempt(group *Entity) *Attempt {
 	attempt := &GroupAttempt{Key: g.key}
 	g.attempted, g.gated = sets.New[types.UID](), nil
 	for _, p := range g.members {
-		p.memberOf, p.place, p.nodeChosen, p.furtherRejectors = nil, InFlight, false, nil
+		p.memberOf, p.place, p.holdOver, p.nodeChosen, p.bindingBegan, p.furtherRejectors = nil, InFlight, false, false, false, nil
 		// The attempt is made under these. A pod that was in flight at a swap still has those before it:
 		// each of its failures would be taken for one before the swap, and the pod tried again at once.
 		p.rules = group.rules
@@ -72,8 +72,8 @@ const (
 )
 
 // FinishGroup ends the attempt of a group. The pods that came, or came back, meanwhile wait
-// as the group now: active at once if the group was scheduled, else after a backoff. Without
-// any, the queue forgets the group.
+// as the group now: active at once if the group was scheduled and no Binding of its pods has
+// failed, else after a backoff. Without any, the queue forgets the group.
 //
 // Source: AddAttemptedPodGroupIfNeeded of k8s.io/kubernetes/pkg/scheduler/backend/queue.
 func (a *Attempt) FinishGroup(ctx context.Context, result GroupResult) {
@@ -88,6 +88,14 @@ func (a *Attempt) FinishGroup(ctx context.Context, result GroupResult) {
 		// preempt for them.
 		keepsTimestamp = slices.ContainsFunc(g.arrived, func(p *Entity) bool { return g.attempted.Has(p.pod.UID) })
 		group.unschedulableCount, group.consecutiveErrors = 0, 0
+		// Pods whose Bindings failed already back off, as those whose Bindings fail later.
+		for _, p := range g.arrived {
+			if g.attempted.Has(p.pod.UID) && p.bindingBegan {
+				strategy, keepsTimestamp = queueAfterBackoff, false
+				group.unschedulableCount = max(group.unschedulableCount, p.unschedulableCount)
+				group.consecutiveErrors = max(group.consecutiveErrors, p.consecutiveErrors)
+			}
+		}
 	case GroupUnschedulable:
 		group.unschedulableCount++
 		group.consecutiveErrors = 0
@@ -117,6 +125,11 @@ func (q *Queue) requeueGroup(ctx context.Context, group *Entity, cause string, s
 	}
 	for _, p := range arrived {
 		q.addMember(group, p)
+	}
+	g.attemptSize = len(g.members)
+	if g.startsAnew {
+		group.startAnew()
+		strategy = queueImmediately
 	}
 	q.setFirstMember(group)
 	q.inFlight.begin(group)

@@ -202,6 +202,41 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 				w.advance(15 * time.Second)
 			}
 		},
+		"pods whose Bindings fail before their group's attempt ends back off": func(w *groupEnv) {
+			w.addPods(member("a", 1), member("b", 1))
+			for range 3 {
+				a := w.popGroup("a", "b")
+				for _, m := range a.Group.Members {
+					m.SetBindingBegan()
+					m.Failed(w.ctx)
+				}
+				a.FinishGroup(w.ctx, GroupScheduled)
+				w.expectAt(Backoff, "a", "b")
+				w.expectNothing()
+				w.advance(15 * time.Second)
+			}
+		},
+		"pods that join a group, or leave it, change nothing about its backoff": func(w *groupEnv) {
+			w.addPods(member("a", 1))
+			for range 5 {
+				w.refuse(w.popGroup("a"), GroupUnschedulable)
+				w.advance(11 * time.Second)
+			}
+			w.refuse(w.popGroup("a"), GroupUnschedulable)
+			w.addPods(member("b", 1), member("c", 1), member("d", 1))
+			w.advance(9 * time.Second)
+			w.expectAt(Backoff, "a", "b", "c", "d")
+			w.advance(2 * time.Second) // the longest backoff of one pod is 10 s
+			w.refuse(w.popGroup("a", "b", "c", "d"), GroupUnschedulable)
+			for _, name := range []string{"b", "c", "d"} {
+				w.groups.RemovePod(member(name, 1))
+				w.Delete(member(name, 1).UID)
+			}
+			w.advance(19 * time.Second) // that of four is 20 s
+			w.expectAt(Backoff, "a")
+			w.advance(2 * time.Second)
+			w.popGroup("a")
+		},
 		"a member that is deleted leaves, and too few are gated again": func(w *groupEnv) {
 			pods := []*v1.Pod{member("a", 2), member("b", 2)}
 			w.addPods(pods...)
@@ -298,6 +333,25 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.Delete(member("c", 4).UID)
 			expect(2, "a: GangScheduling gates a")
 		},
+		"a pod that was held before it joined an incomplete group shows the gate in place of the hold": func(w *groupEnv) {
+			w.RemoveProfile("p", Hold{Reason: ProfileDeleted})
+			w.HoldProfile("p", Hold{Reason: ProfileNotRunning})
+			w.addPods(member("a", 3), member("b", 3))
+			w.TakeHoldChanges()
+			w.setProfile()
+			w.expectAt(Gated, "a", "b")
+			for _, c := range w.TakeHoldChanges() {
+				if !c.ConditionStale {
+					w.t.Errorf("the condition of %s counts as up to date", c.Pod.Name)
+				}
+			}
+			w.addPods(member("c", 4))
+			for _, c := range w.TakeHoldChanges() {
+				if c.ConditionStale {
+					w.t.Errorf("the condition of %s counts as stale again", c.Pod.Name)
+				}
+			}
+		},
 		"Activate of one member activates the group": func(w *groupEnv) {
 			a := member("a", 2)
 			w.addPods(a, member("b", 2))
@@ -347,6 +401,24 @@ func TestPodGroupsOrderTheirPods(t *testing.T) {
 	set("high", 3)
 	if first, second := w.popGroup("b"), w.popGroup("a"); first.Count != 1 || second.Count != 1 {
 		t.Errorf("attempts %d and %d, want the first of each", first.Count, second.Count)
+	}
+
+	// The PodGroup is deleted while its pod is in flight.
+	set("gone", 4)
+	w.addPods(native("c", "gone"))
+	for range 3 {
+		w.refuse(w.popGroup("c"), GroupUnschedulable)
+		w.advance(5 * time.Second)
+	}
+	attempt := w.popGroup("c")
+	key.Name = "gone"
+	w.groups.RemovePodGroup(key)
+	w.PodGroupDeleted(w.ctx, key)
+	w.refuse(attempt, GroupUnschedulable)
+	w.expectAt(Gated, "c")
+	set("gone", 4)
+	if attempt := w.popGroup("c"); attempt.Count != 1 {
+		t.Errorf("attempt %d, want the first", attempt.Count)
 	}
 }
 

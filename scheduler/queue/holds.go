@@ -82,6 +82,13 @@ func (q *Queue) markHoldChange(p *Entity, conditionStale bool) {
 	framework.Notify(q.holdsChanged)
 }
 
+// markGateAfterHold is markHoldChange for a pod that waits with a gated group: its condition is
+// stale if it still shows a hold. The caller holds q.mu.
+func (q *Queue) markGateAfterHold(p *Entity) {
+	q.markHoldChange(p, p.holdOver)
+	p.holdOver = false
+}
+
 // markSizeChange makes the gated pod of a group, which explains how many pods the group has, a
 // part of the next TakeHoldChanges. The caller holds q.mu.
 func (q *Queue) markSizeChange(g *podGroup) {

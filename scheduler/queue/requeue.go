@@ -195,6 +195,9 @@ func (q *Queue) place(p *Entity, d requeueDecision) {
 	q.enqueue(p, d)
 	if p.place == Gated && (wasHeld || oldPlace != Gated || oldGate != p.gate) {
 		q.markHoldChange(p, wasHeld) // the condition still shows a hold that is over
+		for pod := range p.pods() {
+			q.markGateAfterHold(pod)
+		}
 	}
 }
 
@@ -316,7 +319,7 @@ func (q *Queue) holdPod(p *Entity, hold Hold) {
 			q.holdChanges[pod] = true
 			framework.Notify(q.holdsChanged)
 		}
-		pod.held = hold
+		pod.held, pod.holdOver = hold, false
 	}
 	p.held = hold
 }

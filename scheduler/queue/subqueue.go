@@ -158,12 +158,12 @@ func (r *Rules) backoffExpiration(p *Entity, windows backoffWindows) time.Time {
 }
 
 // maxBackoff returns the longest wait of p: for a group MaxBackoff times the square root of
-// the number of its pods.
+// the number of its pods at the end of its attempt.
 func (r *Rules) maxBackoff(p *Entity) time.Duration {
-	if p.podGroup == nil || len(p.podGroup.members) < 2 {
+	if p.podGroup == nil || p.podGroup.attemptSize < 2 {
 		return r.MaxBackoff
 	}
-	return time.Duration(float64(r.MaxBackoff) * math.Sqrt(float64(len(p.podGroup.members))))
+	return time.Duration(float64(r.MaxBackoff) * math.Sqrt(float64(p.podGroup.attemptSize)))
 }
 
 // isBackingOff reports whether p's backoff is not over at now.

@@ -6,8 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // propertyChange is one way in which an object can differ from its older version,
@@ -81,9 +82,8 @@ func changedProperties[T any](changes []propertyChange[T], kind fwk.EventResourc
 
 // requestsMore reports whether a requests more than b of any resource.
 func requestsMore(a, b *v1.Pod) bool {
-	options := resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
-	less := resource.PodRequests(b, options)
-	for name, quantity := range resource.PodRequests(a, options) {
+	less := framework.ComputePodRequests(b, framework.PodRequestOptions())
+	for name, quantity := range framework.ComputePodRequests(a, framework.PodRequestOptions()) {
 		other, ok := less[name]
 		if !ok || quantity.MilliValue() > other.MilliValue() {
 			return true

@@ -67,6 +67,21 @@ func TestPodEvents(t *testing.T) {
 	}
 }
 
+// The library that counts requests adds the overhead to amounts of the pod where these do not fit into
+// an int64.
+func TestAPodIsNotChangedByTheComparisonOfItsRequests(t *testing.T) {
+	pod := fixture.Pod("a").Mutate(func(p *v1.Pod) {
+		p.Spec.Resources = &v1.ResourceRequirements{Requests: fixture.Resources("hugepages-2Mi", "8Ei")}
+		p.Spec.Overhead = fixture.Resources("hugepages-2Mi", "8Ei")
+	}).Obj()
+	before := pod.Spec.Resources.Requests["hugepages-2Mi"]
+	text := before.String()
+	podEvents(pod, pod, fwk.TargetPod)
+	if after := pod.Spec.Resources.Requests["hugepages-2Mi"]; after.String() != text {
+		t.Errorf("the pod requests %s afterwards, and %s before", after.String(), text)
+	}
+}
+
 func TestNodeEvents(t *testing.T) {
 	base := func() *fixture.NodeBuilder { return fixture.Node("n").Capacity("cpu", "4") }
 	condition := func(status v1.ConditionStatus, heartbeat int64) func(*v1.Node) {

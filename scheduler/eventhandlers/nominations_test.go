@@ -33,6 +33,30 @@ func (w *testEnv) nominate(pod *fixture.PodBuilder, node string) {
 	w.cache.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
 }
 
+// A change of a pod that is nominated in the cache alone wakes pods as one of a pod whose status says
+// so: hints ignore what happens to a pod without a node.
+func TestAChangeOfAPodThatIsNominatedInTheCacheNamesItsNode(t *testing.T) {
+	w := newTestEnv(t)
+	var nodes []string
+	rules := w.rules()
+	rules.Hints = append(rules.Hints, queue.Hint{
+		Plugin: "Labels", Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel},
+		Fn: func(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+			nodes = append(nodes, oldObj.(*v1.Pod).Status.NominatedNodeName, newObj.(*v1.Pod).Status.NominatedNodeName)
+			return fwk.Queue, nil
+		},
+	})
+	w.queue.SetProfile(t.Context(), "q", rules)
+	w.podAdded(fixture.Pod("s").SchedulerName("q").Obj())
+	w.queue.TryPop().Refused(t.Context(), sets.New("Labels"), nil)
+	w.podAdded(unscheduledPod("a").Obj())
+	w.nominate(unscheduledPod("a"), "n")
+	w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").Label("x", "y")))
+	if !slices.Equal(nodes, []string{"n", "n"}) {
+		t.Errorf("the hint got pods that are nominated for %q, want n before and after", nodes)
+	}
+}
+
 // An event about freed resources names the node that has them, whatever the newest
 // version of the pod says.
 func TestNodeOfFreedResources(t *testing.T) {

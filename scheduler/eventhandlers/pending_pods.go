@@ -177,7 +177,7 @@ func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 		kept = "" // whatever its status says: it will not use the node
 	}
 	if len(nominated) > 0 && !p.nominationsFreed(ctx, oldPod, nominated, kept) {
-		p.nominatedPodUpdated(ctx, oldPod, newPod)
+		p.nominatedPodUpdated(ctx, withNomination(oldPod, kept), withNomination(newPod, kept))
 	}
 }
 
@@ -209,16 +209,22 @@ func (p *PendingPods) nominationsFreed(ctx context.Context, pod *v1.Pod, nominat
 // nominated to pod. These are pods of no higher priority: nominations do not block
 // the others, nor the pod itself.
 func (p *PendingPods) NominationFreed(ctx context.Context, pod *v1.Pod, node string) {
-	if pod.Status.NominatedNodeName != node {
-		// Hints ignore the deletion of a pod that has no node.
-		nominated := *pod
-		nominated.Status.NominatedNodeName = node
-		pod = &nominated
-	}
+	pod = withNomination(pod, node)
 	priority := corev1.PodPriority(pod)
 	p.Queue.Event(ctx, assignedPodDelete, pod, nil, func(other *v1.Pod) bool {
 		return other.UID != pod.UID && corev1.PodPriority(other) <= priority
 	})
+}
+
+// withNomination returns a pod with a node that only the cache may know: hints ignore what happens
+// to a pod that has none.
+func withNomination(pod *v1.Pod, node string) *v1.Pod {
+	if pod.Status.NominatedNodeName == node {
+		return pod
+	}
+	nominated := *pod
+	nominated.Status.NominatedNodeName = node
+	return &nominated
 }
 
 // nominatedPodUpdated wakes the pods for which a change of a nominated pod matters:

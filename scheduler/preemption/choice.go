@@ -60,15 +60,14 @@ func prioritySum(plan *framework.PreemptionPlan) int64 {
 	return sum
 }
 
-// earliestStart returns the earliest start of the victims with the highest priority.
+// earliestStart returns the earliest start of the victims with the highest priority. That need not
+// be the priority of the first: the pods of a PodGroup are in the order of its priority.
 func earliestStart(plan *framework.PreemptionPlan, now time.Time) time.Time {
-	first := startTime(plan.Victims[0], now)
+	first, highest := startTime(plan.Victims[0], now), corev1.PodPriority(plan.Victims[0])
 	for _, pod := range plan.Victims[1:] {
-		if corev1.PodPriority(pod) != corev1.PodPriority(plan.Victims[0]) {
-			break
-		}
-		if start := startTime(pod, now); start.Before(first) {
-			first = start
+		start, priority := startTime(pod, now), corev1.PodPriority(pod)
+		if priority > highest || priority == highest && start.Before(first) {
+			first, highest = start, priority
 		}
 	}
 	return first

@@ -62,6 +62,10 @@ func TestPickPlan(t *testing.T) {
 			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 4}, [2]int{8, 9}), plan("b", 0, [2]int{9, 5}, [2]int{8, 1})},
 			want:  "b",
 		},
+		"the start of the victim with the highest priority counts, which is not the first where a PodGroup has another priority than its pods": {
+			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{0, 2}, [2]int{50, 5}), plan("b", 0, [2]int{0, 1}, [2]int{50, 9})},
+			want:  "b",
+		},
 		"a victim that has not started yet starts now": {
 			plans: []*framework.PreemptionPlan{plan("a", 0, [2]int{9, 999}), plan("b", 0, [2]int{9, 0})},
 			want:  "b",

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fakecluster"
 )
@@ -73,6 +75,40 @@ func TestAnAllocationInFlightEndsWithTheLastPodThatSharesIt(t *testing.T) {
 		env.want("one needs it", other(), map[string]string{"n1": cannotAllocate})
 		env.Unreserve(env.ctx, second.state, second.pod, "n1")
 		env.want("nobody needs it", other(), map[string]string{})
+	}, class(), gpus("n1").Obj(), claim("shared").Request("r", "gpu", modelB).Obj(), claim("d").Request("r", "gpu", modelB).Obj())
+}
+
+// The claim may be deallocated after the first pod has written it: the second one writes it again.
+func TestTheDevicesOfAnAllocationInFlightAreKeptForAPodThatMayStillWriteThem(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.group = &framework.GroupCycleState{}
+		var attempts []attempt
+		for _, name := range []string{"first", "second"} {
+			a := env.evaluate(pod(name, "shared"), node("n1"))
+			env.reserve(a, "n1")
+			attempts = append(attempts, a)
+		}
+		env.group = nil
+		bind := func(a attempt) {
+			a.state.SetGroup(nil)
+			if status := env.PreBind(env.ctx, a.state, a.pod, "n1"); !status.IsSuccess() {
+				t.Fatalf("PreBind of %s: %v", a.pod.Name, status)
+			}
+			synctest.Wait()
+		}
+		other := func() map[string]string { return env.evaluate(pod("other", "d"), node("n1")).rejections }
+		bind(attempts[0])
+		for _, stored := range env.cluster.ResourceClaims() {
+			if stored.Name == "shared" {
+				stored.Status = resourceapi.ResourceClaimStatus{}
+				env.cluster.Replace(&stored)
+			}
+		}
+		synctest.Wait()
+		env.want("after the deallocation", other(), map[string]string{"n1": cannotAllocate})
+		bind(attempts[1])
+		env.want("claims", env.claims(), []string{"d", "shared [b-large] second"})
+		env.want("afterwards", other(), map[string]string{"n1": cannotAllocate})
 	}, class(), gpus("n1").Obj(), claim("shared").Request("r", "gpu", modelB).Obj(), claim("d").Request("r", "gpu", modelB).Obj())
 }
 

@@ -46,7 +46,8 @@ func (p *Plugin) isSchedulableAfterClaimChange(_ klog.Logger, pod *v1.Pod, oldOb
 	if err != nil {
 		return fwk.QueueSkip, nil // the pod has to wait for another claim
 	}
-	if before != nil && before.Status.Allocation != nil && after.Status.Allocation == nil {
+	// Where the watch broke meanwhile, one update may give devices back and take others.
+	if before != nil && before.Status.Allocation != nil && !equality.Semantic.DeepEqual(before.Status.Allocation, after.Status.Allocation) {
 		return fwk.Queue, nil
 	}
 	if !slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.UID == after.UID }) {

@@ -18,6 +18,7 @@ import (
 func TestClaimHint(t *testing.T) {
 	free, allocated := claim("c").Request("r", "gpu").Obj(), claim("c").Request("r", "gpu").Allocated("n1", driver+"/n1/a-small").Obj()
 	other, otherAllocated := claim("x").Obj(), claim("x").Allocated("n1", driver+"/n1/a-small").Obj()
+	otherElsewhere := claim("x").Allocated("n1", driver+"/n1/a-large").Obj()
 	labelled := claim("c").Request("r", "gpu").Annotation("some", "thing").Obj()
 	for name, c := range map[string]struct {
 		before, after any
@@ -28,6 +29,7 @@ func TestClaimHint(t *testing.T) {
 		"the claim of the pod is allocated":                    {free, allocated, fwk.Queue},
 		"another claim is allocated":                           {other, otherAllocated, fwk.QueueSkip},
 		"another claim gives its devices back":                 {otherAllocated, other, fwk.Queue},
+		"another claim exchanges its devices for others":       {otherAllocated, otherElsewhere, fwk.Queue},
 		"a change without the status":                          {free, labelled, fwk.QueueSkip},
 		"a claim with devices is deleted":                      {otherAllocated, nil, fwk.Queue},
 		"a claim without devices is deleted":                   {other, nil, fwk.QueueSkip},

@@ -56,7 +56,11 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	for i := range data.claims {
 		if c := &data.claims[i]; c.allocation != nil {
-			p.devices.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.pendingUID, true)
+			// Another pod of the group may still have to write it, also after the claim was deallocated
+			// meanwhile: its devices must not go to another claim. kube-scheduler removes it here.
+			if tracker := p.devices.ResourceClaims(); tracker.GetPendingAllocation(c.pendingUID) == c.allocation {
+				tracker.MaybeRemoveClaimPendingAllocation(c.pendingUID, false)
+			}
 			// Unreserve must not end an allocation of the claim for another pod.
 			c.allocation = nil
 		}

@@ -96,4 +96,8 @@ var deviceMutants = []mutant{
 		[]killer{{allocation, "TestASearchThatUsesUpItsBudgetIsAnErrorThatNamesNodeAndClaim"}}, noVolumes},
 	{"AttemptUnbounded", "the searches of one attempt go on for as long as there are nodes",
 		[]killer{{allocation, "TestTheSearchesOfAnAttemptShareABudget"}}, noVolumes},
+	{"SharedAllocationEndsWithTheFirst", "the first pod of a group that has bound frees the devices of a claim that others may still write",
+		[]killer{{dynamicresources, "TestTheDevicesOfAnAllocationInFlightAreKeptForAPodThatMayStillWriteThem"}}, noVolumes},
+	{"ExchangedDevicesUnseen", "a claim that exchanges its devices for others within one update wakes no pod",
+		[]killer{{dynamicresources, "TestClaimHint"}}, noVolumes},
 }

@@ -46,4 +46,10 @@ var preemptionMutants = []mutant{
 		[]killer{{loop, "TestALesserPodLosesItsNomination"}}, noHaste},
 	{"EvictionEndsWithTheCycle", "evictions end with the scheduling cycle that chose the victims",
 		[]killer{{loop, "TestAPodOfAProfileWithOutOfTreePluginsGetsTheResourcesOfItsVictims"}}, ""},
+	{"EarliestStartOfTheFirst", "the start of the first victim counts, whatever the priorities of the others",
+		[]killer{{preemption, "TestPickPlan"}}, noPlans},
+	{"NominationInCacheUnnamed", "a change of a pod that is nominated in the cache alone names no node",
+		[]killer{{eventhandlers, "TestAChangeOfAPodThatIsNominatedInTheCacheNamesItsNode"}}, rare},
+	{"ComparisonChangesThePod", "to compare the requests of a pod changes the informer's pod",
+		[]killer{{eventhandlers, "TestAPodIsNotChangedByTheComparisonOfItsRequests"}}, noOrder},
 }

@@ -185,6 +185,22 @@ func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 	d.wantRuns("hash-1", "False BuildFailed")
 }
 
+// The deletion and the creation are one entry of the work queue, or a standby that runs the
+// same spec becomes the leader in between: either way the hash runs already.
+func TestAProfileThatIsCreatedAgainWhileItsSpecRunsHasARevision(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	d.prove()
+	again := func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" }
+	d.cluster = fakeReader{newProfile(1, again)}
+	d.mustReconcile()
+	d.reject = rejectionOf(noSuchPlugin)
+	d.cluster = fakeReader{newProfile(2, again)}
+	d.mustReconcile()
+	d = d.restartProcess("second")
+	d.wantRuns("hash-1", "False PreviousRuns")
+}
+
 func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
 	d := newTestEnv(t, newProfile(5))
 	d.mustReconcile()

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
@@ -160,10 +161,12 @@ func (l *ProfileHistory) StoredName(name string) string {
 	return ""
 }
 
-// Contains reports whether the entry of a revision exists with the same data.
+// Contains reports whether the entry of a revision exists with the same data and for the same
+// profile: an entry of a deleted profile of the name is no revision of this one.
 func (l *ProfileHistory) Contains(s RevisionSpec) bool {
 	entry := l.entries[compile.RevisionName(s.Profile, s.Hash)]
-	return entry != nil && bytes.Equal(canonicalJSON(entry.Data.Raw), canonicalJSON(s.Data))
+	return entry != nil && entry.Annotations[v1alpha1.AnnotationProfileUID] == string(s.UID) &&
+		bytes.Equal(canonicalJSON(entry.Data.Raw), canonicalJSON(s.Data))
 }
 
 // RevisionSpec describes a revision that is about to be built.

@@ -51,6 +51,8 @@ var controllerMutants = []mutant{
 	{"HistoryNotRetried", "a history that could not be stored is not tried again until the next change",
 		[]killer{{controllers, "TestAHistoryThatCouldNotBeStoredIsStoredLater"}, {controllers, "TestAHistoryThatCouldNotBeReadIsStoredLater"},
 			{controllers, "TestARevisionIsProvedLaterWhenThatCouldNotBeWritten"}}, noUsers},
+	{"RevisionOfAnyUID", "a profile that was deleted and created again while its spec runs has no revision of its own",
+		[]killer{{controllers, "TestAProfileThatIsCreatedAgainWhileItsSpecRunsHasARevision"}}, noUsers},
 	{"UnstorableRetried", "a history that can never be stored is tried again each minute",
 		[]killer{{controllers, "TestAHistoryThatCanNeverBeStoredIsNotTriedAgain"}}, noUsers},
 	{"StatusRetriedLater", "a status that could not be written while the spec changed again and again is written minutes later",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -54,7 +55,11 @@ func (r *pluginConfigReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		Object: cfg, key: pluginConfigKey(cfg.Name), cachedConditions: cfg.Status.Conditions,
 		withoutEvents: v1alpha1.ConditionProgrammed, // it is False for a moment after each edit and each new reference
 	}
-	return reconcile.Result{}, r.status.write(ctx, s, v.conditions(), v.status)
+	if err := r.status.write(ctx, s, v.conditions(), v.status); err != nil {
+		log.FromContext(ctx).Error(err, "The status of a PluginConfig could not be written", "retryAfter", statusRetryInterval)
+		return reconcile.Result{RequeueAfter: statusRetryInterval}, nil
+	}
+	return reconcile.Result{}, nil
 }
 
 func pluginConfigKey(name string) string { return "PluginConfig/" + name }

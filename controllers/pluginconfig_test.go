@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,6 +105,26 @@ func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
 	}
 }
 
+// The delay of controller-runtime's own grows to a quarter of an hour.
+func TestAStatusOfAPluginConfigThatCouldNotBeWrittenIsTriedAgainSoon(t *testing.T) {
+	cfg, statuses := newConfig("binpack", 3), &fakeStatusClient{}
+	r := newConfigReconciler(fakeReader{cfg}, statuses, nil)
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: cfg.Name}}
+	statuses.reject = func(statusWrite) error { return errors.New("no endpoints available for the webhook") }
+	for range 12 {
+		if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != statusRetryInterval {
+			t.Fatalf("%+v, %v, want another attempt after %v", result, err, statusRetryInterval)
+		}
+	}
+	statuses.reject = nil
+	if result, err := r.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("%+v, %v, want no other attempt", result, err)
+	}
+	if got := statuses.last(t).status["observedGeneration"]; got != 3.0 {
+		t.Errorf("the status is of generation %v, want 3", got)
+	}
+}
+
 func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alpha1.SchedulingProfile, rejection *compile.Rejection) statusWrite {
 	t.Helper()
 	cluster := fakeReader{cfg}
@@ -111,7 +132,17 @@ func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alp
 		cluster = append(cluster, p)
 	}
 	statuses := &fakeStatusClient{}
-	r := &pluginConfigReconciler{
+	r := newConfigReconciler(cluster, statuses, rejection)
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: cfg.Name}}
+	if _, err := r.Reconcile(context.Background(), request); err != nil {
+		t.Fatal(err)
+	}
+	return statuses.last(t)
+}
+
+// newConfigReconciler returns a reconciler that gives each PluginConfig the given result.
+func newConfigReconciler(cluster fakeReader, statuses *fakeStatusClient, rejection *compile.Rejection) *pluginConfigReconciler {
+	return &pluginConfigReconciler{
 		reader: cluster,
 		status: &statusWriter{client: statuses, live: cluster, recorder: &fakeRecorder{}, clock: testclock.NewFakeClock(startTime)},
 		check: func(cfg *v1alpha1.PluginConfig, _ framework.Registry) (string, *compile.Rejection) {
@@ -121,9 +152,4 @@ func reconcileConfig(t *testing.T, cfg *v1alpha1.PluginConfig, profiles []*v1alp
 			return "hash-of-" + cfg.Name, nil
 		},
 	}
-	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: cfg.Name}}
-	if _, err := r.Reconcile(context.Background(), request); err != nil {
-		t.Fatal(err)
-	}
-	return statuses.last(t)
 }

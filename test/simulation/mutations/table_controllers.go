@@ -57,6 +57,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestAHistoryThatCanNeverBeStoredIsNotTriedAgain"}}, noUsers},
 	{"StatusRetriedLater", "a status that could not be written while the spec changed again and again is written minutes later",
 		[]killer{{controllers, "TestAStatusThatCouldNotBeWrittenIsTriedAgainSoon"}}, noUsers},
+	{"ConfigStatusRetriedLater", "a status of a PluginConfig that could not be written is written up to a quarter of an hour later",
+		[]killer{{controllers, "TestAStatusOfAPluginConfigThatCouldNotBeWrittenIsTriedAgainSoon"}}, noUsers},
 	{"StatusesUnfenced", "a leader that was frozen and has a successor writes statuses",
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, "its clients are its own"},
 	{"RecordsUnfenced", "a leader that was frozen and has a successor writes revisions and exports, and counts the death of its successor",

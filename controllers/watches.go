@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,14 +73,33 @@ var reportChanged = predicate.Funcs{
 }
 
 // reportOf returns the parts of a status that reportChanged compares.
-func reportOf(p *v1alpha1.SchedulingProfile) (report []any) {
-	for _, c := range p.Status.Conditions {
-		report = append(report, c.Type, c.Status, c.Reason, c.ObservedGeneration)
-	}
+func reportOf(p *v1alpha1.SchedulingProfile) []any {
+	report := conditionsReport(p.Status.Conditions)
 	if running := p.Status.Programmed; running != nil {
 		report = append(report, running.Hash, running.Generation)
 	}
 	return append(report, p.Status.ObservedGeneration)
+}
+
+// configReportChanged is reportChanged for PluginConfigs.
+var configReportChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !apiequality.Semantic.DeepEqual(configReportOf(e.ObjectOld.(*v1alpha1.PluginConfig)), configReportOf(e.ObjectNew.(*v1alpha1.PluginConfig)))
+	},
+}
+
+// configReportOf returns the parts of a status that configReportChanged compares.
+func configReportOf(c *v1alpha1.PluginConfig) []any {
+	s := c.Status
+	return append(conditionsReport(s.Conditions), s.Hash, s.ReferenceCount, s.ReferencedBy, s.ObservedGeneration)
+}
+
+// conditionsReport returns the parts of conditions that are compared.
+func conditionsReport(conditions []metav1.Condition) (report []any) {
+	for _, c := range conditions {
+		report = append(report, c.Type, c.Status, c.Reason, c.ObservedGeneration)
+	}
+	return report
 }
 
 // permissionChanged passes an update of the annotations that permit something. They are
@@ -104,6 +124,9 @@ var runningConfigsChanged = predicate.Funcs{
 
 // ProfileChanged passes the updates of a SchedulingProfile after which it is reconciled.
 var ProfileChanged = predicate.Or[client.Object](specChanged, permissionChanged, reportChanged)
+
+// configChanged passes the updates of a PluginConfig after which it is reconciled.
+var configChanged = predicate.Or[client.Object](specChanged, configReportChanged)
 
 func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 	everyReplica := false
@@ -172,7 +195,7 @@ func (r *profileReconciler) requeueOnDegradedChange(ctx context.Context, queue w
 func (r *pluginConfigReconciler) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("pluginconfig").
-		For(&v1alpha1.PluginConfig{}, builder.WithPredicates(specChanged)).
+		For(&v1alpha1.PluginConfig{}, builder.WithPredicates(configChanged)).
 		Watches(&v1alpha1.SchedulingProfile{}, handler.EnqueueRequestsFromMapFunc(configsReferencedBy),
 			builder.WithPredicates(predicate.Or[client.Object](specChanged, runningConfigsChanged))).
 		Complete(r)

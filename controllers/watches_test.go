@@ -54,6 +54,42 @@ func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
 	}
 }
 
+func TestWhichUpdatesOfAPluginConfigRequeueIt(t *testing.T) {
+	withStatus := func(edit func(*v1alpha1.PluginConfigStatus)) *v1alpha1.PluginConfig {
+		c := newConfig("binpack", 1)
+		c.Status = v1alpha1.PluginConfigStatus{
+			ObservedGeneration: 1, Hash: "a", ReferenceCount: 1, ReferencedBy: []v1alpha1.ObjectGeneration{{Name: "batch", Generation: 1}},
+			Conditions: []metav1.Condition{{Type: "Programmed", Status: "True", Reason: "Programmed", ObservedGeneration: 1}},
+		}
+		edit(&c.Status)
+		return c
+	}
+	recreated := newConfig("binpack", 1)
+	recreated.UID = "binpack-2"
+	for name, tt := range map[string]struct {
+		before, after *v1alpha1.PluginConfig
+		want          bool
+	}{
+		"a new spec requeues it": {before: newConfig("binpack", 1), after: newConfig("binpack", 2), want: true},
+		"another object with the same name and generation requeues it":              {before: newConfig("binpack", 1), after: recreated, want: true},
+		"a condition requeues it, since an earlier leader may have written it late": {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.Conditions[0].Status = "False" }), want: true},
+		"so does the generation that it is about":                                   {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.ObservedGeneration = 0 }), want: true},
+		"so does the hash":               {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.Hash = "b" }), want: true},
+		"so does the number of profiles": {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.ReferenceCount = 2 }), want: true},
+		"so do the profiles":             {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.ReferencedBy[0].Generation = 2 }), want: true},
+		"a message requeues nothing":     {after: withStatus(func(s *v1alpha1.PluginConfigStatus) { s.Conditions[0].Message = "since today" })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.before == nil {
+				tt.before = withStatus(func(*v1alpha1.PluginConfigStatus) {})
+			}
+			if got := configChanged.Update(event.UpdateEvent{ObjectOld: tt.before, ObjectNew: tt.after}); got != tt.want {
+				t.Errorf("it is requeued: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
 func withCondition(status metav1.ConditionStatus, message string) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: "Ready", Message: message}}

@@ -48,6 +48,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestCountsOfADeletedProfileAreNotThoseOfANewOne"}}, noUsers},
 	{"LateReportStays", "conditions that an earlier leader sent late stay where the present one has reported the same before",
 		[]killer{{controllers, "TestWhichUpdatesOfAProfileRequeueWhichObjects"}}, "two leaders report the same within one minute only: one history of controllers in some 500 has it"},
+	{"LateConfigReportStays", "a status of a PluginConfig that an earlier leader sent late stays where the present one has reported the same before",
+		[]killer{{controllers, "TestWhichUpdatesOfAPluginConfigRequeueIt"}}, noUsers},
 	{"HistoryNotRetried", "a history that could not be stored is not tried again until the next change",
 		[]killer{{controllers, "TestAHistoryThatCouldNotBeStoredIsStoredLater"}, {controllers, "TestAHistoryThatCouldNotBeReadIsStoredLater"},
 			{controllers, "TestARevisionIsProvedLaterWhenThatCouldNotBeWritten"}}, noUsers},

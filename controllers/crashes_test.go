@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -194,6 +195,10 @@ func TestABlamedRevisionThatNothingReplacesIsBuiltLast(t *testing.T) {
 	d.clock.Step(time.Hour)
 	d.reconcileNamed("batch")
 	d.wantRuns("hash-1", "True Programmed")
+	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True Programmed", "Ready True Ready"}
+	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
 }
 
 func TestACrashStackBlamesTheRevisionsThatRunItsPlugin(t *testing.T) {

@@ -94,8 +94,12 @@ func (v observation) trialFailed() bool {
 func (v observation) paused() bool { return v.profile.Spec.State == v1alpha1.StatePaused }
 
 // stalled reports whether only the user can change the profile's state. An error that
-// is not a plugin's, such as an API server that does not answer, is temporary.
+// is not a plugin's, such as an API server that does not answer, is temporary. A spec that is
+// blamed and was built all the same, since nothing could replace it, is not stalled.
 func (v observation) stalled() bool {
+	if v.programmed() {
+		return false
+	}
 	var build *profile.BuildError
 	return v.rejection != nil || v.verdict == history.Crashed || v.verdict == history.AwaitingApproval || errors.As(v.failure, &build) || v.trialFailed()
 }

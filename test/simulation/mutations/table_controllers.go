@@ -81,6 +81,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestASpecThatCrashesDuringItsBuildIsReplaced"}}, noUsers},
 	{"RebuiltAtOnce", "a blamed revision that nothing can replace is built again without backoff",
 		[]killer{{controllers, "TestABlamedRevisionThatNothingReplacesIsBuiltLast"}}, noUsers},
+	{"BlamedIsStalled", "a blamed revision that was built all the same, since nothing could replace it, has Stalled=True beside Ready=True",
+		[]killer{{controllers, "TestABlamedRevisionThatNothingReplacesIsBuiltLast"}}, noUsers},
 	{"RetryIgnored", "berth.dev/retry does not clear the evidence against a revision",
 		[]killer{{controllers, "TestASpecThatCrashesDuringItsBuildIsReplaced"}}, noUsers},
 	{"SecondsReplaceMinutes", "a revision that ran for seconds replaces a crashed one before others that served for minutes",

@@ -50,7 +50,7 @@ type OtherSchedulers struct {
 // or may serve: two schedulers that each count a node's free resources as theirs
 // overcommit it. It returns nil when no other scheduler does, or when the profile's
 // annotation takes the name over. It returns an error when the check failed for a name
-// that Berth serves already.
+// that Berth serves already, and may succeed later by itself.
 func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.SchedulingProfile) (*compile.Rejection, error) {
 	others := r.options.OtherSchedulers
 	switch {
@@ -64,7 +64,7 @@ func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.Sch
 			"or take over with: %s", takeOverCommand(p)), nil
 	}
 	lease, asked := &coordinationv1.Lease{}, r.options.Clock.Now()
-	if err := r.live.Get(ctx, *others.Lease, lease); err != nil && !apierrors.IsNotFound(err) && r.running(p.Name) != nil {
+	if err := r.live.Get(ctx, *others.Lease, lease); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && r.running(p.Name) != nil {
 		return nil, fmt.Errorf("looking for another scheduler, Lease %s: %w", others.Lease, err)
 	} else if err != nil {
 		return rejectServedElsewhere("the Lease %s does not say whether another scheduler serves pods of this name: %v; "+

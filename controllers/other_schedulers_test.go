@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -180,4 +182,40 @@ func TestAProfileThatRunsSaysThatTheOtherSchedulerIsBack(t *testing.T) {
 		}
 		d.clock.Step(minLeaseDuration)
 	}
+}
+
+// forbiddenReader is a client.Reader whose requests are forbidden.
+type forbiddenReader struct{ client.Reader }
+
+func (forbiddenReader) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewForbidden(coordinationv1.Resource("leases"), key.Name, errors.New("no role grants it"))
+}
+
+// No later attempt succeeds by itself, so that no reconcile may end there.
+func TestAProfileThatRunsIsReconciledWithoutTheRightToReadTheLease(t *testing.T) {
+	clusterWith := func(generation int64, edits ...func(*v1alpha1.SchedulingProfile)) fakeReader {
+		return fakeReader{newProfile(generation, append(edits, withName(defaultSchedulerName))...)}
+	}
+	d := newTestEnv(t)
+	d.options.OtherSchedulers, d.live = OtherSchedulers{Lease: &otherLeaseName}, otherLease("1")
+	d.cluster = clusterWith(1, withPausedState)
+	d.mustReconcileNamed(defaultSchedulerName)
+	d.clock.Step(minLeaseDuration)
+	d.mustReconcileNamed(defaultSchedulerName)
+
+	d.profileReconciler.live, d.applier.calls = forbiddenReader{}, nil
+	d.cluster = clusterWith(2)
+	if after := d.reconcileNamed(defaultSchedulerName).RequeueAfter; after != otherSchedulerPollInterval {
+		t.Errorf("reconciled again after %v, want %v", after, otherSchedulerPollInterval)
+	}
+	d.wantCalls("pause default-scheduler false")
+	d.wantRunning(defaultSchedulerName, "hash-1")
+	status := d.statuses.last(t)
+	if got := status.conditions(); !slices.Contains(got, "Accepted False NameServedElsewhere") || status.status["observedGeneration"] != 2.0 {
+		t.Errorf("conditions %q of generation %v", got, status.status["observedGeneration"])
+	}
+
+	d.profileReconciler.live = &d.live
+	d.mustReconcileNamed(defaultSchedulerName)
+	d.wantRunning(defaultSchedulerName, "hash-2")
 }

@@ -30,6 +30,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestAFreezeIsNoTimeInWhichTheLeaseDidNotChange"}}, noUsers},
 	{"OtherSchedulerNotPolled", "a profile that took default-scheduler over does not notice that kube-scheduler is back",
 		[]killer{{controllers, "TestAProfileThatRunsSaysThatTheOtherSchedulerIsBack"}}, noUsers},
+	{"ForbiddenLeaseIsAnError", "a profile that took default-scheduler over cannot be resumed while Berth may not read kube-scheduler's Lease",
+		[]killer{{controllers, "TestAProfileThatRunsIsReconciledWithoutTheRightToReadTheLease"}}, noUsers},
 	{"RejectedSpecOverwrites", "a profile whose new spec is rejected stops running",
 		[]killer{{controllers, "TestStatusProgrammedDescribesWhatRuns"}}, noUsers},
 	{"ObservedGenerationMissing", "a status has no observedGeneration",

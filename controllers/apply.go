@@ -53,8 +53,9 @@ func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.Sc
 		candidates = nil // an earlier revision must not serve those pods either
 	}
 	last, _ := r.options.Applier.LastTrial(p.Name)
+	v.attempt = r.beginAttempt(v)
 	if v.verdict == history.AwaitingApproval && r.isLeader() {
-		v.recordFailure(r.tryUnapproved(ctx, v))
+		v.recordFailure(v.attempt.run(tried{v.blueprint.Hash, true}, func() error { return r.tryUnapproved(ctx, v) }))
 	}
 	r.applyFirst(ctx, &v, candidates)
 	if !v.paused() {
@@ -95,7 +96,7 @@ func (r *profileReconciler) applyFirst(ctx context.Context, v *observation, cand
 				return
 			}
 		}
-		err := r.tryCandidate(ctx, *v, candidate)
+		err := v.attempt.run(tried{candidate.Hash, false}, func() error { return r.tryCandidate(ctx, *v, candidate) })
 		if err == nil {
 			return
 		}
@@ -105,7 +106,7 @@ func (r *profileReconciler) applyFirst(ctx context.Context, v *observation, cand
 		case isDeferred(err):
 			v.deferred = err
 			return
-		default:
+		case v.attempt.isNew():
 			log.FromContext(ctx).Error(err, "A revision could not be built", "revision", candidate.Revision.Name)
 		}
 		if v.running != nil {

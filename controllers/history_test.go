@@ -177,10 +177,7 @@ func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 	d.mustReconcile()
 	d.prove()
 	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
-	d.cluster = fakeReader{newProfile(2)}
-	if _, err := d.reconcile(); err == nil {
-		t.Error("no error")
-	}
+	d.edit(2)
 	d.wantStored("batch-hash-1")
 	d.wantRuns("hash-1", "False BuildFailed")
 }

@@ -34,6 +34,8 @@ type observation struct {
 	// settleAfter is how long to wait until the spec may replace what runs. When it is
 	// not 0, nothing below is set.
 	settleAfter time.Duration
+	// attempt is the attempt to run the spec, or an earlier revision in its place.
+	attempt *attempt
 	// failure is the error of the trial or the application of the spec.
 	failure error
 	// deferred is why the spec could not be applied yet; the profile is reconciled

@@ -61,6 +61,8 @@ type profileReconciler struct {
 	reconciled sync.Map
 	// unsettledChanges holds an unsettledChange by profile name.
 	unsettledChanges sync.Map
+	// failedAttempts holds the *attempt of a profile that failed last, by profile name.
+	failedAttempts sync.Map
 }
 
 // NewProfileReconciler returns the reconciler of SchedulingProfiles. Its caller queues a
@@ -78,8 +80,9 @@ func newProfileReconciler(cluster Cluster, o Options) *profileReconciler {
 	}
 }
 
-// Reconcile reconciles one profile. It returns an error when a later attempt may
-// succeed, so that the work queue retries it with a growing delay.
+// Reconcile reconciles one profile. It returns an error when nothing is known about the
+// profile and a later reconcile may succeed, so that the work queue retries it with a growing
+// delay. A spec that failed is no such error: see attempt.
 func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1alpha1.SchedulingProfile{}
 	if err := r.reader.Get(ctx, req.NamespacedName, p); apierrors.IsNotFound(err) {
@@ -110,21 +113,27 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	if r.isLeader() && v.deferred == nil {
 		r.reconciled.Store(p.Name, true)
 	}
+	return reconcile.Result{RequeueAfter: r.report(ctx, v)}, nil
+}
+
+// report writes what a reconcile found out, and returns after what time to reconcile again; 0
+// when nothing is waited for.
+func (r *profileReconciler) report(ctx context.Context, v observation) time.Duration {
 	requeueAfter := r.updateHistory(ctx, v)
+	if retryAfter := r.endAttempt(ctx, v); retryAfter > 0 {
+		requeueAfter = soonerOf(requeueAfter, retryAfter)
+	}
 	if r.syncExport(ctx, &v); v.exported != nil && v.exported.Retry {
 		requeueAfter = soonerOf(requeueAfter, exportRetryInterval)
 	}
-	if r.mayBeServedElsewhere(p) {
+	if r.mayBeServedElsewhere(v.profile) {
 		requeueAfter = soonerOf(requeueAfter, otherSchedulerPollInterval)
 	}
 	if err := r.writeStatus(ctx, v); err != nil {
-		if v.failure != nil {
-			return reconcile.Result{}, err
-		}
-		log.FromContext(ctx).Error(err, "The status of a profile could not be written", "retryAfter", statusRetryInterval)
-		return reconcile.Result{RequeueAfter: statusRetryInterval}, nil
+		requeueAfter = soonerOf(requeueAfter, statusRetryInterval)
+		log.FromContext(ctx).Error(err, "The status of a profile could not be written", "retryAfter", requeueAfter)
 	}
-	return reconcile.Result{RequeueAfter: requeueAfter}, v.failure
+	return requeueAfter
 }
 
 // getPluginConfigs returns the PluginConfigs that p references, by name. It leaves out
@@ -150,6 +159,7 @@ func (r *profileReconciler) removeProfile(name string) {
 	r.status.forget(profileKey(name))
 	r.reconciled.Delete(name)
 	r.unsettledChanges.Delete(name)
+	r.failedAttempts.Delete(name)
 	profileMetrics.forget(name)
 }
 

@@ -160,9 +160,7 @@ func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
 func TestAFailedBuildIsReportedAndRetried(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
-	if _, err := d.reconcile(); !errors.Is(err, d.applier.err) {
-		t.Errorf("got error %v, want the build's, so that the work queue retries", err)
-	}
+	d.wantNextReconcile(initialRetryDelay)
 	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"}
 	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

@@ -59,10 +59,7 @@ func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
 	d.prove()
 	d.applier.trialResult = failedTrial()
 	d.cluster = fakeReader{newProfile(2)}
-	var failed *profile.TrialError
-	if _, err := d.reconcile(); !errors.As(err, &failed) {
-		t.Errorf("got error %v, want the trial's, so that the work queue retries", err)
-	}
+	d.wantNextReconcile(initialRetryDelay)
 	d.wantCalls("try hash-2", "pause batch false")
 	d.wantRuns("hash-1", "False TrialFailed")
 	d.wantStored("batch-hash-1")
@@ -73,6 +70,7 @@ func TestAFailedTrialChangesNothingAndIsReported(t *testing.T) {
 	d.wantMessage(v1alpha1.ConditionReady, `generation 1 keeps running since 12:00; generation 2 failed: `+
 		`on trial its plugins failed for 1 of 10 pods: pod shop/web-7: plugin "Own" panicked in Filter: nil map`)
 	d.applier.trialResult = trialWithLostPods(0)
+	d.clock.Step(initialRetryDelay)
 	d.mustReconcile()
 	d.wantRuns("hash-2", "True Programmed")
 }
@@ -181,13 +179,12 @@ func TestAManualProfileIsTriedBeforeItIsApproved(t *testing.T) {
 func TestWhatFailsItsTrialCannotBeApproved(t *testing.T) {
 	d := newTestEnv(t, newProfile(1, withManualActivation("")))
 	d.applier.trialResult = failedTrial()
-	for range 2 {
-		if _, err := d.reconcile(); err == nil {
-			t.Error("no error, so that the work queue does not retry")
-		}
+	for _, retryAfter := range []time.Duration{initialRetryDelay, 2 * initialRetryDelay} {
+		d.wantNextReconcile(retryAfter)
 		d.wantCalls("try hash-1", "pause batch false", "hold batch")
 		d.wantRuns("", "False TrialFailed")
 		d.wantStored()
+		d.clock.Step(retryAfter)
 	}
 }
 
@@ -208,9 +205,7 @@ func TestTheReasonOfHeldPodsNamesNoOtherObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newTestEnv(t, newProfile(1))
 			d.applier.err = c.err
-			if _, err := d.reconcile(); !errors.Is(err, c.err) {
-				t.Errorf("error %v", err)
-			}
+			d.mustReconcile()
 			if want := "SchedulingProfile batch does not run: generation 1 " + c.want; d.applier.held["batch"] != want {
 				t.Errorf("pods are held with\n  %s\nwant\n  %s", d.applier.held["batch"], want)
 			}

@@ -1,0 +1,106 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
+)
+
+// A spec that cannot be built, or that fails its trial, is tried again with a growing delay. The
+// work queue's own delay would not do: controller-runtime ignores RequeueAfter of a reconcile that
+// returns an error, and a reconcile has more to do than to try the spec, such as to look whether
+// another scheduler is back.
+
+// attemptKey is what a spec is tried for. When it changes, the spec is tried at once.
+type attemptKey struct {
+	uid        types.UID
+	generation int64
+	// hash differs also after a change of a PluginConfig.
+	hash    string
+	verdict history.Verdict // differs after an approval
+	retry   string          // the annotation
+	leads   bool
+}
+
+// attempt is the present or the last attempt to run the spec of a profile, or an earlier
+// revision in its place.
+type attempt struct {
+	key attemptKey
+	// failures are the errors by what was tried: what failed is not tried again in this attempt.
+	failures map[tried]error
+	// times is how many attempts with this key failed, and retryAt when the next one is due; zero
+	// for an attempt that has not ended.
+	times   int
+	retryAt time.Time
+}
+
+// tried is what an attempt did with a Blueprint.
+type tried struct {
+	hash string
+	// trialOnly says that it was not to run after its trial.
+	trialOnly bool
+}
+
+// beginAttempt returns the attempt that failed last while its retry is not due, so that its
+// failures are reported and not repeated, and a new one otherwise.
+func (r *profileReconciler) beginAttempt(v observation) *attempt {
+	key := attemptKey{
+		uid: v.profile.UID, generation: v.profile.Generation, verdict: v.verdict,
+		retry: v.profile.Annotations[v1alpha1.AnnotationRetry], leads: r.isLeader(),
+	}
+	if v.blueprint != nil {
+		key.hash = v.blueprint.Hash
+	}
+	next := &attempt{key: key, failures: map[tried]error{}}
+	if stored, ok := r.failedAttempts.Load(v.profile.Name); ok && stored.(*attempt).key == key {
+		last := stored.(*attempt)
+		if r.options.Clock.Now().Before(last.retryAt) {
+			return last
+		}
+		next.times = last.times
+	}
+	return next
+}
+
+// isNew reports whether the attempt is the present one.
+func (a *attempt) isNew() bool { return a.retryAt.IsZero() }
+
+// run calls try unless it failed in this attempt, and returns the error.
+func (a *attempt) run(what tried, try func() error) error {
+	if err := a.failures[what]; err != nil {
+		return err
+	}
+	err := try()
+	if err != nil && !isDeferred(err) {
+		a.failures[what] = err
+	}
+	return err
+}
+
+// endAttempt remembers an attempt to run the spec that failed, and returns after what time it is
+// made again; 0 when the spec did not fail.
+func (r *profileReconciler) endAttempt(ctx context.Context, v observation) time.Duration {
+	if v.failure == nil {
+		r.failedAttempts.Delete(v.profile.Name)
+		return 0
+	}
+	now := r.options.Clock.Now()
+	if a := v.attempt; a.isNew() {
+		delay := retryDelay(a.times)
+		a.times, a.retryAt = a.times+1, now.Add(delay)
+		r.failedAttempts.Store(v.profile.Name, a)
+		log.FromContext(ctx).Error(v.failure, "The spec of a profile could not be applied", "generation", v.profile.Generation, "retryAfter", delay)
+	}
+	return max(v.attempt.retryAt.Sub(now), time.Millisecond) // it may have come meanwhile, and 0 waits for nothing
+}
+
+// retryDelay returns the delay after an attempt that failed, before which as many others had.
+func retryDelay(failed int) time.Duration {
+	const maxDoublings = 20 // more would overflow
+	return min(initialRetryDelay<<min(failed, maxDoublings), maxRetryDelay)
+}

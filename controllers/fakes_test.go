@@ -260,6 +260,10 @@ func (a *fakeApplier) Hold(name, reason string) {
 	a.held[name] = reason
 }
 
+func (a *fakeApplier) Release(name string) {
+	delete(a.held, name)
+}
+
 func (a *fakeApplier) Delete(name string) {
 	a.calls = append(a.calls, "delete "+name)
 	delete(a.running, name)

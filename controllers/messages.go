@@ -192,9 +192,12 @@ func (v observation) notRunningReason() string {
 }
 
 // holdPods holds the pods of a profile under whose name nothing runs, and gives them
-// the reason.
+// the reason. Pods that were held before another scheduler came back are left to that one.
 func (r *profileReconciler) holdPods(v observation) {
 	if message := v.holdMessage(); message != "" && r.isLeader() {
 		r.options.Applier.Hold(v.profile.Name, message)
+	}
+	if v.servedElsewhere && v.running == nil {
+		r.options.Applier.Release(v.profile.Name)
 	}
 }

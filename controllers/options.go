@@ -46,6 +46,9 @@ type Applier interface {
 	// their conditions. It does nothing when the profile runs; a later Apply releases
 	// the pods.
 	Hold(name, reason string)
+	// Release takes back Hold for a name that another scheduler may serve, and writes
+	// nothing to its pods. It does nothing when they are not held.
+	Release(name string)
 	// Pause holds or releases the pods of a name, whether something runs
 	// under that name yet or not.
 	SetPaused(name string, paused bool)

@@ -184,6 +184,23 @@ func TestAProfileThatRunsSaysThatTheOtherSchedulerIsBack(t *testing.T) {
 	}
 }
 
+// kube-scheduler tries those pods and writes their conditions.
+func TestPodsThatWereHeldAreLeftToTheOtherSchedulerWhenItIsBack(t *testing.T) {
+	d := newTestEnv(t, newProfile(1, withName(defaultSchedulerName)))
+	d.options.OtherSchedulers, d.reject = OtherSchedulers{Lease: &otherLeaseName}, rejectionOf(noSuchPlugin)
+	for _, step := range []struct {
+		version string
+		held    bool
+	}{{"1", false}, {"1", true}, {"2", false}, {"2", true}} {
+		d.live = otherLease(step.version)
+		d.mustReconcileNamed(defaultSchedulerName)
+		if why, held := d.applier.held[defaultSchedulerName]; held != step.held {
+			t.Errorf("with version %s of the Lease, the pods are held: %t %q, want %t", step.version, held, why, step.held)
+		}
+		d.clock.Step(minLeaseDuration)
+	}
+}
+
 // forbiddenReader is a client.Reader whose requests are forbidden.
 type forbiddenReader struct{ client.Reader }
 

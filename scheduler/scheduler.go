@@ -157,6 +157,9 @@ func New(o Options) *Scheduler {
 	s.waitingPods.Wait = o.Wait
 	s.queue = queue.New(queue.Options{Clock: o.Clock, Wait: o.Wait, SliceSize: o.ChunkSize, Yield: o.Yield, Groups: s.cache.Groups()})
 	s.pendingPods = &eventhandlers.PendingPods{Cache: s.cache, Queue: s.queue, WaitingPods: s.waitingPods, Pods: core.Pods().Lister(), Log: o.Log}
+	if o.Explanations != nil {
+		s.pendingPods.Withdraw = o.Explanations.Withdraw
+	}
 	s.volumes = volumes.New(volumes.Options{
 		Client: cmp.Or(o.VolumeClient, o.Client), Clock: o.Clock, Wait: o.Wait, Queue: s.queue, Log: o.Log,
 	})

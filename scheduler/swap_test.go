@@ -194,6 +194,35 @@ func TestThePodsOfAProfileThatDoesNotRunSayWhy(t *testing.T) {
 	}, node("n1"))
 }
 
+// Another scheduler writes the conditions of those pods from then on.
+func TestPodsThatAreLeftToAnotherSchedulerGetNothingFromBerth(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		defer env.startLeading()()
+		env.create(webPod("before"))
+		env.Profiles().Hold("p", "SchedulingProfile p does not run: generation 1 was refused")
+		synctest.Wait()
+		if env.status("before") == nil {
+			t.Error("a held pod is not explained")
+		}
+		env.Profiles().Release("p")
+		env.create(webPod("after"))
+		synctest.Wait()
+		env.want("queue", env.counts(), "")
+		env.wantStatus("before", nil)
+		env.wantStatus("after", nil)
+		env.want("condition", env.podScheduled("after"), "")
+		env.Profiles().Hold("p", "SchedulingProfile p does not run: generation 2 was refused")
+		synctest.Wait()
+		for _, pod := range []string{"before", "after"} {
+			env.want("condition", env.podScheduled(pod), "False ProfileNotRunning: SchedulingProfile p does not run: generation 2 was refused")
+		}
+		env.Profiles().Release("p")
+		env.apply("one")
+		env.want("node", env.nodeOf("before"), "n1")
+		env.want("node", env.nodeOf("after"), "n1")
+	}, node("n1"))
+}
+
 // A pod that one generation admitted, and that was popped after the swap, has to pass the
 // PreEnqueue plugins of the new generation.
 func TestNoPodPassesAGateThatASwapBrings(t *testing.T) {

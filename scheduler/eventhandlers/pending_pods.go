@@ -29,7 +29,10 @@ type PendingPods struct {
 	WaitingPods *framework.WaitingPods
 	// Pods reads the informer's store.
 	Pods corelisters.PodLister
-	Log  logr.Logger
+	// Withdraw takes back the explanation of a pod that another scheduler may serve; nil where no
+	// pod is explained.
+	Withdraw func(namespace, pod string, uid types.UID)
+	Log      logr.Logger
 }
 
 // SetProfile gives the queue the rules of a profile. When the name is served for the
@@ -68,6 +71,16 @@ func (p *PendingPods) HoldProfile(ctx context.Context, name string, hold queue.H
 // RemoveProfile holds the profile's pods.
 func (p *PendingPods) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
 	p.Queue.RemoveProfile(name, hold)
+}
+
+// ReleaseProfile forgets the pods that are held for a profile that does not run. It writes
+// nothing to them: the scheduler that serves the name does.
+func (p *PendingPods) ReleaseProfile(ctx context.Context, name string) {
+	for _, pod := range p.Queue.ReleaseProfile(ctx, name) {
+		if p.Withdraw != nil {
+			p.Withdraw(pod.Namespace, pod.Name, pod.UID)
+		}
+	}
 }
 
 // RecheckHolds evaluates again which pods of a profile are held; with namespace,

@@ -43,6 +43,23 @@ func (s *Set) Hold(name, why string) {
 	s.options.Log.Info("The profile does not run; its pods are held", "profile", name, "why", why)
 }
 
+// Release takes back Hold for a name that another scheduler may serve: its pods are left to that
+// one as they are. If the profile runs, or its pods are not held, Release does nothing.
+func (s *Set) Release(name string) {
+	state := s.lockProfile(name)
+	defer state.changeMu.Unlock()
+	s.mu.Lock()
+	held := state.current == nil && state.heldReason != ""
+	if held {
+		state.heldReason = ""
+	}
+	s.mu.Unlock()
+	if held {
+		s.options.Queue.ReleaseProfile(context.Background(), name)
+		s.options.Log.Info("Another scheduler may serve the profile's name; its pods are not held any more", "profile", name)
+	}
+}
+
 // Delete removes the profile of this name. Its pods are held until a profile of that name
 // is created.
 func (s *Set) Delete(name string) {

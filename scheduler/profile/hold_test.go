@@ -143,6 +143,23 @@ func TestPodsOfAProfileThatDoesNotRunAreHeldUntilItDoes(t *testing.T) {
 	env.wantJournal("hold p: ProfileNotRunning: it does not run", "set p")
 }
 
+func TestPodsThatAreHeldAreLeftToAnotherScheduler(t *testing.T) {
+	env := newTestEnv(t)
+	env.Release("p")
+	env.wantJournal()
+	env.Hold("p", "it does not run")
+	env.Release("p")
+	env.Release("p")
+	env.wantJournal("hold p: ProfileNotRunning: it does not run", "release p")
+	env.Delete("p")
+	env.wantJournal()
+	env.Hold("p", "it does not run")
+	env.wantJournal("hold p: ProfileNotRunning: it does not run")
+	env.apply(1, "a", "A")
+	env.Release("p")
+	env.wantJournal("set p")
+}
+
 // namespaceLister lists namespaces by name, with these labels.
 type namespaceLister struct {
 	corelisters.NamespaceLister

@@ -40,6 +40,9 @@ type PodQueue interface {
 	// HoldProfile holds the pods of a profile that does not run, also pods that are created
 	// later, until SetProfile or RemoveProfile.
 	HoldProfile(ctx context.Context, profile string, hold queue.Hold)
+	// ReleaseProfile forgets the pods of a profile that does not run, until SetProfile or
+	// HoldProfile.
+	ReleaseProfile(ctx context.Context, profile string)
 }
 
 // Hosts provide what plugins get through their Handle.

@@ -79,6 +79,10 @@ func (env *testEnv) HoldProfile(_ context.Context, name string, hold queue.Hold)
 	env.journal.Add("hold %s: %s: %s", name, hold.Reason, hold.Message)
 }
 
+func (env *testEnv) ReleaseProfile(_ context.Context, name string) {
+	env.journal.Add("release %s", name)
+}
+
 // blueprint returns a Blueprint of profile "p" that runs a probe called plugin.
 func (env *testEnv) blueprint(generation int64, hash, plugin string) *compile.Blueprint {
 	if env.probes[plugin] == nil {
@@ -151,6 +155,8 @@ func (s *servedProfiles) RecheckHolds(context.Context, string, string) {}
 func (s *servedProfiles) RecheckGates(context.Context, types.UID) {}
 
 func (s *servedProfiles) HoldProfile(context.Context, string, queue.Hold) {}
+
+func (s *servedProfiles) ReleaseProfile(context.Context, string) {}
 
 func (s *servedProfiles) RemoveProfile(_ context.Context, name string, _ queue.Hold) {
 	if s.onRemoveProfile != nil {

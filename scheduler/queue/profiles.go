@@ -128,6 +128,32 @@ func (q *Queue) RemoveProfile(name string, hold Hold) { q.holdPodsOf(name, hold,
 // that are added later are held too, until SetProfile or RemoveProfile.
 func (q *Queue) HoldProfile(name string, hold Hold) { q.holdPodsOf(name, hold, true) }
 
+// ReleaseProfile forgets the pods of a name that HoldProfile held, and returns them: another
+// scheduler may serve the name. They are added again when HoldProfile or SetProfile is called for
+// it and its pods are listed. It does nothing for a profile that is served.
+func (q *Queue) ReleaseProfile(ctx context.Context, name string) (released []*v1.Pod) {
+	q.mu.Lock()
+	delete(q.heldProfiles, name)
+	q.cleanUpProfile(name)
+	q.mu.Unlock()
+	var left detachedEntities
+	q.forEachInSlices(name, func(p *Entity) {
+		if q.rules[name] != nil || p.podGroup != nil {
+			return // a group goes with its last member
+		}
+		if p.memberOf != nil {
+			left.add(q.leaveGroup(p))
+		}
+		released = append(released, p.pod)
+		q.deletePod(p)
+	}, func() {
+		// A group may have members that name another profile.
+		q.requeueDetached(ctx, "UnscheduledPodDelete", left)
+		left = detachedEntities{}
+	})
+	return released
+}
+
 func (q *Queue) holdPodsOf(name string, hold Hold, holdNewPods bool) {
 	q.mu.Lock()
 	old := q.rules[name]

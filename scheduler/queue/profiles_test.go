@@ -329,6 +329,61 @@ func TestPodsOfAProfileThatDoesNotRunAreHeld(t *testing.T) {
 	}
 }
 
+func TestThePodsOfAReleasedProfileAreForgotten(t *testing.T) {
+	hold := Hold{Reason: ProfileNotRunning, Message: "it does not run"}
+	for name, history := range map[string]func(w *testEnv){
+		"it had no pods": func(w *testEnv) { w.HoldProfile("p", hold) },
+		"its pods are held": func(w *testEnv) {
+			w.addPod("a")
+			w.HoldProfile("p", hold)
+			w.addPod("b")
+		},
+		"its pods are in each place before": func(w *testEnv) {
+			a := w.onePodInEachPlace()
+			w.HoldProfile("p", hold)
+			w.t.Cleanup(func() { a.Failed(w.ctx); w.expectAt(Held) })
+		},
+		"its pods are groups": func(w *testEnv) {
+			w.rules.Groups = true
+			w.setProfile()
+			w.Add(w.ctx, member("c", 1))
+			w.Add(w.ctx, member("d", 1))
+			w.HoldProfile("p", hold)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTestEnv(t)
+			history(w)
+			var want, got []string
+			for _, p := range w.pods {
+				want = append(want, p.pod.Name)
+			}
+			for _, p := range w.ReleaseProfile(w.ctx, "p") {
+				got = append(got, p.Name)
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("released %q, want %q", got, want)
+			}
+			w.check()
+			w.addPod("later")
+			if left := len(w.pods) + len(w.podGroups) + len(w.TakeHoldChanges()); left > 0 {
+				t.Errorf("%d pods, groups and changes of holds are left", left)
+			}
+			w.expectNothingOf("p")
+		})
+	}
+	t.Run("a profile that is served keeps its pods", func(t *testing.T) {
+		w := newTestEnv(t)
+		w.addPod("a")
+		if released := w.ReleaseProfile(w.ctx, "p"); len(released) > 0 {
+			t.Errorf("released %d pods", len(released))
+		}
+		w.expectAt(Active, "a")
+	})
+}
+
 // expectNothingOf checks that the queue stores nothing by the name of a profile.
 func (w *testEnv) expectNothingOf(name string) {
 	w.t.Helper()

@@ -138,6 +138,10 @@ func (a profileQueue) HoldProfile(_ context.Context, name string, hold queue.Hol
 	a.queue.HoldProfile(name, hold)
 }
 
+func (a profileQueue) ReleaseProfile(ctx context.Context, name string) {
+	a.queue.ReleaseProfile(ctx, name)
+}
+
 func (a profileQueue) RemoveProfile(_ context.Context, name string, hold queue.Hold) {
 	a.queue.RemoveProfile(name, hold)
 }

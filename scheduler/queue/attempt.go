@@ -25,7 +25,7 @@ type Attempt struct {
 	queuedPod *Entity
 	queue     *Queue
 	// ended says that the attempt has ended, unrecorded that it recorded no events before its
-	// end. queue.mu guards both.
+	// end, as that of a pod in a group. queue.mu guards both.
 	ended, unrecorded bool
 }
 

@@ -34,6 +34,7 @@ func (q *Queue) beginGroupAttempt(group *Entity) *Attempt {
 		g.attempted.Insert(p.pod.UID)
 		attempt.Members = append(attempt.Members, &Attempt{
 			Pod: p.pod, Count: p.attempts, Since: *p.initialAttempt, AdmittedBy: group.admittedBy, queuedPod: p, queue: q,
+			unrecorded: true, // it matters where the pod names no group any more when it comes back
 		})
 	}
 	g.members = nil
@@ -45,17 +46,27 @@ func (q *Queue) beginGroupAttempt(group *Entity) *Attempt {
 // returnGroup ends the attempt of a group that did not take place, and those of its members.
 func (a *Attempt) returnGroup(ctx context.Context) {
 	q, group := a.queue, a.queuedPod
+	var left []*Entity
 	q.mu.Lock()
 	group.attempts--
 	for _, member := range a.Group.Members {
-		if p := member.queuedPod; !p.gone {
-			p.attempts--
-			p.place, p.memberOf = Grouped, group
-			group.podGroup.arrived = append(group.podGroup.arrived, p)
+		p := member.queuedPod
+		if p.gone {
+			continue
 		}
+		p.attempts--
+		if key, _ := podgroups.KeyOf(p.pod); key != group.podGroup.key {
+			q.inFlight.begin(p)
+			p.rules = nil
+			left = append(left, p)
+			continue
+		}
+		p.place, p.memberOf = Grouped, group
+		group.podGroup.arrived = append(group.podGroup.arrived, p)
 	}
 	q.mu.Unlock()
 	q.requeueGroup(ctx, group, ProfileSwap.CustomLabel, queueImmediately)
+	q.requeueAll(ctx, ProfileSwap.CustomLabel, constantStrategy(queueImmediately), left...)
 }
 
 // GroupResult is how the attempt of a group ended.

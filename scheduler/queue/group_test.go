@@ -268,6 +268,45 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.pop("a")
 			w.popGroup("b")
 		},
+		"a pod that names no group any more when it fails after its group's attempt is woken by what came meanwhile": func(w *groupEnv) {
+			a := member("a", 1)
+			w.addPods(a)
+			group := w.popGroup("a")
+			group.FinishGroup(w.ctx, GroupScheduled) // it waits at Permit
+			w.groups.RemovePod(a)
+			w.Update(w.ctx, a, pod("a"), podLabel)
+			w.nodeEvent(nodeAdd, "n")
+			group.Group.Members[0].Refused(w.ctx, sets.New("Fit"), nil)
+			w.expectAt(Backoff, "a")
+			w.advance(15 * time.Second)
+			w.pop("a")
+		},
+		"a pod that names no group any more when its group's attempt does not take place waits on its own": func(w *groupEnv) {
+			a := member("a", 1)
+			w.addPods(a, member("b", 1))
+			group := w.popGroup("a", "b")
+			w.groups.RemovePod(a)
+			w.Update(w.ctx, a, podWithPriority("a", -1), podLabel)
+			group.Return(w.ctx)
+			w.expectAt(Active, "a", "b")
+			w.popGroup("b")
+			if a := w.pop("a"); a.Count != 1 {
+				w.t.Errorf("attempt %d of the pod, want the first", a.Count)
+			}
+		},
+		"a pod that names another group when its group's attempt does not take place joins that one": func(w *groupEnv) {
+			a, moved := member("a", 1), member("a", 1)
+			moved.Annotations[v1alpha1.AnnotationPodGroup] = "other"
+			w.addPods(a)
+			group := w.popGroup("a")
+			w.groups.RemovePod(a)
+			w.groups.SetPod(moved)
+			w.Update(w.ctx, a, moved, podLabel)
+			group.Return(w.ctx)
+			if key := w.popGroup("a").Group.Key.Name; key != "other" || len(w.podGroups) != 1 {
+				w.t.Errorf("the group is %q, one of %d", key, len(w.podGroups))
+			}
+		},
 		"a pod that names a group joins it": func(w *groupEnv) {
 			a := pod("a")
 			w.addPods(a, member("b", 1))

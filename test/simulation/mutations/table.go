@@ -130,6 +130,7 @@ const (
 	onlyExplained  = "nobody asks it why a pod waits; its histories of explanations find it"
 	noPlans        = "any pods of lower priority may be its victims"
 	noGroups       = "its pods are in no groups"
+	keepsGroup     = "no pod of it changes its group"
 	gangHandovers  = "its pods are in no groups; its histories of gangs and replicas find it"
 	singlePods     = "its pods are in no groups; its histories of gangs find it"
 	noTrial        = "its profiles are not tried before they run"

@@ -177,6 +177,30 @@ func TestABoundPodThatIsMovedIntoAGangCountsForIt(t *testing.T) {
 	}, nodesWithCPUs(2, 8)...)
 }
 
+func TestAPendingPodThatIsMovedIntoAGangCompletesIt(t *testing.T) {
+	for name, waits := range map[string]func(p *v1.Pod){
+		"it was gated on its own": func(p *v1.Pod) {
+			p.Annotations, p.Spec.SchedulingGates = nil, []v1.PodSchedulingGate{{Name: "later"}}
+		},
+		"it was in another gang": func(p *v1.Pod) { p.Annotations[v1alpha1.AnnotationPodGroup] = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			runWithGangs(t, func(env *testEnv) {
+				pods := gang("a", 4, 4)
+				last := pods[3].DeepCopyObject().(*v1.Pod)
+				waits(last)
+				env.create(pods[:3]...)
+				env.create(last)
+				env.want("queue", env.counts(), "4 gated")
+				env.cluster.UpdatePod(last, func(p *v1.Pod) {
+					p.Annotations, p.Spec.SchedulingGates = pods[3].(*v1.Pod).Annotations, nil
+				})
+				env.wantBound(0, "a 4, b 0")
+			}, nodesWithCPUs(2, 8)...)
+		})
+	}
+}
+
 // The pods beyond the minimum are bound where they fit, and the others wait.
 func TestAnElasticGang(t *testing.T) {
 	runWithGangs(t, func(env *testEnv) {

@@ -169,6 +169,8 @@ func (p *PendingPods) addNomination(pod *v1.Pod) {
 func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 	changes := podEvents(oldPod, newPod, fwk.TargetPod)
 	p.setMember(oldPod, newPod)
+	// The queue has the new version then.
+	defer p.memberMoved(ctx, unscheduledPodAdd, oldPod, newPod)
 	if _, assumed := p.Cache.AssumedNode(newPod.UID); assumed {
 		// If the binding fails, the pod is requeued in its newest version.
 		p.Queue.UpdateKnown(ctx, oldPod, newPod, changes...)

@@ -187,3 +187,17 @@ func (p *PendingPods) memberAdded(ctx context.Context, pod *v1.Pod) {
 		p.Queue.Event(ctx, unscheduledPodAdd, nil, pod, nil)
 	}
 }
+
+// memberMoved wakes the group that a pod names since its update, if it is another one than
+// before: it has one pod more. added is the event of a new pod of this kind.
+func (p *PendingPods) memberMoved(ctx context.Context, added fwk.ClusterEvent, oldPod, newPod *v1.Pod) {
+	was, _ := podgroups.KeyOf(oldPod)
+	is, isMember := podgroups.KeyOf(newPod)
+	if !isMember || is == was {
+		return
+	}
+	p.Queue.Event(ctx, added, nil, newPod, func(pod *v1.Pod) bool {
+		key, _ := podgroups.KeyOf(pod)
+		return key == is
+	})
+}

@@ -56,7 +56,7 @@ func (h *EventHandlers) podUpdated(oldPod, newPod *v1.Pod) {
 		for _, change := range podEvents(oldPod, newPod, fwk.AssignedPod) {
 			h.options.Queue.Event(ctx, change, oldPod, newPod, nil)
 		}
-		h.joinNewGroup(ctx, oldPod, newPod)
+		h.options.memberMoved(ctx, assignedPodAdd, oldPod, newPod)
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			h.options.Queue.Event(ctx, podTerminating, oldPod, newPod, nil)
 		}
@@ -77,20 +77,6 @@ func (h *EventHandlers) leaveOldGroup(oldPod, newPod *v1.Pod) {
 	if is, _ := podgroups.KeyOf(newPod); wasMember && is != was {
 		h.options.Cache.Groups().RemovePod(oldPod)
 	}
-}
-
-// joinNewGroup wakes the group that a pod with a node names since its update: it has one pod
-// more.
-func (h *EventHandlers) joinNewGroup(ctx context.Context, oldPod, newPod *v1.Pod) {
-	was, _ := podgroups.KeyOf(oldPod)
-	is, isMember := podgroups.KeyOf(newPod)
-	if !isMember || is == was {
-		return
-	}
-	h.options.Queue.Event(ctx, assignedPodAdd, nil, newPod, func(pod *v1.Pod) bool {
-		key, _ := podgroups.KeyOf(pod)
-		return key == is
-	})
 }
 
 func (h *EventHandlers) podDeleted(pod *v1.Pod) {

@@ -110,6 +110,8 @@ var groupMutants = []mutant{
 		[]killer{{queue, "TestAnEventOfAGroupIsEvaluatedForThatGroupAlone"}, {simulation, everyGangHistory}}, singlePods},
 	{"JoinedGroupNotWoken", "a bound pod that is moved into a gang does not complete it",
 		[]killer{{loop, "TestABoundPodThatIsMovedIntoAGangCountsForIt"}}, keepsGroup},
+	{"PendingJoinNotWoken", "a pending pod that is moved into a gang does not complete it",
+		[]killer{{loop, "TestAPendingPodThatIsMovedIntoAGangCompletesIt"}}, keepsGroup},
 	{"RefusedGroupTriedAtOnce", "a group of which Permit refuses all pods is tried again without a backoff",
 		[]killer{{loop, "TestAMemberThatAPluginRefusesIsTriedAgainAfterABackoff"}, {simulation, everyGangHistory}}, singlePods},
 	{"FailedMemberTriedAtOnce", "a pod of a gang whose binding fails again and again is tried without a backoff",

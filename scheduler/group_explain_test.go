@@ -123,7 +123,7 @@ func TestAnIncompleteGangIsExplained(t *testing.T) {
 			Result: "Gated", BlockedBy: "GangScheduling", Message: "plugin GangScheduling keeps the pod from being tried" + message,
 			Queue: &v1alpha1.DecisionQueue{Where: "Gated", Gate: "GangScheduling"}, Group: groupA(change),
 			RequeueEvents: []v1alpha1.RequeueEvents{{Plugin: "GangScheduling", Events: []string{
-				"AssignedPod/Add", "UnscheduledPod/Add", "scheduling.k8s.io/PodGroup/Add", "scheduling.k8s.io/PodGroup/Update",
+				"AssignedPod/Add", "TargetPod/Update", "UnscheduledPod/Add", "scheduling.k8s.io/PodGroup/Add", "scheduling.k8s.io/PodGroup/Update",
 			}}},
 		}
 	}

@@ -201,6 +201,32 @@ func TestAPendingPodThatIsMovedIntoAGangCompletesIt(t *testing.T) {
 	}
 }
 
+// No other event comes when the pods of a gated gang say that fewer are enough.
+func TestAGangWhosePodsWantFewerIsTried(t *testing.T) {
+	const kueueName, kueueCount = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+	for annotation, change := range map[string]func(p *v1.Pod){
+		v1alpha1.AnnotationPodGroupMinCount: func(*v1.Pod) {},
+		kueueCount: func(p *v1.Pod) {
+			p.Labels, p.Annotations = map[string]string{kueueName: "a"}, map[string]string{kueueCount: "4"}
+		},
+	} {
+		t.Run(annotation, func(t *testing.T) {
+			runWithGangs(t, func(env *testEnv) {
+				pods := gang("a", 3, 4)
+				for _, pod := range pods {
+					change(pod.(*v1.Pod))
+				}
+				env.create(pods...)
+				env.want("queue", env.counts(), "3 gated")
+				for _, pod := range pods {
+					env.cluster.UpdatePod(pod.(*v1.Pod), func(p *v1.Pod) { p.Annotations[annotation] = "3" })
+				}
+				env.wantBound(0, "a 3, b 0")
+			}, nodesWithCPUs(2, 8)...)
+		})
+	}
+}
+
 // The pods beyond the minimum are bound where they fit, and the others wait.
 func TestAnElasticGang(t *testing.T) {
 	runWithGangs(t, func(env *testEnv) {

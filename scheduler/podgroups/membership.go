@@ -102,6 +102,14 @@ func declaredMinCount(source Source, pod *v1.Pod) (count int32, ok bool, err err
 	return int32(parsed), true, nil
 }
 
+// DeclaredMinCount returns how many pods of its group must be scheduled together as a pod
+// itself says; 0 where it says nothing valid, or where the group's PodGroup says it.
+func DeclaredMinCount(pod *v1.Pod) int32 {
+	key, _ := KeyOf(pod)
+	count, _, _ := declaredMinCount(key.Source, pod)
+	return count
+}
+
 // Validate returns why the group that a pod names cannot be scheduled, as far as the pod says:
 // the annotation that is missing or invalid.
 func Validate(pod *v1.Pod) error {

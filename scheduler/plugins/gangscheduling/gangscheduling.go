@@ -125,13 +125,15 @@ func (p *Plugin) leaving(assumed []types.UID) (n int) {
 }
 
 // EventsToRegister registers what may give a group enough pods: a pod of it that is added or
-// assigned, its PodGroup, and a lower minCount.
+// assigned, its PodGroup, and a lower minCount. kube-scheduler's plugin does not register
+// updates of the pod: there, no pod says how many are scheduled together.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.UnscheduledPod, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterPodAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterPodAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Add}, QueueingHintFn: isSchedulableAfterPodGroupAdded},
 		{Event: fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Update}, QueueingHintFn: isSchedulableAfterPodGroupUpdated},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: isSchedulableAfterPodUpdated},
 	}, nil
 }
 
@@ -168,6 +170,17 @@ func isSchedulableAfterPodGroupUpdated(_ klog.Logger, pod *v1.Pod, oldObj, newOb
 	}
 	was, is := before.Spec.SchedulingPolicy.Gang, after.Spec.SchedulingPolicy.Gang
 	if isGroupOf(pod, after) && was != nil && is != nil && is.MinCount < was.MinCount {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+func isSchedulableAfterPodUpdated(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := framework.EventObjects[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if podgroups.DeclaredMinCount(before) != podgroups.DeclaredMinCount(after) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

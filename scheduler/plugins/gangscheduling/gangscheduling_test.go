@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -177,6 +178,12 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := member("a", "g")
+	podUpdate := fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}
+	wanting := func(minCount string) *v1.Pod {
+		p := fixture.Pod("a").Obj()
+		p.Annotations = map[string]string{v1alpha1.AnnotationPodGroup: "g", v1alpha1.AnnotationPodGroupMinCount: minCount}
+		return p
+	}
 	for name, test := range map[string]struct {
 		event          fwk.ClusterEvent
 		oldObj, newObj any
@@ -190,6 +197,9 @@ func TestHints(t *testing.T) {
 		"its PodGroup wants fewer":     {fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Update}, podGroup("g", 3), podGroup("g", 2), fwk.Queue},
 		"its PodGroup wants more":      {fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Update}, podGroup("g", 3), podGroup("g", 4), fwk.QueueSkip},
 		"another PodGroup wants fewer": {fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Update}, podGroup("h", 3), podGroup("h", 2), fwk.QueueSkip},
+		"the pod wants fewer":          {podUpdate, wanting("3"), wanting("2"), fwk.Queue},
+		"the pod wants the same":       {podUpdate, wanting("3"), wanting("3"), fwk.QueueSkip},
+		"the pod of a PodGroup":        {podUpdate, member("a", "g"), member("a", "g"), fwk.QueueSkip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, registered := range events {

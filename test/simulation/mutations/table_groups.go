@@ -112,6 +112,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestABoundPodThatIsMovedIntoAGangCountsForIt"}}, keepsGroup},
 	{"PendingJoinNotWoken", "a pending pod that is moved into a gang does not complete it",
 		[]killer{{loop, "TestAPendingPodThatIsMovedIntoAGangCompletesIt"}}, keepsGroup},
+	{"LowerMinimumUnnoticed", "a gang stays gated when its pods say that fewer of them are enough",
+		[]killer{{loop, "TestAGangWhosePodsWantFewerIsTried"}, {gangscheduling, "TestHints"}}, "no pod of it changes what it wants"},
 	{"RefusedGroupTriedAtOnce", "a group of which Permit refuses all pods is tried again without a backoff",
 		[]killer{{loop, "TestAMemberThatAPluginRefusesIsTriedAgainAfterABackoff"}, {simulation, everyGangHistory}}, singlePods},
 	{"FailedMemberTriedAtOnce", "a pod of a gang whose binding fails again and again is tried without a backoff",

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/scheduler/profile"
 	"github.com/berthdev/berth/scheduler/queue"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -55,6 +57,35 @@ func TestAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The plugin panics at one pod of it each time; others are scheduled.
+func TestAGangWithAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
+	o := newFaultyPlugin()
+	registry, err := plugins.With(plugins.InTree(), plugins.Register("Odd", o.build, o, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTestWith(t, registry, func(env *testEnv) {
+		env.profile("p", &v1alpha1.Plugins{MultiPoint: gangPlugins.MultiPoint, Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "Odd"}}}})
+		defer env.startLeading()()
+		pods := gang("a", 3, 3)
+		poison := pods[1].(*v1.Pod)
+		poison.Labels = map[string]string{"odd": "Filter panics"}
+		env.create(pods...)
+		time.Sleep(time.Minute)
+		env.create(gang("b", 2, 2)...)
+		env.wantBound(0, "a 0, b 2")
+		if c := env.queue.Counts("p"); c.Quarantined != 3 {
+			t.Errorf("counts %+v, want 3 quarantined pods", c)
+		}
+		const want = `False Quarantined: plugin "Odd" panicked repeatedly in Filter: the group of pod a-1 is quarantined until `
+		if got := env.podScheduled("a-2"); !strings.HasPrefix(got, want) {
+			t.Errorf("condition %q, want it to begin with %q", got, want)
+		}
+		env.cluster.UpdatePod(poison, func(p *v1.Pod) { p.Labels = nil })
+		env.wantBound(0, "a 3, b 2")
+	}, nodesWithCPUs(3, 8)...)
 }
 
 // The plugin hangs at one pod, and returns after the loop abandoned the call.

@@ -62,7 +62,8 @@ type Entity struct {
 	// flushed says that the flush woke the pod last, not an event.
 	flushed bool
 
-	// faults is nil while no plugin has panicked or hung at the pod.
+	// faults is nil while no plugin has panicked or hung at the pod. A quarantined group has
+	// those of the pod for which it is.
 	faults *faultRecord
 
 	rejectors sets.Set[string]

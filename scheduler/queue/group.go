@@ -316,6 +316,7 @@ func (q *Queue) regroup(p *Entity, rules *Rules) (instead []*Entity, strategy qu
 // before. It returns what has to be requeued. The caller holds q.mu.
 func (q *Queue) updateMember(p *Entity, before *v1.Pod, changes []event) (d detachedEntities) {
 	group := p.memberOf
+	q.podChanged(p, before, p.pod)
 	if key, _ := podgroups.KeyOf(p.pod); key != group.podGroup.key {
 		d.add(q.leaveGroup(p))
 		q.inFlight.begin(p)
@@ -323,7 +324,6 @@ func (q *Queue) updateMember(p *Entity, before *v1.Pod, changes []event) (d deta
 		d.add(p, queueImmediately)
 		return d
 	}
-	mayBeFixed := q.podChanged(group, before, p.pod)
 	group.podGroup.changed = true
 	if group.place != InFlight {
 		slices.SortFunc(group.podGroup.members, compareMembers) // its priority may be another
@@ -337,7 +337,7 @@ func (q *Queue) updateMember(p *Entity, before *v1.Pod, changes []event) (d deta
 		if len(changes) > 0 {
 			d.add(group, queueSkip)
 		}
-	case !mayBeFixed:
+	default:
 		group.heap.fix(group)
 	}
 	for _, group := range d.entities {

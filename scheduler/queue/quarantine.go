@@ -48,7 +48,6 @@ func (q *Queue) RecordPluginFault(uid types.UID, at framework.PluginFault) {
 	if !ok {
 		return
 	}
-	p = p.waiting()
 	if rules := q.rules[p.profile]; rules == nil || rules.PluginFingerprints[at.Plugin] != at.Fingerprint {
 		return // the plugin was replaced since
 	}
@@ -99,31 +98,54 @@ func (p *faultRecord) release(now time.Time) {
 	p.times = append(p.times[:0], now)
 }
 
-// quarantineHold returns why p is quarantined, or the zero Hold. It ends a
-// quarantine that has expired, and drops the record of a pod whose failing
-// plugin has another fingerprint in rules. The caller holds q.mu.
+// quarantineHold returns why p is quarantined, or the zero Hold. A group is quarantined with
+// any of its pods, until the last quarantine of one ends. The caller holds q.mu, and no heap
+// holds p.
 func (q *Queue) quarantineHold(p *Entity, rules *Rules) Hold {
-	now := q.clock.Now()
-	switch {
-	case p.faults == nil || p.faults.until.IsZero():
-		return Hold{}
-	case !p.faults.until.After(now):
-		p.faults.release(now)
-		return Hold{}
-	case rules.PluginFingerprints[p.faults.last.Plugin] != p.faults.last.Fingerprint:
+	var last *Entity
+	for pod := range p.pods() {
+		if q.checkQuarantine(pod, rules) && (last == nil || pod.faults.until.After(last.faults.until)) {
+			last = pod
+		}
+	}
+	if p.podGroup != nil {
 		p.faults = nil
+	}
+	if last == nil {
 		return Hold{}
 	}
-	verb := "panicked"
+	p.faults = last.faults
+	verb, what := "panicked", "the pod"
 	if p.faults.last.TimedOut {
 		verb = "hung"
 	}
+	if p.podGroup != nil {
+		what = "the group of pod " + last.pod.Name
+	}
 	return Hold{Reason: Quarantined, Message: fmt.Sprintf(
-		"plugin %q %s repeatedly in %s: the pod is quarantined until %s, or until the pod or the plugin changes",
-		p.faults.last.Plugin, verb, p.faults.last.Point, p.faults.until.UTC().Format(time.RFC3339))}
+		"plugin %q %s repeatedly in %s: %s is quarantined until %s, or until the pod or the plugin changes",
+		p.faults.last.Plugin, verb, p.faults.last.Point, what, p.faults.until.UTC().Format(time.RFC3339))}
 }
 
-// podChanged takes in that a pod of p changed. A change that plugins can see may be the
+// checkQuarantine reports whether a pod is quarantined. It ends a quarantine that has expired,
+// and drops the record of a pod whose failing plugin has another fingerprint in rules. The
+// caller holds q.mu.
+func (q *Queue) checkQuarantine(p *Entity, rules *Rules) bool {
+	now := q.clock.Now()
+	switch {
+	case p.faults == nil || p.faults.until.IsZero():
+		return false
+	case !p.faults.until.After(now):
+		p.faults.release(now)
+		return false
+	case rules.PluginFingerprints[p.faults.last.Plugin] != p.faults.last.Fingerprint:
+		p.faults = nil
+		return false
+	}
+	return true
+}
+
+// podChanged takes in that pod p changed. A change that plugins can see may be the
 // fix: it ends the quarantine, and podChanged reports whether it did.
 // The caller holds q.mu.
 func (q *Queue) podChanged(p *Entity, before, after *v1.Pod) bool {

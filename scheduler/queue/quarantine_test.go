@@ -236,3 +236,126 @@ func TestQuarantine(t *testing.T) {
 		})
 	}
 }
+
+// failGroupWithFaults lets the given number of attempts of a group fail with a plugin fault at
+// its pod "a" each.
+func (w *groupEnv) failGroupWithFaults(times int, names ...string) {
+	w.t.Helper()
+	for range times {
+		w.advance(time.Minute)
+		group := w.popGroup(names...)
+		w.RecordPluginFault(pod("a").UID, filterFault)
+		for _, m := range group.Group.Members {
+			m.Failed(w.ctx)
+		}
+		group.FinishGroup(w.ctx, GroupFailed)
+	}
+}
+
+// In each case, a plugin fails three times at pod "a" of a group that "b" is in, too.
+func TestAGroupIsQuarantinedWithAnyOfItsPods(t *testing.T) {
+	changed := func(name string) *v1.Pod {
+		p := member(name, 1)
+		p.Labels = map[string]string{"changed": ""}
+		return p
+	}
+	for name, history := range map[string]func(w *groupEnv){
+		"all its pods are held, and name the one at which the plugin fails": func(w *groupEnv) {
+			w.expectAt(Held, "a", "b")
+			hold, _ := w.holdOf(pod("b").UID)
+			if want := `plugin "Fit" panicked repeatedly in Filter: the group of pod a is quarantined until 2026-01-01T00:08:00Z`; !strings.HasPrefix(hold.Message, want) {
+				w.t.Errorf("message %q, want it to begin with %q", hold.Message, want)
+			}
+		},
+		"it is tried again when the quarantine is over, and quarantined for longer by one more fault": func(w *groupEnv) {
+			w.advance(5 * time.Minute)
+			w.expectAt(Active, "a", "b")
+			w.failGroupWithFaults(1, "a", "b")
+			w.advance(9 * time.Minute)
+			w.expectAt(Held, "a", "b")
+			w.advance(time.Minute)
+			w.expectAt(Active, "a", "b")
+		},
+		"a change of that pod ends the quarantine": func(w *groupEnv) {
+			w.Update(w.ctx, member("a", 1), changed("a"), podLabel)
+			w.expectAt(Active, "a", "b")
+		},
+		"a change of another pod does not": func(w *groupEnv) {
+			w.Update(w.ctx, member("b", 1), changed("b"), podLabel)
+			w.expectAt(Held, "a", "b")
+		},
+		"the deletion of that pod ends the quarantine of the others": func(w *groupEnv) {
+			w.groups.RemovePod(member("a", 1))
+			w.Delete(pod("a").UID)
+			w.expectAt(Active, "b")
+		},
+		"a pod that joins the group is held with it": func(w *groupEnv) {
+			w.addPods(member("c", 1))
+			w.expectAt(Held, "a", "b", "c")
+		},
+		"a change that takes that pod out of the group ends the quarantine": func(w *groupEnv) {
+			w.groups.RemovePod(member("a", 1))
+			w.Update(w.ctx, member("a", 1), pod("a"), podLabel)
+			w.expectAt(Active, "a", "b")
+		},
+		"a swap that changes the plugin ends the quarantine": func(w *groupEnv) {
+			w.rules.PluginFingerprints = map[string]string{"Fit": "2"}
+			w.setProfile()
+			w.expectAt(Active, "a", "b")
+		},
+		"a profile that schedules no groups any more holds that pod alone": func(w *groupEnv) {
+			w.rules.Groups = false
+			w.setProfile()
+			w.expectAt(Held, "a")
+			w.expectAt(Active, "b")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupEnv(t)
+			w.rules.PluginFingerprints = map[string]string{"Fit": "1"}
+			w.setProfile()
+			w.addPods(member("a", 1), member("b", 1))
+			w.failGroupWithFaults(2, "a", "b")
+			w.expectAt(Backoff, "a", "b")
+			w.failGroupWithFaults(1, "a", "b")
+			history(w)
+			w.check()
+		})
+	}
+}
+
+func TestAGroupIsQuarantinedForFaultsAtPreEnqueue(t *testing.T) {
+	w := newGroupEnv(t)
+	w.rules.PreEnqueue = faultyGate(w.testEnv)
+	w.setProfile()
+	w.addPods(member("a", 2), member("b", 2))
+	w.nodeEvent(nodeLabel, "n")
+	w.expectAt(Gated, "a", "b")
+	w.nodeEvent(nodeLabel, "n")
+	w.expectAt(Held, "a", "b")
+	w.groups.RemovePod(member("a", 2))
+	w.Delete(pod("a").UID)
+	w.expectAt(Gated, "b")
+}
+
+func TestAGroupIsQuarantinedUntilTheLastOfItsPodsIsReleased(t *testing.T) {
+	w := newGroupEnv(t)
+	w.rules.PluginFingerprints = map[string]string{"Fit": "1"}
+	w.setProfile()
+	w.addPods(member("a", 1), member("b", 1))
+	for range 3 {
+		w.advance(time.Minute)
+		group := w.popGroup("a", "b")
+		w.RecordPluginFault(pod("a").UID, filterFault)
+		w.clock.Step(time.Minute)
+		w.RecordPluginFault(pod("b").UID, filterFault)
+		for _, m := range group.Group.Members {
+			m.Failed(w.ctx)
+		}
+		group.FinishGroup(w.ctx, GroupFailed)
+	}
+	w.advance(4*time.Minute + 30*time.Second) // that of a is over
+	w.expectAt(Held, "a", "b")
+	w.advance(time.Minute)
+	w.expectAt(Active, "a", "b")
+}

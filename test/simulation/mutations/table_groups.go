@@ -20,6 +20,8 @@ var groupMutants = []mutant{
 		[]killer{{queue, "TestAGroupWaitsAsOne"}}, keepsGroup},
 	{"ReturnedIntoLeftGroup", "a pod that leaves its group while that is in flight comes back into it after a swap",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}}, keepsGroup},
+	{"GroupNeverQuarantined", "a group with a pod at which plugins panic again and again is tried like any other",
+		[]killer{{queue, "TestAGroupIsQuarantinedWithAnyOfItsPods"}}, noPoison},
 	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",

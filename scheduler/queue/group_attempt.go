@@ -30,6 +30,7 @@ func (q *Queue) beginGroupAttempt(group *Entity) *Attempt {
 		// The attempt is made under these. A pod that was in flight at a swap still has those before it:
 		// each of its failures would be taken for one before the swap, and the pod tried again at once.
 		p.rules = group.rules
+		p.flushed = group.flushed
 		p.attempts++
 		g.attempted.Insert(p.pod.UID)
 		attempt.Members = append(attempt.Members, &Attempt{

@@ -268,6 +268,22 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.pop("a")
 			w.popGroup("b")
 		},
+		"a group that the flush woke has pods that it woke, in that attempt alone": func(w *groupEnv) {
+			w.closedGates.Insert("a")
+			w.addPods(member("a", 2), member("b", 2))
+			w.closedGates.Delete("a") // no event tells
+			w.advance(w.rules.FlushAfter + time.Second)
+			for _, flushed := range []bool{true, false} {
+				group := w.popGroup("a", "b")
+				for _, m := range group.Group.Members {
+					if m.Flushed() != flushed {
+						w.t.Errorf("pod %s: flushed %v, want %v", m.Pod.Name, m.Flushed(), flushed)
+					}
+				}
+				w.refuse(group, GroupUnschedulable)
+				w.advance(15 * time.Second)
+			}
+		},
 		"a pod that names no group any more when it fails after its group's attempt is woken by what came meanwhile": func(w *groupEnv) {
 			a := member("a", 1)
 			w.addPods(a)

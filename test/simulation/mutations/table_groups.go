@@ -22,6 +22,8 @@ var groupMutants = []mutant{
 		[]killer{{queue, "TestAGroupWaitsAsOne"}}, keepsGroup},
 	{"GroupNeverQuarantined", "a group with a pod at which plugins panic again and again is tried like any other",
 		[]killer{{queue, "TestAGroupIsQuarantinedWithAnyOfItsPods"}}, noPoison},
+	{"FlushOfAGroupNotCounted", "the metric of pods that were scheduled after a flush does not count those of groups",
+		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noMetrics},
 	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",

@@ -234,6 +234,7 @@ func (q *Queue) leaveGroup(p *Entity) (group *Entity, strategy queueingStrategy)
 	strategy = group.placeStrategy()
 	if g.gated == p {
 		g.gated, strategy = nil, max(strategy, queueRecheck)
+		group.recheck = !group.isPlaced() // requeue may have looked for what wakes this pod alone
 	} else if group.place == Gated {
 		q.markSizeChange(g)
 	}

@@ -12,6 +12,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -256,6 +257,23 @@ func TestAGroupWaitsAsOne(t *testing.T) {
 			w.groups.RemovePod(a)
 			w.Delete(a.UID)
 			w.popGroup("b")
+		},
+		"the gated member is deleted while its group is requeued, and the others go on": func(w *groupEnv) {
+			a, changed := member("a", 1), member("a", 1)
+			changed.Labels = map[string]string{"changed": ""}
+			w.rules.Hints = append(w.rules.Hints, Hint{Plugin: "Fit", Event: podLabels, Fn: func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+				w.groups.RemovePod(changed)
+				w.Delete(a.UID)
+				return fwk.QueueSkip, nil
+			}})
+			w.setProfile()
+			w.addPods(a, member("b", 1))
+			w.refuse(w.popGroup("a", "b"), GroupUnschedulable)
+			w.closedGates.Insert("a")
+			w.advance(15 * time.Second)
+			w.expectAt(Gated, "a", "b")
+			w.Update(w.ctx, a, changed, podLabel)
+			w.expectAt(Active, "b")
 		},
 		"a member that names no group any more waits on its own": func(w *groupEnv) {
 			a := member("a", 1)

@@ -24,6 +24,8 @@ var groupMutants = []mutant{
 		[]killer{{queue, "TestAGroupIsQuarantinedWithAnyOfItsPods"}}, noPoison},
 	{"FlushOfAGroupNotCounted", "the metric of pods that were scheduled after a flush does not count those of groups",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}}, noMetrics},
+	{"GateOfDeletedMemberStays", "a group stays gated whose gated pod is deleted while the group is requeued",
+		[]killer{{queue, "TestAGroupWaitsAsOne"}}, rare},
 	{"OneGatedMemberIgnored", "a group is tried although a plugin gates one of its pods",
 		[]killer{{queue, "TestAGroupWaitsAsOne"}, {simulation, everyGangHistory}}, singlePods},
 	{"TooFewOfAGroupFit", "the pods of a group that fit are bound although they are too few",

@@ -106,8 +106,9 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 	var activated []*Entity
 	q.mu.Lock()
-	for _, pod := range pods {
-		p, ok := q.pods[pod.UID]
+	// Removals in another order leave a heap in another order where pods compare as equal.
+	for _, key := range slices.Sorted(maps.Keys(pods)) {
+		p, ok := q.pods[pods[key].UID]
 		if !ok {
 			continue
 		}

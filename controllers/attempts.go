@@ -33,9 +33,7 @@ type attempt struct {
 	key attemptKey
 	// failures are the errors by what was tried: what failed is not tried again in this attempt.
 	failures map[tried]error
-	// times is how many attempts with this key failed, and retryAt when the next one is due; zero
-	// for an attempt that has not ended.
-	times   int
+	// retryAt is when the next one is due; zero for an attempt that has not ended.
 	retryAt time.Time
 }
 
@@ -56,15 +54,21 @@ func (r *profileReconciler) beginAttempt(v observation) *attempt {
 	if v.blueprint != nil {
 		key.hash = v.blueprint.Hash
 	}
-	next := &attempt{key: key, failures: map[tried]error{}}
-	if stored, ok := r.failedAttempts.Load(v.profile.Name); ok && stored.(*attempt).key == key {
-		last := stored.(*attempt)
-		if r.options.Clock.Now().Before(last.retryAt) {
+	if stored, ok := r.failedAttempts.Load(v.profile.Name); ok {
+		switch last := stored.(*attempt); {
+		case last.key != key:
+			r.forgetAttempt(v.profile.Name)
+		case r.options.Clock.Now().Before(last.retryAt):
 			return last
 		}
-		next.times = last.times
 	}
-	return next
+	return &attempt{key: key, failures: map[tried]error{}}
+}
+
+// forgetAttempt lets the next failure of a profile count as its first.
+func (r *profileReconciler) forgetAttempt(profile string) {
+	r.failedAttempts.Delete(profile)
+	r.retryDelays.Forget(profile)
 }
 
 // isNew reports whether the attempt is the present one.
@@ -86,21 +90,15 @@ func (a *attempt) run(what tried, try func() error) error {
 // made again; 0 when the spec did not fail.
 func (r *profileReconciler) endAttempt(ctx context.Context, v observation) time.Duration {
 	if v.failure == nil {
-		r.failedAttempts.Delete(v.profile.Name)
+		r.forgetAttempt(v.profile.Name)
 		return 0
 	}
 	now := r.options.Clock.Now()
 	if a := v.attempt; a.isNew() {
-		delay := retryDelay(a.times)
-		a.times, a.retryAt = a.times+1, now.Add(delay)
+		delay := r.retryDelays.When(v.profile.Name)
+		a.retryAt = now.Add(delay)
 		r.failedAttempts.Store(v.profile.Name, a)
 		log.FromContext(ctx).Error(v.failure, "The spec of a profile could not be applied", "generation", v.profile.Generation, "retryAfter", delay)
 	}
 	return max(v.attempt.retryAt.Sub(now), time.Millisecond) // it may have come meanwhile, and 0 waits for nothing
-}
-
-// retryDelay returns the delay after an attempt that failed, before which as many others had.
-func retryDelay(failed int) time.Duration {
-	const maxDoublings = 20 // more would overflow
-	return min(initialRetryDelay<<min(failed, maxDoublings), maxRetryDelay)
 }

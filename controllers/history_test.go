@@ -18,7 +18,6 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/controllers/history"
-	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // startProcess returns the testEnv of the next process after the last one was killed.
@@ -176,7 +175,7 @@ func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.mustReconcile()
 	d.prove()
-	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	d.applier.err = errNoLicence
 	d.edit(2)
 	d.wantStored("batch-hash-1")
 	d.wantRuns("hash-1", "False BuildFailed")

@@ -81,7 +81,7 @@ func TestProfileConditions(t *testing.T) {
 		},
 		"a plugin that cannot be built leaves the earlier generation running, and stalls": {
 			observation: observation{
-				profile: newProfile(7), blueprint: newBlueprint(7, "new"), failure: &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")},
+				profile: newProfile(7), blueprint: newBlueprint(7, "new"), failure: errNoLicence,
 				running: runningSince(newBlueprint(6, "old"), morning),
 			},
 			want:  []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"},

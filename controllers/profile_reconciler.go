@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -63,6 +64,8 @@ type profileReconciler struct {
 	unsettledChanges sync.Map
 	// failedAttempts holds the *attempt of a profile that failed last, by profile name.
 	failedAttempts sync.Map
+	// retryDelays has the delay until the next attempt of a profile, by its name.
+	retryDelays workqueue.TypedRateLimiter[string]
 }
 
 // NewProfileReconciler returns the reconciler of SchedulingProfiles. Its caller queues a
@@ -76,7 +79,8 @@ func NewProfileReconciler(cluster Cluster, o Options) reconcile.Reconciler {
 func newProfileReconciler(cluster Cluster, o Options) *profileReconciler {
 	return &profileReconciler{
 		reader: cluster.Cache, live: cluster.Live, elected: cluster.Elected, compile: compile.Profile, options: o,
-		status: &statusWriter{client: cluster.Status, live: cluster.Live, recorder: o.Recorder, clock: o.Clock},
+		status:      &statusWriter{client: cluster.Status, live: cluster.Live, recorder: o.Recorder, clock: o.Clock},
+		retryDelays: newRetryDelays[string](),
 	}
 }
 
@@ -159,7 +163,7 @@ func (r *profileReconciler) removeProfile(name string) {
 	r.status.forget(profileKey(name))
 	r.reconciled.Delete(name)
 	r.unsettledChanges.Delete(name)
-	r.failedAttempts.Delete(name)
+	r.forgetAttempt(name)
 	profileMetrics.forget(name)
 }
 

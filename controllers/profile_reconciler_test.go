@@ -53,27 +53,21 @@ func newTestEnv(t *testing.T, cluster ...*v1alpha1.SchedulingProfile) *testEnv {
 	for _, p := range cluster {
 		d.cluster = append(d.cluster, p)
 	}
-	elected := make(chan struct{})
-	close(elected)
-	d.profileReconciler = &profileReconciler{
-		reader: &d.cluster, live: &d.live, elected: elected,
-		status: &statusWriter{client: d.statuses, live: &d.live, recorder: d.events, clock: clock},
-		compile: func(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
-			if d.reject != nil && in.Profile.UID != "" {
-				return nil, d.reject
-			}
-			b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
-			if slices.Contains(d.outOfTree, in.Profile.Generation) {
-				b.Chains = framework.Chains{framework.Filter: {{Name: "Own"}}}
-			}
-			return b, nil
-		},
-		options: Options{
-			Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Clock: clock,
-			History: history.New(history.Options{
-				Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "first", Clock: clock,
-			}),
-		},
+	d.profileReconciler = newProfileReconciler(Cluster{Cache: &d.cluster, Live: &d.live, Status: d.statuses, Elected: elected()}, Options{
+		Applier: d.applier, Ledger: decision.NewLedger(clock.Now), Recorder: d.events, Clock: clock,
+		History: history.New(history.Options{
+			Revisions: d.revisions.AppsV1().ControllerRevisions("berth-system"), Process: "first", Clock: clock,
+		}),
+	})
+	d.compile = func(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
+		if d.reject != nil && in.Profile.UID != "" {
+			return nil, d.reject
+		}
+		b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
+		if slices.Contains(d.outOfTree, in.Profile.Generation) {
+			b.Chains = framework.Chains{framework.Filter: {{Name: "Own"}}}
+		}
+		return b, nil
 	}
 	return d
 }
@@ -159,7 +153,7 @@ func TestAFollowerBuildsAndWritesNothing(t *testing.T) {
 
 func TestAFailedBuildIsReportedAndRetried(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
-	d.applier.err = &profile.BuildError{Plugin: "Own", Err: errors.New("no licence")}
+	d.applier.err = errNoLicence
 	d.wantNextReconcile(initialRetryDelay)
 	want := []string{"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed False BuildFailed", "Ready False BuildFailed", "Stalled True BuildFailed"}
 	if diff := cmp.Diff(want, d.statuses.last(t).conditions()); diff != "" {

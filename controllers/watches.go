@@ -30,11 +30,15 @@ const (
 	// maxConcurrentProfiles is how many profiles are reconciled at the same time. A
 	// build waits for informers, and should delay no other profile.
 	maxConcurrentProfiles = 4
-	// A failed reconcile is retried after initialRetryDelay, then after twice as long
-	// each time, up to maxRetryDelay. An edit is reconciled at once.
+	// A failed reconcile, or a spec that failed, is retried after initialRetryDelay, then after
+	// twice as long each time, up to maxRetryDelay. An edit is reconciled at once.
 	initialRetryDelay = time.Second
 	maxRetryDelay     = 5 * time.Minute
 )
+
+func newRetryDelays[T comparable]() workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](initialRetryDelay, maxRetryDelay)
+}
 
 func indexProfiles(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.SchedulingProfile{}, configRefIndex,
@@ -62,15 +66,18 @@ var specChanged = predicate.Or[client.Object](predicate.GenerationChangedPredica
 	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 })
 
+// differs passes an update after which of returns something else.
+func differs[T client.Object, R any](of func(T) R) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !apiequality.Semantic.DeepEqual(of(e.ObjectOld.(T)), of(e.ObjectNew.(T)))
+	}}
+}
+
 // reportChanged passes an update of what the reconciler reports, messages and times left
 // out. A report of an earlier leader may arrive late, at a version that this process did not
 // change since it had nothing else to report. A report of this process passes as well, and
 // the reconcile after it changes nothing.
-var reportChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return !apiequality.Semantic.DeepEqual(reportOf(e.ObjectOld.(*v1alpha1.SchedulingProfile)), reportOf(e.ObjectNew.(*v1alpha1.SchedulingProfile)))
-	},
-}
+var reportChanged = differs(reportOf)
 
 // reportOf returns the parts of a status that reportChanged compares.
 func reportOf(p *v1alpha1.SchedulingProfile) []any {
@@ -82,11 +89,7 @@ func reportOf(p *v1alpha1.SchedulingProfile) []any {
 }
 
 // configReportChanged is reportChanged for PluginConfigs.
-var configReportChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return !apiequality.Semantic.DeepEqual(configReportOf(e.ObjectOld.(*v1alpha1.PluginConfig)), configReportOf(e.ObjectNew.(*v1alpha1.PluginConfig)))
-	},
-}
+var configReportChanged = differs(configReportOf)
 
 // configReportOf returns the parts of a status that configReportChanged compares.
 func configReportOf(c *v1alpha1.PluginConfig) []any {
@@ -115,12 +118,7 @@ var permissionChanged = predicate.Funcs{
 
 // runningConfigsChanged passes an update after which the profile runs other generations
 // of PluginConfigs.
-var runningConfigsChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*v1alpha1.SchedulingProfile), e.ObjectNew.(*v1alpha1.SchedulingProfile)
-		return !apiequality.Semantic.DeepEqual(runningConfigs(before), runningConfigs(after))
-	},
-}
+var runningConfigsChanged = differs(runningConfigs)
 
 // ProfileChanged passes the updates of a SchedulingProfile after which it is reconciled.
 var ProfileChanged = predicate.Or[client.Object](specChanged, permissionChanged, reportChanged)
@@ -140,7 +138,7 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{
 			NeedLeaderElection:      &everyReplica,
 			MaxConcurrentReconciles: maxConcurrentProfiles,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialRetryDelay, maxRetryDelay),
+			RateLimiter:             newRetryDelays[reconcile.Request](),
 		}).
 		Complete(r)
 }

@@ -46,8 +46,7 @@ type Entity struct {
 	profile string
 	// held is the reason of a held pod.
 	held Hold
-	// holdOver says that the pod was held before it joined its group, and that its condition may
-	// still say so.
+	// holdOver says that the condition of the pod may still show a hold that is over.
 	holdOver bool
 
 	timestamp      time.Time

@@ -384,10 +384,10 @@ func (q *Queue) PodGroupDeleted(ctx context.Context, key podgroups.Key) {
 	q.PodGroupChanged(key)
 	q.mu.Lock()
 	group, ok := q.podGroups[key]
+	if ok && !group.isPlaced() {
+		group.podGroup.startsAnew = true
+	}
 	if !ok || !group.isPlaced() {
-		if ok {
-			group.podGroup.startsAnew = true
-		}
 		q.mu.Unlock()
 		return
 	}

@@ -82,7 +82,7 @@ func (q *Queue) markHoldChange(p *Entity, conditionStale bool) {
 	framework.Notify(q.holdsChanged)
 }
 
-// markGateAfterHold is markHoldChange for a pod that waits with a gated group: its condition is
+// markGateAfterHold is markHoldChange for a pod that is gated, or whose group is: its condition is
 // stale if it still shows a hold. The caller holds q.mu.
 func (q *Queue) markGateAfterHold(p *Entity) {
 	q.markHoldChange(p, p.holdOver)

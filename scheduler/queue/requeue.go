@@ -194,8 +194,8 @@ func (q *Queue) place(p *Entity, d requeueDecision) {
 	wasHeld, oldPlace, oldGate := p.held.Reason != "", p.place, p.gate
 	q.enqueue(p, d)
 	if p.place == Gated && (wasHeld || oldPlace != Gated || oldGate != p.gate) {
-		q.markHoldChange(p, wasHeld) // the condition still shows a hold that is over
 		for pod := range p.pods() {
+			pod.holdOver = pod.holdOver || wasHeld
 			q.markGateAfterHold(pod)
 		}
 	}

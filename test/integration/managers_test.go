@@ -30,7 +30,7 @@ var _ = Describe("Two Managers in one process", func() {
 		DeferCleanup(func(ctx SpecContext) { berth = startManager(ctx) })
 		start := func() (*operator.InProcess, *prometheus.Registry) {
 			registry := prometheus.NewRegistry()
-			m := runManager(accountConfig(ctx), lease, suiteOptions(manager.WithMetricsRegistry(registry))...)
+			m := runManager(accountConfig(ctx), operator.SteadyLease, suiteOptions(manager.WithMetricsRegistry(registry))...)
 			DeferCleanup(func() { _ = m.Stop() }) // the spec checks what Stop returns
 			return m, registry
 		}

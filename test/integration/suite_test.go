@@ -131,15 +131,11 @@ func stopManager() {
 	Expect(berth.Stop()).To(Succeed())
 }
 
-// lease are the flags of a manager that does not lose its Lease by a stall of a second or two, and that
-// another follows in time when it is killed.
-var lease = []string{"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=300ms"}
-
 // startManagerProcess starts a manager in its own process, with variables of the
 // environment as NAME=value. The suite's own manager must be stopped.
 func startManagerProcess(ctx SpecContext, environment ...string) *operator.Manager {
 	GinkgoHelper()
-	child, err := operator.StartSelfIn(ctx, cp, environment, slices.Concat(lease, []string{"--default-profile="})...)
+	child, err := operator.StartSelfIn(ctx, cp, environment, slices.Concat(operator.SteadyLease, []string{"--default-profile="})...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { cp.End(child.Process) })
 	return child

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berthdev/berth/test/support/fixture"
@@ -46,13 +47,7 @@ var _ = Describe("A collector", func() {
 		By("the manager ends, and sends the remaining spans")
 		end()
 
-		var attempts map[string][]span
-		Eventually(func(g Gomega) {
-			spans, err := c.read()
-			g.Expect(err).NotTo(HaveOccurred())
-			attempts = byPod(spans)
-			g.Expect(attempts).To(HaveLen(len(pods)))
-		}).Should(Succeed())
+		attempts := c.attempts(HaveLen(len(pods)))
 		for name, pod := range pods {
 			spans := attempts[name]
 			attempt := spans[0]
@@ -93,13 +88,7 @@ var _ = Describe("A collector", func() {
 		end = startManager(ctx, endpoint+c.address, rate+"1000000")
 		admin.ExpectBound(ctx, admin.Pod(ctx, fixture.Pod("default/sampled").SchedulerName("berth").Requests("cpu", "100m")))
 		end()
-		var attempts map[string][]span
-		Eventually(func(g Gomega) {
-			spans, err := c.read()
-			g.Expect(err).NotTo(HaveOccurred())
-			attempts = byPod(spans)
-			g.Expect(attempts).To(HaveKey("sampled"))
-		}).Should(Succeed())
+		attempts := c.attempts(HaveKey("sampled"))
 		Expect(attempts).NotTo(HaveKey("unsampled"))
 	}, minute)
 
@@ -110,6 +99,18 @@ var _ = Describe("A collector", func() {
 		end()
 	}, minute)
 })
+
+// attempts waits until the spans of the pods' first attempts are as they should be, and returns them.
+func (c *collector) attempts(should types.GomegaMatcher) (attempts map[string][]span) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		spans, err := c.read()
+		g.Expect(err).NotTo(HaveOccurred())
+		attempts = byPod(spans)
+		g.Expect(attempts).To(should)
+	}).Should(Succeed())
+	return attempts
+}
 
 // byPod returns the spans of each pod's first attempt: the span of the attempt, and then the
 // others by their start.

@@ -70,6 +70,14 @@ func (a API) ExpectRefused(ctx context.Context, message string, pods ...*v1.Pod)
 	}
 }
 
+// ExpectPriorityClass waits until pods of a namespace can have a priority class: the API server learns
+// of classes through a watch.
+func (a API) ExpectPriorityClass(ctx context.Context, namespace, class string) {
+	GinkgoHelper()
+	ranked := fixture.Pod(namespace + "/ranked").Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = class })
+	Eventually(func() error { return a.Create(ctx, ranked.Valid(), client.DryRunAll) }).Should(Succeed())
+}
+
 // PodScheduled reads a pod and returns its condition as the function PodScheduled does.
 func (a API) PodScheduled(ctx context.Context, pod *v1.Pod) func(Gomega) string {
 	return func(g Gomega) string {

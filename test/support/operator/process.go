@@ -36,6 +36,12 @@ var ShortLease = []string{
 	"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms",
 }
 
+// SteadyLease are flags of a Manager that does not lose its Lease by a stall of a second or two, and
+// that another one follows in seconds when it is killed.
+var SteadyLease = []string{
+	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=300ms",
+}
+
 // Run builds the shipped Manager and runs it in this process until Stop, with the account of
 // config. It does not wait until the Manager leads. args are additional flags, with are
 // additional options.

@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/test/support/fixture"
+	"github.com/berthdev/berth/test/support/operator"
 )
 
 // slowlyTerminating returns a pod that terminates until the spec removes it.
@@ -235,7 +236,7 @@ var _ = Describe("After the manager is killed", func() {
 		By("the next manager leads")
 		newer := createPod(ctx, p, pod("tried-first"))
 		first.setFuncs(pluginFuncs{})
-		berth = startManager(ctx, lease...)
+		berth = startManager(ctx, operator.SteadyLease...)
 		admin.ExpectBound(ctx, older, newer)
 		Expect([]string{older.Spec.NodeName, newer.Spec.NodeName}).To(Equal([]string{"preferred", "other"}))
 	})

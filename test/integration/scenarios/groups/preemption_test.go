@@ -65,10 +65,7 @@ func (env testEnv) priorityClass(ctx context.Context) string {
 	GinkgoHelper()
 	class := apitest.Created(ctx, admin, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{GenerateName: "important-"}, Value: 1000})
 	DeferCleanup(func(ctx SpecContext) { Expect(admin.Delete(ctx, class)).To(Succeed()) }, NodeTimeout(eventuallyTimeout))
-	Eventually(func() error { // the API server learns of classes through a watch
-		ranked := env.pod("ranked", 1).Mutate(func(pod *v1.Pod) { pod.Spec.PriorityClassName = class.Name }).Valid()
-		return admin.Create(ctx, ranked, client.DryRunAll)
-	}).Should(Succeed())
+	admin.ExpectPriorityClass(ctx, env.namespace, class.Name)
 	return class.Name
 }
 

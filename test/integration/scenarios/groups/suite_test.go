@@ -112,16 +112,11 @@ func startBerth(ctx context.Context) {
 	Expect(berth.Load().Until(ctx, berth.Load().Ready)).To(Succeed())
 }
 
-// lease are the flags of a manager that does not lose its Lease by a stall of a second, and that
-// others follow in time when it is killed: killed_test.go waits for one gang during several kills.
-var lease = []string{
-	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=300ms",
-}
-
-// launchBerth starts the manager.
+// launchBerth starts the manager. Others follow in time when it is killed: killed_test.go waits for one
+// gang during several kills.
 func launchBerth() {
 	GinkgoHelper()
-	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, lease...)...)
+	manager, err := operator.StartWith(cp, binary, kubeconfig, append([]string{"--default-profile="}, operator.SteadyLease...)...)
 	Expect(err).NotTo(HaveOccurred())
 	berth.Store(manager)
 }

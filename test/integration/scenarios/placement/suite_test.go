@@ -96,10 +96,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 func createPriorityClass(ctx context.Context, name string, value int32) {
 	GinkgoHelper()
 	Expect(admin.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})).To(Succeed())
-	Eventually(func() error {
-		pod := fixture.Pod("ranked").Mutate(func(p *v1.Pod) { p.Spec.PriorityClassName = name }).Valid()
-		return admin.Create(ctx, pod, client.DryRunAll)
-	}).Should(Succeed())
+	admin.ExpectPriorityClass(ctx, metav1.NamespaceDefault, name)
 }
 
 // startManager starts the manager and waits until it is ready. The flags override the

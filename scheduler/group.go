@@ -106,9 +106,10 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 	g.request = cycle.GroupRequest{
 		Request: cycle.Request{
 			Framework: g.generation.Framework, PercentageOfNodesToScore: blueprint.PercentageOfNodesToScore,
-			Snapshot: snapshot, EquivalenceCache: g.generation.EquivalenceCache(),
+			Snapshot: snapshot,
 		},
-		Group: g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
+		CurrentCache: g.generation.EquivalenceCache,
+		Group:        g.group, Members: g.members, Nominations: s.cache, GroupState: &framework.GroupCycleState{},
 	}
 	g.request.GroupState.SetSlices(g.slices)
 	g.request.Before = func(m *cycle.GroupMember) {

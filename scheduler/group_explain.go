@@ -29,9 +29,7 @@ func (s *Scheduler) explainMember(g *groupCycle, t *schedulingCycle, m *cycle.Gr
 	// The counts, which are no reasons to write the explanation again, are not known yet.
 	group := decisionGroup(g.group.Key)
 	t.group = &group
-	request := g.request.Request
-	request.Pod, request.State = m.Pod, m.State
-	s.explainInCycle(context.Background(), t, request, m.Err)
+	s.explainInCycle(context.Background(), t, g.request.MemberRequest(m), m.Err)
 }
 
 // explainGroup sets what the explanations of the pods that go to no node say about their group,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,4 +224,24 @@ func TestTheNominationOfAPodEndsThatIsDeletedWhileItsGroupIsDecided(t *testing.T
 			t.Errorf("%d nominations, want none", n)
 		}
 	}, nodesOfCPUs(8, 4)...) // the group does not fit
+}
+
+// A call that hangs may still write to the cache that its attempt began with.
+func TestAGroupLeavesTheCacheOfAnAttemptThatHangsBetweenItsSlices(t *testing.T) {
+	var hung atomic.Bool
+	at := func(env *testEnv, pod string) {
+		switch pod {
+		case "a-0":
+			env.cluster.Apply(podWithCPUs("b-hangs", 1, 0).Obj())
+		case "b-hangs":
+			if !hung.Swap(true) {
+				time.Sleep(time.Minute)
+			}
+		case "a-3":
+			generation, _ := env.profiles.Acquire("p")
+			defer generation.Release()
+			env.want("attempts on the present cache", fmt.Sprint(generation.EquivalenceCache().Stats().Cached), "1") // that of a-2
+		}
+	}
+	runWithSlowGang(t, at, func(env *testEnv) { env.wantBound(2*time.Minute, "a 4, b 1") }, nodesOfCPUs(8, 8, 4)...)
 }

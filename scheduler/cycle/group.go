@@ -105,12 +105,25 @@ type GroupRequest struct {
 	// GroupState is that of the group's cycle. RunGroup needs an empty one. Its slices, where it
 	// has some, let the loop take other work between two members.
 	GroupState *framework.GroupCycleState
+	// CurrentCache returns the EquivalenceCache for the next member, which may change with each
+	// slice; nil where it stays that of Request.
+	CurrentCache func() *EquivalenceCache
 	// KeepFilterStates sets FilterState of each member that fits.
 	KeepFilterStates bool
 	// Before and Decided are called for each member, before and after it is decided.
 	Before, Decided func(*GroupMember)
 	// Deleted reports whether a member was deleted since the attempt began; may be nil.
 	Deleted func(*GroupMember) bool
+}
+
+// MemberRequest returns the Request of one member.
+func (r GroupRequest) MemberRequest(m *GroupMember) Request {
+	request := r.Request
+	request.Pod, request.State = m.Pod, m.State
+	if r.CurrentCache != nil {
+		request.EquivalenceCache = r.CurrentCache()
+	}
+	return request
 }
 
 // RunGroup decides about the members of a group one after the other: each is counted on its
@@ -233,11 +246,10 @@ func leaveOutDeleted(ctx context.Context, r GroupRequest) error {
 func (c *Cycle) decideMember(ctx context.Context, r GroupRequest, m *GroupMember, overlay *cache.Overlay) error {
 	m.tried = true
 	m.State.SetGroup(r.GroupState)
-	request := r.Request
-	request.Pod, request.State = m.Pod, m.State
+	request := r.MemberRequest(m)
 	if m.Info == nil {
 		var err error
-		if m.Info, err = r.EquivalenceCache.PodInfo(m.Pod); err != nil {
+		if m.Info, err = request.EquivalenceCache.PodInfo(m.Pod); err != nil {
 			klog.FromContext(ctx).Error(err, "The pod's affinity is malformed; scheduling without the malformed terms")
 		}
 	}

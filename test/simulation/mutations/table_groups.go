@@ -96,6 +96,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestOtherPodsAreTriedBetweenTheSlicesOfAGroup"}}, singlePods},
 	{"SlicedGroupFreesNothing", "pods that a group displaced between its slices wait although it does not fit",
 		[]killer{{loop, "TestOtherPodsAreTriedBetweenTheSlicesOfAGroup"}}, singlePods},
+	{"GroupKeepsItsFirstCache", "a group goes on with a cache to which a call that hangs may still write",
+		[]killer{{loop, "TestAGroupLeavesTheCacheOfAnAttemptThatHangsBetweenItsSlices"}}, singlePods},
 	{"ChangedNodeNotChecked", "pods of a group go to nodes that changed between its slices",
 		[]killer{{loop, "TestAGroupIsTriedAgainWhenANodeChangesBetweenItsSlices"}}, singlePods},
 	{"SearchForVictimsNotSliced", "other pods wait while the loop looks for the victims of a group",

@@ -29,7 +29,7 @@ func TestASpecThatFailedIsTriedAgainWithAGrowingDelay(t *testing.T) {
 		d.wantCalls("pause batch false", "hold batch")
 		d.wantRuns("", "False BuildFailed")
 		d.clock.Step(delay / 4)
-		delay = min(2*delay, maxRetryDelay)
+		delay = min(2*delay, maxAttemptDelay)
 	}
 	d.applier.err = nil
 	d.mustReconcile()

@@ -236,3 +236,13 @@ func TestAProfileThatRunsIsReconciledWithoutTheRightToReadTheLease(t *testing.T)
 	d.mustReconcileNamed(defaultSchedulerName)
 	d.wantRunning(defaultSchedulerName, "hash-2")
 }
+
+// As long as the Lease cannot be read, nobody knows whether another scheduler is back.
+func TestAReconcileThatFailsIsRetriedAsOftenAsTheLeaseIsRead(t *testing.T) {
+	delays, request := ReconcileDelays(), reconcile.Request{NamespacedName: types.NamespacedName{Name: defaultSchedulerName}}
+	for range 20 {
+		if delay := delays.When(request); delay > otherSchedulerPollInterval {
+			t.Fatalf("after %d failures, it is retried after %v", delays.NumRequeues(request), delay)
+		}
+	}
+}

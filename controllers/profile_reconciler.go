@@ -80,7 +80,7 @@ func newProfileReconciler(cluster Cluster, o Options) *profileReconciler {
 	return &profileReconciler{
 		reader: cluster.Cache, live: cluster.Live, elected: cluster.Elected, compile: compile.Profile, options: o,
 		status:      &statusWriter{client: cluster.Status, live: cluster.Live, recorder: o.Recorder, clock: o.Clock},
-		retryDelays: newRetryDelays[string](),
+		retryDelays: workqueue.NewTypedItemExponentialFailureRateLimiter[string](initialRetryDelay, maxAttemptDelay),
 	}
 }
 

@@ -31,13 +31,17 @@ const (
 	// build waits for informers, and should delay no other profile.
 	maxConcurrentProfiles = 4
 	// A failed reconcile, or a spec that failed, is retried after initialRetryDelay, then after
-	// twice as long each time, up to maxRetryDelay. An edit is reconciled at once.
+	// twice as long each time, up to maxReconcileDelay or maxAttemptDelay. An edit is reconciled
+	// at once.
 	initialRetryDelay = time.Second
-	maxRetryDelay     = 5 * time.Minute
+	maxAttemptDelay   = 5 * time.Minute
+	// maxReconcileDelay is short, since a reconcile that fails does not look for another scheduler.
+	maxReconcileDelay = otherSchedulerPollInterval
 )
 
-func newRetryDelays[T comparable]() workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](initialRetryDelay, maxRetryDelay)
+// ReconcileDelays returns the delays after which failed reconciles of profiles are retried.
+func ReconcileDelays() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](initialRetryDelay, maxReconcileDelay)
 }
 
 func indexProfiles(mgr ctrl.Manager) error {
@@ -138,7 +142,7 @@ func (r *profileReconciler) setup(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{
 			NeedLeaderElection:      &everyReplica,
 			MaxConcurrentReconciles: maxConcurrentProfiles,
-			RateLimiter:             newRetryDelays[reconcile.Request](),
+			RateLimiter:             ReconcileDelays(),
 		}).
 		Complete(r)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -32,12 +33,9 @@ import (
 const (
 	// profilesKind is the kind of the informer of SchedulingProfiles.
 	profilesKind = "schedulingprofiles"
-	// statusBudget is how long a status may be untrue after the last change: until the reconciler
-	// retries, and two minutes for the publisher and what the reconciler waits for.
-	statusBudget = maxRetryDelay + 2*time.Minute
-	// initialRetryDelay and maxRetryDelay are those of the reconciler's work queue.
-	initialRetryDelay = time.Second
-	maxRetryDelay     = 5 * time.Minute
+	// statusBudget is how long a status may be untrue after the last change: five minutes until a
+	// spec that failed is retried, and two for the publisher and what the reconciler waits for.
+	statusBudget = 7 * time.Minute
 )
 
 // The verbs of the controllers' writes.
@@ -105,13 +103,13 @@ type processControllers struct {
 	elected    chan struct{}
 	applier    notingApplier
 	queue      map[string]*workItem // by profile
+	delays     workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 // workItem is a profile in the work queue.
 type workItem struct {
-	profile  *profile
-	due      bool
-	failures int
+	profile *profile
+	due     bool
 }
 
 // startControllers starts the controllers of a process, which reconcile once their informer has
@@ -119,6 +117,7 @@ type workItem struct {
 func (sim *simulation) startControllers(ledger *decision.Ledger) {
 	c := &processControllers{
 		sim: sim, replica: sim.replica, profiles: sim.newInformer(profilesKind, isProfile), elected: make(chan struct{}), queue: map[string]*workItem{},
+		delays: controllers.ReconcileDelays(),
 	}
 	sim.informers = append(sim.informers, c.profiles)
 	sim.replica.manager = c
@@ -185,13 +184,12 @@ func (c *processControllers) work(item *workItem) {
 		case err != nil:
 			sim.count("a reconcile fails")
 			sim.logf("reconciler: profile %s: %v", item.profile.name, err)
-			c.queueAfter(item, min(initialRetryDelay<<min(item.failures, 20), maxRetryDelay))
-			item.failures++
+			c.queueAfter(item, c.delays.When(request))
 		case result.RequeueAfter > 0:
-			item.failures = 0
+			c.delays.Forget(request)
 			c.queueAfter(item, result.RequeueAfter)
 		default:
-			item.failures = 0
+			c.delays.Forget(request)
 		}
 	}
 }

@@ -32,6 +32,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestAProfileThatRunsSaysThatTheOtherSchedulerIsBack"}}, noUsers},
 	{"ForbiddenLeaseIsAnError", "a profile that took default-scheduler over cannot be resumed while Berth may not read kube-scheduler's Lease",
 		[]killer{{controllers, "TestAProfileThatRunsIsReconciledWithoutTheRightToReadTheLease"}}, noUsers},
+	{"LeaseReadLate", "a profile that took default-scheduler over looks for kube-scheduler five minutes after its Lease can be read again",
+		[]killer{{controllers, "TestAReconcileThatFailsIsRetriedAsOftenAsTheLeaseIsRead"}}, noUsers},
 	{"RejectedSpecOverwrites", "a profile whose new spec is rejected stops running",
 		[]killer{{controllers, "TestStatusProgrammedDescribesWhatRuns"}}, noUsers},
 	{"ObservedGenerationMissing", "a status has no observedGeneration",

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -313,6 +314,35 @@ func TestAPodInFlightIsActivatedOnce(t *testing.T) {
 	activate()
 	a.Refused(w.ctx, sets.New("Fit"), nil)
 	w.expectAt(Backoff, "a")
+}
+
+// Otherwise the same input has another history in each run.
+func TestActivateKeepsTheOrderOfPodsThatCompareAsEqual(t *testing.T) {
+	run := func() (order []string) {
+		w := newTestEnv(t)
+		activated := map[string]*v1.Pod{}
+		for i := range 16 {
+			name := fmt.Sprint(i)
+			if pod := w.addPod(name); i%2 == 1 {
+				activated[name] = pod
+			}
+		}
+		for range 16 {
+			w.TryPop().Failed(w.ctx)
+		}
+		w.Activate(w.ctx, activated)
+		w.advance(time.Minute)
+		for range 16 {
+			order = append(order, w.TryPop().Pod.Name)
+		}
+		return order
+	}
+	want := run()
+	for range 10 {
+		if got := run(); !slices.Equal(got, want) {
+			t.Fatalf("the order was %v, and is %v", want, got)
+		}
+	}
 }
 
 // An event opens a gate. What changes while the gates are checked has them checked again, and

@@ -74,6 +74,8 @@ var queueMutants = []mutant{
 		[]killer{{eventhandlers, "TestNodeOfFreedResources"}, {cache, "TestATerminatingPodIsNotNominated"}}, rare},
 	{"NodesUnordered", "the nodes of the start are in the order of client-go's map",
 		[]killer{{eventhandlers, "TestInitialNodesAreAddedByName"}}, "it has no informers"},
+	{"ActivatedInTheOrderOfAMap", "one seed has two histories, since pods are activated in the order of a map",
+		[]killer{{queue, "TestActivateKeepsTheOrderOfPodsThatCompareAsEqual"}}, "each seed is played once"},
 	{"InitialAttemptTimestampMissing", "a trial sorts pods without an initial attempt timestamp",
 		[]killer{{queue, "TestNewQueuedEntityHasAnInitialAttemptTimestamp"}}, noTrial},
 	{"QueueStateOutlivesProfile", "the queue keeps its state of a deleted profile that has no pods left",

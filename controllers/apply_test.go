@@ -14,7 +14,7 @@ import (
 func compileByGenerations(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
 	b := &compile.Blueprint{Name: in.Profile.Name, Generation: in.Profile.Generation, Hash: fmt.Sprint("hash-", in.Profile.Generation)}
 	for _, name := range configRefNames(in.Profile) {
-		b.Configs = append(b.Configs, compile.ConfigGeneration{Name: name, Generation: in.Configs[name].Generation})
+		b.Configs = append(b.Configs, compile.ConfigGeneration{Name: name, Generation: in.Configs[name].Generation, UID: in.Configs[name].UID})
 		b.Hash += fmt.Sprint("-", in.Configs[name].Generation)
 	}
 	return b, nil

@@ -56,12 +56,17 @@ func withConfigRef(plugin, config string) func(*v1alpha1.SchedulingProfile) {
 
 // withRunningConfig sets in the profile's status that it runs a generation of config.
 func withRunningConfig(config string, generation int64) func(*v1alpha1.SchedulingProfile) {
+	return withRunningConfigOf(newConfig(config, generation).UID, config, generation)
+}
+
+// withRunningConfigOf is withRunningConfig for the PluginConfig with the given UID.
+func withRunningConfigOf(uid types.UID, config string, generation int64) func(*v1alpha1.SchedulingProfile) {
 	return func(p *v1alpha1.SchedulingProfile) {
 		if p.Status.Programmed == nil {
 			p.Status.Programmed = &v1alpha1.ProgrammedProfile{}
 		}
 		p.Status.Programmed.Configs = append(p.Status.Programmed.Configs,
-			v1alpha1.ObjectGeneration{Name: config, Generation: generation})
+			v1alpha1.ObjectGeneration{Name: config, Generation: generation, UID: uid})
 	}
 }
 

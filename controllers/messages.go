@@ -28,7 +28,7 @@ func (v observation) runningMessage() string {
 	name := fmt.Sprintf("generation %d", running.Generation)
 	if running.Generation == v.profile.Generation {
 		// The profile did not change: the generations of its PluginConfigs differ.
-		name += configsSuffix(running.Configs)
+		name += v.configsSuffix(running.Configs)
 	}
 	return name + " keeps running since " + v.sinceText()
 }
@@ -66,7 +66,7 @@ func (v observation) pendingSpecName() string {
 	if v.running == nil || v.running.Blueprint.Generation != v.profile.Generation {
 		return v.specName()
 	}
-	return v.specName() + configsSuffix(v.resolvedConfigs())
+	return v.specName() + v.configsSuffix(v.resolvedConfigs())
 }
 
 // configRefsMessage lists the PluginConfigs that the spec references.
@@ -75,7 +75,7 @@ func (v observation) configRefsMessage() string {
 	if len(configs) == 0 {
 		return v.specName() + " names no PluginConfig"
 	}
-	return "found" + strings.TrimPrefix(configsSuffix(configs), " with")
+	return "found" + strings.TrimPrefix(v.configsSuffix(configs), " with")
 }
 
 // resolvedConfigs returns the PluginConfigs that were found for the spec, sorted by
@@ -83,19 +83,25 @@ func (v observation) configRefsMessage() string {
 func (v observation) resolvedConfigs() []compile.ConfigGeneration {
 	var found []compile.ConfigGeneration
 	for name, cfg := range v.configs {
-		found = append(found, compile.ConfigGeneration{Name: name, Generation: cfg.Generation})
+		found = append(found, compile.ConfigGeneration{Name: name, Generation: cfg.Generation, UID: cfg.UID})
 	}
 	slices.SortFunc(found, func(a, b compile.ConfigGeneration) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
 
-func configsSuffix(configs []compile.ConfigGeneration) string {
+// configsSuffix lists PluginConfigs for a message. It marks those that were deleted and
+// created again under their names, since the generations do not tell the two apart.
+func (v observation) configsSuffix(configs []compile.ConfigGeneration) string {
 	if len(configs) == 0 {
 		return ""
 	}
 	names := make([]string, len(configs))
 	for i, c := range configs {
-		names[i] = fmt.Sprintf("%s at generation %d", c.Name, c.Generation)
+		names[i] = c.Name
+		if found := v.configs[c.Name]; found != nil && c.UID != "" && found.UID != c.UID {
+			names[i] += " (deleted)"
+		}
+		names[i] += fmt.Sprintf(" at generation %d", c.Generation)
 	}
 	return " with PluginConfig " + strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -117,19 +118,32 @@ func (v configObservation) rejectedMessage() string {
 	return truncate(v.runningMessage()+"; "+v.specName()+refusedFor+v.rejection.Message(), maxMessage)
 }
 
-// runningGeneration returns the generation of the PluginConfig that a profile runs; 0
-// for none.
-func (v configObservation) runningGeneration(p *v1alpha1.SchedulingProfile) int64 {
+// runningConfig identifies what a profile runs under the name of the PluginConfig.
+type runningConfig struct {
+	generation int64
+	// deleted says that it is of an earlier PluginConfig of the same name, so that the
+	// generation may be that of the present one although the arguments differ.
+	deleted bool
+}
+
+// runningConfig returns what a profile runs under the name of the PluginConfig; the zero
+// value for nothing.
+func (v configObservation) runningConfig(p *v1alpha1.SchedulingProfile) runningConfig {
 	for _, c := range runningConfigs(p) {
 		if c.Name == v.config.Name {
-			return c.Generation
+			return runningConfig{generation: c.Generation, deleted: !c.SameObject(v.config.UID)}
 		}
 	}
-	return 0
+	return runningConfig{}
+}
+
+// current is what a profile runs that is not behind.
+func (v configObservation) current() runningConfig {
+	return runningConfig{generation: v.config.Generation}
 }
 
 func (v configObservation) runsAnywhere() bool {
-	return slices.ContainsFunc(v.profiles, func(p v1alpha1.SchedulingProfile) bool { return v.runningGeneration(&p) > 0 })
+	return slices.ContainsFunc(v.profiles, func(p v1alpha1.SchedulingProfile) bool { return v.runningConfig(&p).generation > 0 })
 }
 
 // profilesBehind returns the names of the profiles that reference the PluginConfig and
@@ -137,37 +151,51 @@ func (v configObservation) runsAnywhere() bool {
 func (v configObservation) profilesBehind() []string {
 	var names []string
 	for i := range v.profiles {
-		if v.runningGeneration(&v.profiles[i]) != v.config.Generation {
+		if v.runningConfig(&v.profiles[i]) != v.current() {
 			names = append(names, v.profiles[i].Name)
 		}
 	}
 	return names
 }
 
-// runningMessage says which generations run in which profiles, the newest generation
-// first.
+// runningMessage says which generations run in which profiles: those of this
+// PluginConfig before those of a deleted one, each the newest first.
 func (v configObservation) runningMessage() string {
 	if len(v.profiles) == 0 {
 		return "no profile names it"
 	}
-	profiles := map[int64][]string{}
+	profiles := map[runningConfig][]string{}
 	for i := range v.profiles {
-		if generation := v.runningGeneration(&v.profiles[i]); generation > 0 {
-			profiles[generation] = append(profiles[generation], v.profiles[i].Name)
+		if running := v.runningConfig(&v.profiles[i]); running.generation > 0 {
+			profiles[running] = append(profiles[running], v.profiles[i].Name)
 		}
 	}
 	if len(profiles) == 0 {
 		return "runs nowhere"
 	}
 	var parts []string
-	for _, generation := range slices.Backward(slices.Sorted(maps.Keys(profiles))) {
+	for _, running := range slices.SortedFunc(maps.Keys(profiles), compareRunning) {
+		text := fmt.Sprintf("generation %d", running.generation)
+		if running.deleted {
+			text += " of the deleted " + v.config.Name
+		}
 		verb := "keeps running"
-		if generation == v.config.Generation {
+		if running == v.current() {
 			verb = "runs"
 		}
-		parts = append(parts, fmt.Sprintf("generation %d %s in %s", generation, verb, joinNames(profiles[generation])))
+		parts = append(parts, fmt.Sprintf("%s %s in %s", text, verb, joinNames(profiles[running])))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func compareRunning(a, b runningConfig) int {
+	switch {
+	case a.deleted == b.deleted:
+		return cmp.Compare(b.generation, a.generation)
+	case b.deleted:
+		return -1
+	}
+	return 1
 }
 
 // joinNames lists names for a message, and counts those beyond maxNamedProfiles.
@@ -188,7 +216,7 @@ func (v configObservation) status(resourceVersion string, conditions []*metav1ac
 		status.WithHash(v.hash)
 	}
 	for _, p := range v.profiles[:min(len(v.profiles), v1alpha1.MaxReferencedBy)] {
-		status.WithReferencedBy(berthac.ObjectGeneration().WithName(p.Name).WithGeneration(p.Generation))
+		status.WithReferencedBy(berthac.ObjectGeneration().WithName(p.Name).WithGeneration(p.Generation).WithUID(p.UID))
 	}
 	return berthac.PluginConfig(v.config.Name).WithResourceVersion(resourceVersion).WithStatus(status)
 }

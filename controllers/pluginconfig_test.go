@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +63,22 @@ func TestPluginConfigConditions(t *testing.T) {
 			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
 			message:  "no profile names it",
 		},
+		"it is not programmed while a profile runs the same generation of a deleted PluginConfig of its name": {
+			config: newConfig("binpack", 1),
+			profiles: []*v1alpha1.SchedulingProfile{
+				newProfile(4, ref, withRunningConfigOf("binpack-0", "binpack", 1)), newProfile(1, withName("web"), ref, withRunningConfigOf("binpack-0", "binpack", 3)),
+				newProfile(2, withName("zoo"), ref, withRunningConfigOf("binpack-1", "binpack", 1)),
+			},
+			want: []string{"Accepted True Accepted", "Programmed False PreviousRuns"},
+			message: "generation 1 runs in zoo, generation 3 of the deleted binpack keeps running in web, " +
+				"generation 1 of the deleted binpack keeps running in batch; generation 1 does not run in batch, web",
+		},
+		"a status that has no UID, of an earlier version of Berth, is about this PluginConfig": {
+			config:   newConfig("binpack", 1),
+			profiles: []*v1alpha1.SchedulingProfile{newProfile(4, ref, withRunningConfigOf("", "binpack", 1))},
+			want:     []string{"Accepted True Accepted", "Programmed True Programmed"},
+			message:  "generation 1 runs in batch",
+		},
 		"invalid arguments leave the earlier generation running": {
 			config:    newConfig("binpack", 3),
 			profiles:  []*v1alpha1.SchedulingProfile{newProfile(4, ref, withRunningConfig("binpack", 2))},
@@ -89,6 +107,61 @@ func TestPluginConfigConditions(t *testing.T) {
 	}
 }
 
+// A PluginConfig that is created again has generation 1 again, while a profile that
+// waits for approval runs the arguments of the deleted one.
+func TestAPluginConfigThatIsCreatedAgainIsNotProgrammedWhereTheDeletedOneRuns(t *testing.T) {
+	d := newTestEnv(t)
+	d.compile = func(in compile.Input) (*compile.Blueprint, *compile.Rejection) {
+		b, _ := compileByGenerations(in)
+		for _, c := range b.Configs {
+			b.Hash += "-" + string(c.UID)
+		}
+		return b, nil
+	}
+	observe := func(approved string, uid types.UID) (v1alpha1.SchedulingProfileStatus, []string) {
+		cfg := newConfig("binpack", 1)
+		cfg.UID = uid
+		d.cluster = fakeReader{newProfile(1, withConfigRef("NodeResourcesFit", "binpack"), withManualActivation(approved)), cfg}
+		d.mustReconcile()
+		d.clock.Step(settlePeriod)
+		d.mustReconcile()
+		p := newProfile(1, withConfigRef("NodeResourcesFit", "binpack"))
+		text, err := json.Marshal(d.statuses.last(t).status)
+		if err == nil {
+			err = json.Unmarshal(text, &p.Status)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Status, reconcileConfig(t, cfg, []*v1alpha1.SchedulingProfile{p}, nil).conditions()
+	}
+	for _, step := range []struct {
+		approved      string
+		uid, runs     types.UID
+		ofTheConfig   string
+		readyContains string
+	}{
+		{"hash-1-1-binpack-1", "binpack-1", "binpack-1", "Programmed True Programmed", "generation 1 runs since 12:00"},
+		{"hash-1-1-binpack-1", "binpack-2", "binpack-1", "Programmed False PreviousRuns",
+			"generation 1 with PluginConfig binpack (deleted) at generation 1 keeps running since 12:00; generation 1 with PluginConfig binpack at generation 1 with hash "},
+		{"hash-1-1-binpack-2", "binpack-2", "binpack-2", "Programmed True Programmed", "generation 1 runs since 12:00"},
+	} {
+		status, conditions := observe(step.approved, step.uid)
+		if diff := cmp.Diff([]v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 1, UID: step.uid}}, status.Resolved); diff != "" {
+			t.Errorf("%s: resolved (-want +got):\n%s", step.uid, diff)
+		}
+		if diff := cmp.Diff([]v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 1, UID: step.runs}}, status.Programmed.Configs); diff != "" {
+			t.Errorf("%s: programmed.configs (-want +got):\n%s", step.uid, diff)
+		}
+		if diff := cmp.Diff([]string{"Accepted True Accepted", step.ofTheConfig}, conditions); diff != "" {
+			t.Errorf("%s: conditions of the PluginConfig (-want +got):\n%s", step.uid, diff)
+		}
+		if message := d.message(v1alpha1.ConditionReady); !strings.Contains(message, step.readyContains) {
+			t.Errorf("%s: Ready says %q, want %q", step.uid, message, step.readyContains)
+		}
+	}
+}
+
 func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
 	ref := withConfigRef("NodeResourcesFit", "binpack")
 	written := reconcileConfig(t, newConfig("binpack", 5),
@@ -97,7 +170,7 @@ func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
 	want := map[string]any{
 		"observedGeneration": 5.0, "hash": "hash-of-binpack", "referenceCount": 2.0,
 		"referencedBy": []any{
-			map[string]any{"name": "batch", "generation": 4.0}, map[string]any{"name": "web", "generation": 2.0},
+			map[string]any{"name": "batch", "generation": 4.0, "uid": "batch-1"}, map[string]any{"name": "web", "generation": 2.0, "uid": "web-1"},
 		},
 	}
 	if diff := cmp.Diff(want, written.status); diff != "" {

@@ -38,7 +38,8 @@ var (
 
 func TestProfileConditions(t *testing.T) {
 	morning := startTime.Add(-108 * time.Minute) // 10:12
-	binpack4 := compile.ConfigGeneration{Name: "binpack", Generation: 4}
+	binpack4 := compile.ConfigGeneration{Name: "binpack", Generation: 4, UID: "binpack-1"}
+	deleted5 := compile.ConfigGeneration{Name: "binpack", Generation: 5, UID: "binpack-0"}
 	tests := map[string]struct {
 		observation observation
 		want        []string
@@ -77,6 +78,15 @@ func TestProfileConditions(t *testing.T) {
 			},
 			want: []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False PreviousRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
 			ready: `generation 7 with PluginConfig binpack at generation 4 keeps running since 10:12; ` +
+				`generation 7 with PluginConfig binpack at generation 5 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
+		},
+		"the message distinguishes a PluginConfig from a deleted one of its name": {
+			observation: observation{
+				profile: newProfile(7, withConfigRef("NodeResourcesFit", "binpack")), configs: map[string]*v1alpha1.PluginConfig{"binpack": newConfig("binpack", 5)},
+				rejection: rejectionOf(noSuchConfig), running: runningSince(newBlueprint(7, "old", deleted5), morning),
+			},
+			want: []string{"Accepted True Accepted", "ResolvedRefs False PluginConfigNotFound", "Programmed False PreviousRuns", "Ready False PluginConfigNotFound", "Stalled True PluginConfigNotFound"},
+			ready: `generation 7 with PluginConfig binpack (deleted) at generation 5 keeps running since 10:12; ` +
 				`generation 7 with PluginConfig binpack at generation 5 refused: spec.pluginConfig[0].configRef.name: no PluginConfig "binpack"`,
 		},
 		"a plugin that cannot be built leaves the earlier generation running, and stalls": {

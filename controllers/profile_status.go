@@ -44,6 +44,9 @@ func objectGenerations(configs []compile.ConfigGeneration) []*berthac.ObjectGene
 	out := make([]*berthac.ObjectGenerationApplyConfiguration, len(configs))
 	for i, c := range configs {
 		out[i] = berthac.ObjectGeneration().WithName(c.Name).WithGeneration(c.Generation)
+		if c.UID != "" {
+			out[i].WithUID(c.UID)
+		}
 	}
 	return out
 }

@@ -26,6 +26,9 @@ func TestWhichUpdatesOfAProfileRequeueWhichObjects(t *testing.T) {
 		"a swap of PluginConfigs requeues these only": {
 			before: newProfile(1, ref, withRunningConfig("binpack", 1)), after: newProfile(1, ref, withRunningConfig("binpack", 2)), pluginConfig: true,
 		},
+		"so does a swap to a PluginConfig that was created again, with the same generation": {
+			before: newProfile(1, ref, withRunningConfigOf("binpack-0", "binpack", 1)), after: newProfile(1, ref, withRunningConfig("binpack", 1)), pluginConfig: true,
+		},
 		"counters requeue nothing": {
 			before: newProfile(1), after: newProfile(1, func(p *v1alpha1.SchedulingProfile) {
 				p.ResourceVersion, p.Status.Totals = "11", &v1alpha1.DecisionTotals{Bound: 1}

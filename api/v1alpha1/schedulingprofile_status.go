@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // SchedulingProfileStatus is what Berth observed of a profile. Berth writes conditions,
@@ -75,6 +76,20 @@ type ObjectGeneration struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation"`
+
+	// uid is the object's metadata.uid. An object that is deleted and created again
+	// under its name has generation 1 again, and another uid. It is absent when the
+	// status was written by a version of Berth that did not record it.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// SameObject reports whether the entry may be about the object with the given UID: an
+// entry without one, or an object without one, is not told apart by it.
+func (g ObjectGeneration) SameObject(uid types.UID) bool {
+	return g.UID == "" || uid == "" || g.UID == uid
 }
 
 // ProgrammedProfile is what runs under the profile's name.

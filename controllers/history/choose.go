@@ -174,7 +174,7 @@ func (in ChooseInput) approved() bool {
 
 // statusReports reports whether the profile's status names b as what runs, in another
 // or an earlier process. The hash may differ under another version of Berth; the
-// generations then decide.
+// generations then decide, and the UIDs where the status has them.
 func (in ChooseInput) statusReports(b *compile.Blueprint) bool {
 	programmed := in.Profile.Status.Programmed
 	if programmed == nil || programmed.Hash == b.Hash {
@@ -182,7 +182,7 @@ func (in ChooseInput) statusReports(b *compile.Blueprint) bool {
 	}
 	return in.RunningHash == "" && programmed.Generation == b.Generation && slices.EqualFunc(programmed.Configs, b.Configs,
 		func(reported v1alpha1.ObjectGeneration, compiled compile.ConfigGeneration) bool {
-			return reported.Name == compiled.Name && reported.Generation == compiled.Generation
+			return reported.Name == compiled.Name && reported.Generation == compiled.Generation && reported.SameObject(compiled.UID)
 		})
 }
 

@@ -184,7 +184,9 @@ func TestChooseCandidates(t *testing.T) {
 }
 
 func TestChooseSkipsTrials(t *testing.T) {
-	binpack := []v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 2}}
+	binpack := func(uid types.UID) *v1alpha1.ProgrammedProfile {
+		return &v1alpha1.ProgrammedProfile{Hash: "b/1", Generation: 5, Configs: []v1alpha1.ObjectGeneration{{Name: "binpack", Generation: 2, UID: uid}}}
+	}
 	for name, c := range map[string]struct {
 		running string
 		history []Revision
@@ -198,13 +200,15 @@ func TestChooseSkipsTrials(t *testing.T) {
 		"a spec on probation is tried":                                     {history: newRevisions("a", "b:seconds"), want: []bool{false, true, false}},
 		"a spec that ran by the status is not tried":                       {history: newRevisions("a", "b:seconds"), status: &v1alpha1.ProgrammedProfile{Hash: "b"}, want: []bool{true, true, true}},
 		"a spec that runs in another process by the status is not tried":   {running: "a", status: &v1alpha1.ProgrammedProfile{Hash: "b"}, want: []bool{true}},
-		"a spec that ran under another version by the status is not tried": {status: &v1alpha1.ProgrammedProfile{Hash: "b/1", Generation: 5, Configs: binpack}, want: []bool{true}},
+		"a spec that ran under another version by the status is not tried": {status: binpack("binpack-1"), want: []bool{true}},
+		"nor is it if that version reported no UIDs":                       {status: binpack(""), want: []bool{true}},
+		"it is tried if a PluginConfig was deleted and created again":      {status: binpack("binpack-0"), want: []bool{false}},
 		"it is tried if its PluginConfigs changed":                         {status: &v1alpha1.ProgrammedProfile{Hash: "b/1", Generation: 5}, want: []bool{false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ChooseInput{
 				Profile: &v1alpha1.SchedulingProfile{}, RunningHash: c.running, Revisions: c.history, Durable: true,
-				Desired: &compile.Blueprint{Name: "p", Hash: "b", Generation: 5, Configs: []compile.ConfigGeneration{{Name: "binpack", Generation: 2}}},
+				Desired: &compile.Blueprint{Name: "p", Hash: "b", Generation: 5, Configs: []compile.ConfigGeneration{{Name: "binpack", Generation: 2, UID: "binpack-1"}}},
 				Compile: func(r *Revision) *compile.Blueprint { return &compile.Blueprint{Name: "p", Hash: r.Profile.Name} },
 			}
 			s.BuiltIn = func(*compile.Blueprint) bool { return true }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/extender"
@@ -81,10 +82,14 @@ type DecisionSettings struct {
 // Explains reports whether pending pods get a SchedulingDecision.
 func (d DecisionSettings) Explains() bool { return d.Explain != v1alpha1.ExplainNone }
 
-// ConfigGeneration is the name and the metadata.generation of a PluginConfig.
+// ConfigGeneration identifies a generation of a PluginConfig. It is not part of the
+// hash, which covers the arguments themselves.
 type ConfigGeneration struct {
 	Name       string
 	Generation int64
+	// UID is the metadata.uid: a PluginConfig that is deleted and created again has the
+	// same name and generation 1 again.
+	UID types.UID
 }
 
 // RevisionName is the name under which a profile's history stores the Blueprint

@@ -93,7 +93,8 @@ func referencedConfigs(entries []v1alpha1.PluginArguments, configs map[string]*v
 	var named []ConfigGeneration
 	for _, e := range entries {
 		if e.ConfigRef != nil {
-			named = append(named, ConfigGeneration{Name: e.ConfigRef.Name, Generation: configs[e.ConfigRef.Name].Generation})
+			cfg := configs[e.ConfigRef.Name]
+			named = append(named, ConfigGeneration{Name: e.ConfigRef.Name, Generation: cfg.Generation, UID: cfg.UID})
 		}
 	}
 	slices.SortFunc(named, func(a, b ConfigGeneration) int { return cmp.Compare(a.Name, b.Name) })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
@@ -15,7 +16,7 @@ import (
 func config(t *testing.T, name, spec string) *v1alpha1.PluginConfig {
 	t.Helper()
 	c := &v1alpha1.PluginConfig{}
-	c.Name, c.Generation = name, 4
+	c.Name, c.Generation, c.UID = name, 4, types.UID(name+"-1")
 	if err := yaml.UnmarshalStrict([]byte(spec), &c.Spec); err != nil {
 		t.Fatalf("the test's own PluginConfig: %v", err)
 	}
@@ -59,7 +60,7 @@ func TestArgumentsComeFromOnePlaceEach(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"NodeResourcesFit": "PluginConfig/binpack", "InterPodAffinity": "Inline"}, got.ArgsFrom); diff != "" {
 		t.Errorf("sources of arguments (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]ConfigGeneration{{Name: "binpack", Generation: 4}}, got.Configs); diff != "" {
+	if diff := cmp.Diff([]ConfigGeneration{{Name: "binpack", Generation: 4, UID: "binpack-1"}}, got.Configs); diff != "" {
 		t.Errorf("PluginConfigs (-want +got):\n%s", diff)
 	}
 }

@@ -88,9 +88,9 @@ var _ = Describe("A SchedulingProfile", func() {
 		Expect(conditionMessage(p, v1alpha1.ConditionResolvedRefs)).To(SatisfyAll(
 			ContainSubstring("spec.pluginConfig[0].configRef"), ContainSubstring(name)))
 
-		apitest.Created(ctx, admin, fitConfig(metav1.ObjectMeta{Name: name}, scoringStrategy("MostAllocated")))
+		config := apitest.Created(ctx, admin, fitConfig(metav1.ObjectMeta{Name: name}, scoringStrategy("MostAllocated")))
 		expectReady(ctx, p)
-		Expect(p.Status.Resolved).To(Equal([]v1alpha1.ObjectGeneration{{Name: name, Generation: 1}}))
+		Expect(p.Status.Resolved).To(Equal([]v1alpha1.ObjectGeneration{{Name: name, Generation: 1, UID: config.UID}}))
 		Expect(p.Status.Programmed.Configs).To(Equal(p.Status.Resolved))
 		Expect(p.Status.Programmed.Plugins).To(ContainElement(HaveField("Args", "PluginConfig/"+name)))
 	})
@@ -104,7 +104,7 @@ var _ = Describe("A SchedulingProfile", func() {
 		editPluginConfig(ctx, config, scoringStrategy("LeastAllocated"))
 		Eventually(func(g Gomega) {
 			g.Expect(currentConditions(ctx, p)(g)).To(ConsistOf(readyConditions))
-			g.Expect(p.Status.Programmed.Configs).To(Equal([]v1alpha1.ObjectGeneration{{Name: config.Name, Generation: 2}}))
+			g.Expect(p.Status.Programmed.Configs).To(Equal([]v1alpha1.ObjectGeneration{{Name: config.Name, Generation: 2, UID: config.UID}}))
 		}).Should(Succeed())
 		Expect(p.Generation).To(BeEquivalentTo(1))
 		Expect(p.Status.Programmed.Hash).NotTo(Equal(before.Hash))
@@ -212,9 +212,9 @@ var _ = Describe("A PluginConfig", func() {
 			g.Expect(c.Status.ReferenceCount).To(BeEquivalentTo(len(c.Status.ReferencedBy)))
 			return c.Status.ReferencedBy
 		}
-		Eventually(users).Should(ConsistOf(v1alpha1.ObjectGeneration{Name: p.Name, Generation: 1}))
+		Eventually(users).Should(ConsistOf(v1alpha1.ObjectGeneration{Name: p.Name, Generation: 1, UID: p.UID}))
 		editProfile(ctx, p, publishEvery(7))
-		Eventually(users).Should(ConsistOf(v1alpha1.ObjectGeneration{Name: p.Name, Generation: 2}))
+		Eventually(users).Should(ConsistOf(v1alpha1.ObjectGeneration{Name: p.Name, Generation: 2, UID: p.UID}))
 		editProfile(ctx, p, func(s *v1alpha1.SchedulingProfileSpec) { s.PluginConfig = nil })
 		Eventually(users).Should(BeEmpty())
 	})

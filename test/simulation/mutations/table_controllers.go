@@ -65,6 +65,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestAStatusThatCouldNotBeWrittenIsTriedAgainSoon"}}, noUsers},
 	{"ConfigStatusRetriedLater", "a status of a PluginConfig that could not be written is written up to a quarter of an hour later",
 		[]killer{{controllers, "TestAStatusOfAPluginConfigThatCouldNotBeWrittenIsTriedAgainSoon"}}, noUsers},
+	{"DeletedConfigIsProgrammed", "a PluginConfig that was deleted and created again is programmed where the deleted one runs at the same generation",
+		[]killer{{controllers, "TestAPluginConfigThatIsCreatedAgainIsNotProgrammedWhereTheDeletedOneRuns"}}, noUsers},
 	{"FailedSpecDelaysAll", "while a spec fails, nothing else of its profile is looked at: whether another scheduler is back, whether what runs is proved",
 		[]killer{{controllers, "TestASpecThatFailedDelaysNothingElse"}}, noUsers},
 	{"FailedSpecTriedAtEachVisit", "a spec that failed is built again each time its profile is reconciled",

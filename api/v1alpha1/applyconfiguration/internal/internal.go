@@ -379,6 +379,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.berthdev.berth.api.v1alpha1.PluginArguments
   map:
     fields:

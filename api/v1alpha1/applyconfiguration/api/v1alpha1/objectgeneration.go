@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	types "k8s.io/apimachinery/pkg/types"
+)
+
 // ObjectGenerationApplyConfiguration represents a declarative configuration of the ObjectGeneration type for use
 // with apply.
 //
@@ -11,6 +15,10 @@ type ObjectGenerationApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// generation is the object's metadata.generation.
 	Generation *int64 `json:"generation,omitempty"`
+	// uid is the object's metadata.uid. An object that is deleted and created again
+	// under its name has generation 1 again, and another uid. It is absent when the
+	// status was written by a version of Berth that did not record it.
+	UID *types.UID `json:"uid,omitempty"`
 }
 
 // ObjectGenerationApplyConfiguration constructs a declarative configuration of the ObjectGeneration type for use with
@@ -32,5 +40,13 @@ func (b *ObjectGenerationApplyConfiguration) WithName(value string) *ObjectGener
 // If called multiple times, the Generation field is set to the value of the last call.
 func (b *ObjectGenerationApplyConfiguration) WithGeneration(value int64) *ObjectGenerationApplyConfiguration {
 	b.Generation = &value
+	return b
+}
+
+// WithUID sets the UID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UID field is set to the value of the last call.
+func (b *ObjectGenerationApplyConfiguration) WithUID(value types.UID) *ObjectGenerationApplyConfiguration {
+	b.UID = &value
 	return b
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // EventsToRegister registers changes of claims, of their generation, and of what offers
-// devices.
+// devices. Unlike upstream it also registers deletions of ResourceSlices: a pool with one slice
+// too many is incomplete, and a request for all devices does not want those of a pool that is gone.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	event := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -25,7 +26,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		event(fwk.ResourceClaim, fwk.Add|fwk.Update|fwk.Delete, p.isSchedulableAfterClaimChange),
 		event(fwk.TargetPod, fwk.UpdatePodGeneratedResourceClaim, p.isSchedulableAfterTargetPodUpdate),
 		event(fwk.DeviceClass, fwk.Add|fwk.Update, nil),
-		event(fwk.ResourceSlice, fwk.Add|fwk.Update, nil),
+		event(fwk.ResourceSlice, fwk.Add|fwk.Update|fwk.Delete, nil),
 	}, nil
 }
 

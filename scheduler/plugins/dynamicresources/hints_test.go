@@ -1,12 +1,15 @@
 package dynamicresources
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -46,6 +49,43 @@ func TestClaimHint(t *testing.T) {
 					env.want("of a pod that waits for another claim", missing, fwk.QueueSkip)
 				}
 			}, claim("c").Request("r", "gpu").Obj())
+		})
+	}
+}
+
+func TestADeletedSliceWakesThePodsThatItKeptWaiting(t *testing.T) {
+	more := fixture.ResourceSlice("n1", driver).Name("more").Device("d", nil)
+	for name, c := range map[string]struct {
+		claim   *fixture.ResourceClaimBuilder
+		objects []runtime.Object
+		given   []string
+	}{
+		"a pool with one slice too many": {
+			claim: claim("c").Request("r", "gpu"), objects: []runtime.Object{more.Obj()}, given: []string{"a-small"},
+		},
+		"all devices, one of which another claim has": {
+			claim: claim("c").Request("r", "gpu").All(), objects: []runtime.Object{
+				more.Pool("more", 1, 1).Obj(), claim("other").Request("r", "gpu").Allocated("n1", driver+"/more/d").Obj(),
+			},
+			given: []string{"a-small", "a-large", "b-large"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				env.want("rejections", env.evaluate(pod("p", "c"), node("n1")).rejections, map[string]string{"n1": cannotAllocate})
+				if err := env.cluster.ResourceV1().ResourceSlices().Delete(env.ctx, "more", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				env.want("devices", env.evaluate(pod("p", "c"), node("n1")).given, map[string][]string{"n1": c.given})
+				events, err := env.EventsToRegister(env.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				env.want("the deletion is an event without a hint", slices.ContainsFunc(events, func(e fwk.ClusterEventWithHint) bool {
+					return e.Event.Resource == fwk.ResourceSlice && e.Event.ActionType&fwk.Delete != 0 && e.QueueingHintFn == nil
+				}), true)
+			}, append(c.objects, class(), gpus("n1").Obj(), c.claim.Obj())...)
 		})
 	}
 }

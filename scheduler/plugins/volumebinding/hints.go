@@ -2,6 +2,7 @@ package volumebinding
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,8 +15,9 @@ import (
 )
 
 // EventsToRegister registers changes of all objects that decide whether a claim can be
-// bound. Unlike upstream it also registers deletions of drivers: without the driver no
-// storage capacity is required.
+// bound. Unlike upstream it also registers deletions of drivers, without which no storage
+// capacity is required, of volumes that are reserved for a claim, without which it may get
+// another, and of CSINodes, without which no plugin is migrated.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	event := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -24,8 +26,9 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		event(fwk.StorageClass, fwk.Add|fwk.Update, isSchedulableAfterStorageClassChange),
 		event(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, isSchedulableAfterPersistentVolumeClaimChange),
 		event(fwk.PersistentVolume, fwk.Add|fwk.Update, nil),
+		event(fwk.PersistentVolume, fwk.Delete, isSchedulableAfterPersistentVolumeDeletion),
 		event(fwk.Node, fwk.Add|fwk.UpdateNodeLabel, nil),
-		event(fwk.CSINode, fwk.Add|fwk.Update, isSchedulableAfterCSINodeChange),
+		event(fwk.CSINode, fwk.Add|fwk.Update|fwk.Delete, isSchedulableAfterCSINodeChange),
 		event(fwk.CSIDriver, fwk.Update|fwk.Delete, p.isSchedulableAfterCSIDriverChange),
 		event(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, isSchedulableAfterCSIStorageCapacityChange),
 	}, nil
@@ -48,26 +51,49 @@ func isSchedulableAfterPersistentVolumeClaimChange(_ klog.Logger, pod *v1.Pod, o
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if after.Namespace != pod.Namespace {
-		return fwk.QueueSkip, nil
-	}
-	for i := range pod.Spec.Volumes {
-		if name, _ := claimName(pod, &pod.Spec.Volumes[i]); name == after.Name {
-			return fwk.Queue, nil
-		}
+	if usesClaim(pod, after.Namespace, after.Name) {
+		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
 }
 
-// isSchedulableAfterCSINodeChange requeues the pod when the CSINode is new or its list
-// of migrated plugins changed.
+// usesClaim reports whether a volume of the pod is the claim.
+func usesClaim(pod *v1.Pod, namespace, claim string) bool {
+	return namespace == pod.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		name, _ := claimName(pod, &v)
+		return name == claim
+	})
+}
+
+// isSchedulableAfterPersistentVolumeDeletion requeues the pod when the volume was reserved for a
+// claim of the pod, which may get another one now.
+func isSchedulableAfterPersistentVolumeDeletion(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, _, err := framework.EventObjects[*v1.PersistentVolume](oldObj, newObj)
+	if err != nil || before == nil { // the last state of the volume is not known
+		return fwk.Queue, err
+	}
+	if ref := before.Spec.ClaimRef; ref != nil && usesClaim(pod, ref.Namespace, ref.Name) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// isSchedulableAfterCSINodeChange requeues the pod when the CSINode is new, or its list
+// of migrated plugins changed or is gone.
 func isSchedulableAfterCSINodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := framework.EventObjects[*storagev1.CSINode](oldObj, newObj)
-	const key = v1.MigratedPluginsAnnotationKey
-	if err != nil || before == nil || before.Annotations[key] != after.Annotations[key] {
+	if err != nil || before == nil || migratedList(before) != migratedList(after) {
 		return fwk.Queue, err
 	}
 	return fwk.QueueSkip, nil
+}
+
+// migratedList returns the list of migrated plugins of a CSINode, which is nil after its deletion.
+func migratedList(n *storagev1.CSINode) string {
+	if n == nil {
+		return ""
+	}
+	return n.Annotations[v1.MigratedPluginsAnnotationKey]
 }
 
 // isSchedulableAfterCSIDriverChange requeues the pod when a driver no longer publishes

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -37,6 +38,12 @@ func TestHints(t *testing.T) {
 		"a claim of that name in another namespace":       {fwk.PersistentVolumeClaim, nil, fixture.Claim("else/a", "made").Obj(), fwk.QueueSkip},
 		"a new CSINode":                                   {fwk.CSINode, nil, migrated(""), fwk.Queue},
 		"a plugin is migrated":                            {fwk.CSINode, migrated(""), migrated("x"), fwk.Queue},
+		"a CSINode with migrated plugins is deleted":      {fwk.CSINode, migrated("x"), nil, fwk.Queue},
+		"a CSINode without migrated plugins is deleted":   {fwk.CSINode, migrated(""), nil, fwk.QueueSkip},
+		"a volume of the pod's claim is deleted":          {fwk.PersistentVolume, fixture.Volume("v", "made").BoundTo(fixture.Claim("a", "made").Obj()).Obj(), nil, fwk.Queue},
+		"a volume of another claim is deleted":            {fwk.PersistentVolume, fixture.Volume("v", "made").BoundTo(fixture.Claim("b", "made").Obj()).Obj(), nil, fwk.QueueSkip},
+		"a volume that is reserved for none is deleted":   {fwk.PersistentVolume, fixture.Volume("v", "made").Obj(), nil, fwk.QueueSkip},
+		"a volume is deleted whose last state is unknown": {fwk.PersistentVolume, toolscache.DeletedFinalStateUnknown{Key: "v"}, nil, fwk.Queue},
 		"a CSINode changes otherwise":                     {fwk.CSINode, migrated("x"), migrated("x"), fwk.QueueSkip},
 		"the driver no longer publishes its capacity":     {fwk.CSIDriver, driverWithCapacity(true), driverWithCapacity(false), fwk.Queue},
 		"the driver is deleted":                           {fwk.CSIDriver, driverWithCapacity(true), nil, fwk.Queue},
@@ -53,8 +60,20 @@ func TestHints(t *testing.T) {
 				if err != nil {
 					env.t.Fatal(err)
 				}
-				n := slices.IndexFunc(events, func(e fwk.ClusterEventWithHint) bool { return e.Event.Resource == c.resource })
-				hint, _ := events[n].QueueingHintFn(klog.Background(), podWithClaims("a"), c.before, c.after)
+				action := fwk.Update
+				switch {
+				case c.before == nil:
+					action = fwk.Add
+				case c.after == nil:
+					action = fwk.Delete
+				}
+				n := slices.IndexFunc(events, func(e fwk.ClusterEventWithHint) bool {
+					return e.Event.Resource == c.resource && e.Event.ActionType&action == action
+				})
+				hint := fwk.QueueSkip // unless the plugin registered for the event
+				if n >= 0 {
+					hint, _ = events[n].QueueingHintFn(klog.Background(), podWithClaims("a"), c.before, c.after)
+				}
 				env.expect("hint", hint, c.want)
 			}, class, fixture.Claim("a", "made").Obj())
 		})

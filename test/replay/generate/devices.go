@@ -51,6 +51,7 @@ func (g *Generator) changeDevices() (log.Op, bool) {
 		{12, g.changeClaim},
 		{6, func() (log.Op, bool) { return apply(g.slice(fmt.Sprint("n", g.IntN(g.devices.pools)))), true }},
 		{1, func() (log.Op, bool) { return apply(g.slice("zonal")), true }},
+		{1, g.deleteSlice},
 		{2, func() (log.Op, bool) { return apply(g.deviceClass()), true }},
 		{2, g.changeTaintRule},
 	})()
@@ -77,8 +78,18 @@ func (g *Generator) deviceClass() log.Object {
 	return b.Obj()
 }
 
-// slice returns the slice of a pool: that of a node, or one for the nodes of a zone. No
-// slice is ever removed: kube-scheduler expects no device from that.
+// deleteSlice deletes the only slice of a pool.
+func (g *Generator) deleteSlice() (log.Op, bool) {
+	if len(g.devices.slices) == 0 {
+		return log.Op{}, false
+	}
+	pool := pick(g.random, slices.Sorted(maps.Keys(g.devices.slices)))
+	slice := g.devices.slices[pool]
+	delete(g.devices.slices, pool)
+	return log.Op{Kind: log.Delete, Object: slice}, true
+}
+
+// slice returns the slice of a pool: that of a node, or one for the nodes of a zone.
 func (g *Generator) slice(pool string) log.Object {
 	b := fixture.ResourceSlice(pool, deviceDriver)
 	if pool == "zonal" {

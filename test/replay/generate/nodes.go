@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	csiplugins "k8s.io/csi-translation-lib/plugins"
 
 	"github.com/berthdev/berth/scheduler/sandbox/log"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -91,10 +92,13 @@ func (g *Generator) relabelNode(node *v1.Node) {
 	}
 }
 
+// rezoneNode changes the topology labels. That of the EBS driver is drawn on its own, so that it
+// matters on which nodes the in-tree plugin is migrated.
 func (g *Generator) rezoneNode(node *v1.Node) {
 	for key, values := range sorted(map[string][]string{
 		v1.LabelTopologyZone: zones, v1.LabelTopologyRegion: regions, Rack: racks,
 		v1.LabelFailureDomainBetaZone: zones, v1.LabelFailureDomainBetaRegion: regions,
+		csiplugins.AWSEBSTopologyKey: zones,
 	}) {
 		delete(node.Labels, key)
 		likely := 80

@@ -141,9 +141,13 @@ func reached(label string, values ...string) *v1.VolumeNodeAffinity {
 	return fixture.Volume("any", "").NodeAffinity(label, values...).Obj().Spec.NodeAffinity
 }
 
-// driversOn returns the CSINode of a node: its drivers and their limits.
+// driversOn returns the CSINode of a node: its drivers, their limits, and the plugins that are
+// migrated to drivers.
 func (g *Generator) driversOn(node string) log.Object {
 	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if g.chance(30) {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1.MigratedPluginsAnnotationKey, "kubernetes.io/aws-ebs")
+	}
 	for _, driver := range drivers {
 		if !g.chance(75) {
 			continue

@@ -61,12 +61,13 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 func (*Plugin) Name() string { return Name }
 
 // EventsToRegister registers events that change the nodes of a Service's pods or the
-// pods that a Service selects, and nodes that are added or relabeled.
+// pods that a Service selects, and nodes that are added or relabeled. Unlike kube-scheduler 1.22 it
+// also registers deletions of nodes, whose pods no longer count.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.All}},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel}},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel}},
 		{Event: fwk.ClusterEvent{Resource: framework.Service, ActionType: fwk.All}},
 	}, nil
 }

@@ -2,6 +2,7 @@ package serviceaffinity
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,6 +108,28 @@ func TestFilter(t *testing.T) {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestADeletedNodeWakesThePodsThatFollowedItsPod(t *testing.T) {
+	handle := newFakeHandle(t, fixture.Service("web", "app", "web"))
+	handle.addNode("b1", map[string]string{"zone": "b"})
+	handle.addNode("a1", map[string]string{"zone": "a"}, webPod("first"))
+	p := newPlugin(t, handle, &ServiceAffinityArgs{AffinityLabels: []string{"zone"}})
+	before := feasibleNodes(t, p, handle, webPod("next"))
+	handle.nodes = handle.nodes[:1]
+	after := feasibleNodes(t, p, handle, webPod("next"))
+	if diff := cmp.Diff([][]string{{"a1"}, {"b1"}}, [][]string{before, after}); diff != "" {
+		t.Errorf("nodes before and after a1 is deleted (-want +got):\n%s", diff)
+	}
+	events, err := p.EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(events, func(e fwk.ClusterEventWithHint) bool {
+		return e.Event.Resource == fwk.Node && e.Event.ActionType&fwk.Delete != 0 && e.QueueingHintFn == nil
+	}) {
+		t.Error("the deletion of a node is no event")
 	}
 }
 

@@ -100,4 +100,6 @@ var deviceMutants = []mutant{
 		[]killer{{dynamicresources, "TestTheDevicesOfAnAllocationInFlightAreKeptForAPodThatMayStillWriteThem"}}, noVolumes},
 	{"ExchangedDevicesUnseen", "a claim that exchanges its devices for others within one update wakes no pod",
 		[]killer{{dynamicresources, "TestClaimHint"}}, noVolumes},
+	{"DeletedSliceUnseen", "a pod is not tried again when a ResourceSlice is deleted",
+		[]killer{{dynamicresources, "TestADeletedSliceWakesThePodsThatItKeptWaiting"}}, noVolumes},
 }

@@ -90,6 +90,7 @@ func (c *Changes) events() []weighted[func() (log.Op, bool)] {
 		{3, c.changeNominated},
 		{c.focus.objects, c.changeObjectOfPending},
 		{c.focus.storage, c.changeStorageOfPending},
+		{c.focus.attachments, c.changeAttachment},
 		{c.focus.devices, c.changeDevicesOfPending},
 		{c.focus.devices / 4, c.generateClaim},
 	}
@@ -240,6 +241,19 @@ func (c *Changes) changeStorageOfPending() (log.Op, bool) {
 	}
 	made := pick(c.random, []func(namespace, claim string) log.Object{c.claim, c.volumeOf})
 	return log.Op{Kind: log.Apply, Object: made(pod.Namespace, claim.ClaimName)}, true
+}
+
+// changeAttachment attaches a volume that pods have to the first node, or detaches it: a node that
+// has too many attached becomes feasible when one is gone.
+func (c *Changes) changeAttachment() (log.Op, bool) {
+	if len(c.nodeNames) == 0 {
+		return log.Op{}, false
+	}
+	kind := log.Apply
+	if c.chance(50) {
+		kind = log.Delete
+	}
+	return log.Op{Kind: kind, Object: c.attachment(c.nodeNames[0], claimNames[:3])}, true
 }
 
 // changeObjectOfPending changes the namespace of a pending pod, or an object that owns or

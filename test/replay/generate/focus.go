@@ -28,9 +28,9 @@ type focus struct {
 	// Frequencies: of changes of pending pods, of nodes added and removed, of bound pods
 	// added, changed and deleted, and of changes of other objects.
 	own, churn, pods, objects int
-	// storage and devices are the frequencies of changes of storage and of devices; 0 is
-	// none.
-	storage, devices int
+	// storage, attachments and devices are the frequencies of changes of storage, of
+	// VolumeAttachments that matter, and of devices; 0 is none.
+	storage, attachments, devices int
 }
 
 // focusOn returns the focus of a plugin, with defaults.
@@ -103,7 +103,7 @@ var focuses = map[string]focus{
 			g.addClaim(pod)
 		}
 	}, node: (*Generator).rezoneNode},
-	"NodeVolumeLimits": {filteredPercent: 95, pods: 20, storage: 60, churn: 5, sameNode: 30, pod: func(g *Generator, pod *v1.Pod) {
+	"NodeVolumeLimits": {filteredPercent: 95, pods: 20, storage: 60, attachments: 20, churn: 5, sameNode: 30, pod: func(g *Generator, pod *v1.Pod) {
 		g.addVolumes(pod)
 		g.addClaimOf(pod, pick(g.random, claimNames[:3]))
 	}},

@@ -82,7 +82,7 @@ func (g *Generator) changeStorage() (log.Op, bool) {
 		{3, func() log.Object { return g.freeVolume(g.IntN(freeVolumes)) }},
 		{2, func() log.Object { return g.capacity(pick(g.random, zones)) }},
 		{7, func() log.Object { return g.driversOn(g.someNode()) }},
-		{4, func() log.Object { return g.attachment(g.someNode()) }},
+		{4, func() log.Object { return g.attachment(g.someNode(), claimNames) }},
 	})()
 	if object.GetName() == "" {
 		return log.Op{}, false // there is no node

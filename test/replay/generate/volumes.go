@@ -162,9 +162,9 @@ func (g *Generator) driversOn(node string) log.Object {
 	return object
 }
 
-// attachment attaches a volume to a node.
-func (g *Generator) attachment(node string) log.Object {
-	name := volumeName(pick(g.random, namespaces), pick(g.random, claimNames))
+// attachment attaches a volume of one of claims to a node.
+func (g *Generator) attachment(node string, claims []string) log.Object {
+	name := volumeName(pick(g.random, namespaces), pick(g.random, claims))
 	attacher := keep(g, "attacher of "+name+" to "+node, func() string { return pick(g.random, drivers) })
 	object := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{
 		Attacher: attacher, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},

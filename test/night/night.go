@@ -118,10 +118,12 @@ func (n *night) turn(ctx context.Context, l layer) error {
 		n.skip(l, err.Error())
 		return nil
 	}
-	end := n.now().Add(min(n.turnOf(l), n.end.Sub(n.now()))) // a build takes nothing of the turn
+	start := n.now() // a build takes nothing of the turn
+	left := min(n.turnOf(l), n.end.Sub(start))
+	end := start.Add(left)
 	r, steps := n.record(l), 0
 	for ; ctx.Err() == nil && !n.tooMany(l.name); steps++ {
-		s, ok := l.step(n.positions()[l.name], end.Sub(n.now()))
+		s, ok := l.step(n.positions()[l.name], left)
 		if !ok {
 			break
 		}
@@ -129,6 +131,7 @@ func (n *night) turn(ctx context.Context, l layer) error {
 		n.step(ctx, l, s)
 		r.Seconds += n.now().Sub(began).Seconds()
 		began = n.now()
+		left = end.Sub(began)
 		if err := n.part.save(n.dir); err != nil {
 			return err
 		}

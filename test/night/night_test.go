@@ -25,7 +25,11 @@ type fake struct {
 	missing []string
 }
 
-func (f *fake) now() time.Time { return f.clock }
+// now lets some time pass, as everything does.
+func (f *fake) now() time.Time {
+	f.clock = f.clock.Add(time.Microsecond)
+	return f.clock
+}
 
 func (f *fake) build(_ context.Context, p program) (string, error) {
 	if slices.Contains(f.missing, p.pkg) {
@@ -268,5 +272,14 @@ func TestInvalidFlagsAreRejected(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// Its turn is as long as its step takes at least, and some time passes before the step begins.
+func TestALayerWithASmallShareHasATurn(t *testing.T) {
+	f := &fake{}
+	p := f.part(t, t.TempDir(), 30, layerOf("a", 1), layerOf("b", 10000))
+	if r := p.Layers["a"]; r == nil || r.Counts["seeds"] != 10 {
+		t.Errorf("the layer did %+v, skipped: %q; want one step", r, p.Skipped)
 	}
 }

@@ -43,19 +43,12 @@ func prepareRefusal(ctx context.Context, e *env) error {
 	return e.startProfile(ctx, explainAll)
 }
 
-// actRefusal has two pods refused and explained. One is deleted, the other is bound when there
-// is a node for it.
+// actRefusal has two pods refused and explained. One is deleted, the other is bound when there is a
+// node for it. That updates its explanation, unless the pod is seen to be bound before its bind is
+// explained: then the explanation is deleted and written anew, and another pod is refused and bound.
 func actRefusal(ctx context.Context, e *env) error {
-	if err := e.createPods(ctx, e.pod("web", 8), e.pod("gone", 16)); err != nil {
+	if err := e.refusedAndExplained(ctx, e.pod("web", 8), e.pod("gone", 16)); err != nil {
 		return err
-	}
-	if err := e.refused(ctx, v1.PodReasonUnschedulable, "web", "gone"); err != nil {
-		return err
-	}
-	for _, name := range []string{"web", "gone"} {
-		if err := e.explained(ctx, name, v1alpha1.ResultUnschedulable); err != nil {
-			return err
-		}
 	}
 	if err := e.deletePod(ctx, "gone"); err != nil {
 		return err
@@ -63,13 +56,51 @@ func actRefusal(ctx context.Context, e *env) error {
 	if err := e.notExplained(ctx, "gone"); err != nil {
 		return err
 	}
-	if err := e.create(ctx, e.node("n1", 8).Obj()); err != nil {
+	if err := e.bindOnNewNode(ctx, "web"); err != nil {
 		return err
 	}
-	if err := e.bound(ctx, "web"); err != nil {
+	t := e.trigger.Load()
+	for i := range 3 {
+		if _, counts := t.writes(); counts["PATCH schedulingdecisions"] > 0 || t.victim() != nil {
+			break
+		}
+		name := fmt.Sprint("web-", i)
+		if err := e.refusedAndExplained(ctx, e.pod(name, 8)); err != nil {
+			return err
+		}
+		if err := e.bindOnNewNode(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedAndExplained creates pods, and waits until they are refused and explained.
+func (e *env) refusedAndExplained(ctx context.Context, pods ...*fixture.PodBuilder) error {
+	if err := e.createPods(ctx, pods...); err != nil {
 		return err
 	}
-	return e.explained(ctx, "web", v1alpha1.ResultBound)
+	for _, b := range pods {
+		name := b.Obj().Name
+		if err := e.refused(ctx, v1.PodReasonUnschedulable, name); err != nil {
+			return err
+		}
+		if err := e.explained(ctx, name, v1alpha1.ResultUnschedulable); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindOnNewNode creates a node for a pod, and waits until it is bound and explained.
+func (e *env) bindOnNewNode(ctx context.Context, pod string) error {
+	if err := e.create(ctx, e.node("for-"+pod, 8).Obj()); err != nil {
+		return err
+	}
+	if err := e.bound(ctx, pod); err != nil {
+		return err
+	}
+	return e.explained(ctx, pod, v1alpha1.ResultBound)
 }
 
 func (e *env) deletePod(ctx context.Context, name string) error {

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -60,7 +62,7 @@ type testEnv struct {
 func newTestEnv() *testEnv {
 	p := &testEnv{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), lease: &fakeLease{}}
 	p.Tracker = New(p.clock, 10*time.Second, func() { p.lost++ })
-	p.lock = p.TrackLock(p.lease)
+	p.lock = trackedLock{p.lease, p.Tracker, &readVersion{}}
 	return p
 }
 
@@ -264,5 +266,27 @@ func TestTheClientOfTheLeaseHasATimeoutOfItsOwn(t *testing.T) {
 	}
 	if config.Timeout != 0 || config.UserAgent != "manager" {
 		t.Errorf("the configuration of the other clients has the timeout %v and the user agent %q, want none and its own", config.Timeout, config.UserAgent)
+	}
+}
+
+// The clock of a holder that is set back gives two renewals the same times.
+func TestARenewalWithTheTimesOfAnEarlierOneIsSeen(t *testing.T) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", ResourceVersion: "1"}}
+	client := fake.NewClientset(lease)
+	lock := newTestEnv().TrackLock(&resourcelock.LeaseLock{LeaseMeta: lease.ObjectMeta, Client: client.CoordinationV1()})
+	read := func() string {
+		_, raw, err := lock.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	first, again := read(), read()
+	lease.ResourceVersion = "2"
+	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, lease.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if renewed := read(); again != first || renewed == first {
+		t.Errorf("read %q, then %q, and %q after a renewal", first, again, renewed)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -37,9 +38,34 @@ func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string
 	}), nil
 }
 
-// TrackLock returns lock with its operations tracked by t.
-func (t *Tracker) TrackLock(lock resourcelock.Interface) resourcelock.Interface {
-	return trackedLock{lock, t}
+// TrackLock returns lock with its operations tracked by t. It changes the client of lock.
+func (t *Tracker) TrackLock(lock *resourcelock.LeaseLock) resourcelock.Interface {
+	read := &readVersion{LeasesGetter: lock.Client}
+	lock.Client = read
+	return trackedLock{lock, t, read}
+}
+
+// readVersion notes the resourceVersion of the Lease that was read last.
+type readVersion struct {
+	coordinationclient.LeasesGetter
+	version string
+}
+
+func (r *readVersion) Leases(namespace string) coordinationclient.LeaseInterface {
+	return notingLeases{r.LeasesGetter.Leases(namespace), r}
+}
+
+type notingLeases struct {
+	coordinationclient.LeaseInterface
+	read *readVersion
+}
+
+func (l notingLeases) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	lease, err := l.LeaseInterface.Get(ctx, name, o)
+	if err == nil {
+		l.read.version = lease.ResourceVersion
+	}
+	return lease, err
 }
 
 // trackedLock reports the operations of a resource lock to a Tracker. A leader
@@ -47,16 +73,21 @@ func (t *Tracker) TrackLock(lock resourcelock.Interface) resourcelock.Interface 
 type trackedLock struct {
 	resourcelock.Interface
 	tracker *Tracker
+	read    *readVersion
 }
 
 // Get reads the Lease. If another process holds it, the tracker knows at once, and
 // not only after this process has failed to renew for long enough.
+//
+// What client-go compares to find out whether the holder renewed ends with the Lease's
+// resourceVersion. Its times are in seconds of the holder's clock: where that is set back, a
+// renewal may have those of one that this process observed before.
 func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() && l.tracker.recordLoss(record.HolderIdentity) {
 		l.tracker.onLost()
 	}
-	return record, raw, err
+	return record, append(raw, l.read.version...), err
 }
 
 // Create creates the Lease.

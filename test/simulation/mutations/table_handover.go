@@ -38,6 +38,8 @@ var handoverMutants = []mutant{
 		[]killer{{leadership, "TestWhenAWriteIsSent"}}, rare},
 	{"AmbiguousWriteRepeated", "client-go repeats a write that may have taken effect, and the repetition is refused",
 		[]killer{{leadership, "TestAWriteThatMayHaveTakenEffectIsNotRepeated"}}, loneLeaders},
+	{"RenewalWithSameTimesUnseen", "two lead at once after the clock of the first was set back, since a renewal had the times of one that the second observed before",
+		[]killer{{leadership, "TestARenewalWithTheTimesOfAnEarlierOneIsSeen"}}, rare},
 	{"OtherHolderUnnoticed", "a leader that reads another holder in its Lease keeps writing until its own time is over",
 		[]killer{{leadership, "TestWhenAWriteIsSent"}}, noLeaders},
 	{"SuccessorReleased", "a leader that wakes up too late releases the Lease of its successor",

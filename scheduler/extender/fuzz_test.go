@@ -69,14 +69,17 @@ func FuzzAnswers(f *testing.F) {
 		verb byte
 		body string
 	}{
-		{filter, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no gpu"}}`},
+		{filter + 4, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no gpu"}}`},
 		{filter, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedAndUnresolvableNodes": {"a": "never\n", "c": "` + strings.Repeat("ü", 300) + `"}}`},
-		{filter, `{"NodeNames": ["a", "a"], "Error": ""}`},
+		{filter, `{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": ["a", "b", ""]}`},
+		{filter + 4, `{"Nodes": {"items": [{"metadata": {"name": "z"}}]}, "NodeNames": ["c", "a"], "FailedNodes": {"b": "no gpu"}}`},
+		{filter + 4, `{"NodeNames": ["a", "a"], "Error": ""}`},
 		{filter, `{"NodeNames": null, "Nodes": {"items": null}, "FailedNodes": {"a": ""}}`},
 		{filter, `{"Error": "out of\norder \u001b[31m"}`},
 		{prioritize, `[{"Host": "a", "Score": 0}, {"host": "b", "score": 10}]`},
 		{prioritize, `[{"Host": "a", "Score": -1}]`},
 		{prioritize, `[{"Host": "z", "Score": 9223372036854775807}]`},
+		{prioritize, `[{"Host": "a", "Score": 9223372036854775807}, {"Host": "b", "Score": 1}, {"Host": "b", "Score": 1}]`},
 		{preempt, `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "lower"}], "NumPDBViolations": -1}}}`},
 		{preempt, `{"NodeNameToMetaVictims": {"a": null, "b": {"Pods": [null]}}}`},
 		{bind, `{"Error": "no"}`},

@@ -52,10 +52,7 @@ func (c *Client) requestArgs(pod *v1.Pod, nodes []fwk.NodeInfo) *extenderv1.Exte
 
 // feasibleNodes returns the nodes that an answer says fit, in its order.
 func (c *Client) feasibleNodes(result *extenderv1.ExtenderFilterResult, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
-	names, err := answerNames(result)
-	if err != nil {
-		return nil, c.answerError("filter", False, err.Error())
-	}
+	names := c.answerNames(result)
 	known := make(map[string]fwk.NodeInfo, len(nodes))
 	for _, n := range nodes {
 		known[n.Node().Name] = n
@@ -75,40 +72,22 @@ func (c *Client) feasibleNodes(result *extenderv1.ExtenderFilterResult, nodes []
 	return fit, nil
 }
 
-// answerNames returns the names of the nodes that an answer says fit: from NodeNames,
-// or from Nodes; both must agree when both are set.
-func answerNames(result *extenderv1.ExtenderFilterResult) ([]string, error) {
-	var full []string
-	if result.Nodes != nil {
-		for i := range result.Nodes.Items {
-			full = append(full, result.Nodes.Items[i].Name)
-		}
+// answerNames returns the names of the nodes that an answer says fit. As kube-scheduler
+// does, it reads one of the two fields and ignores the other, which some extenders fill
+// with something else: NodeNames of an extender with a node cache, where it is set,
+// otherwise Nodes. Where that is not set either, no node fits.
+func (c *Client) answerNames(result *extenderv1.ExtenderFilterResult) []string {
+	if c.config.NodeCacheCapable && result.NodeNames != nil {
+		return *result.NodeNames
 	}
-	switch {
-	case result.NodeNames == nil && result.Nodes == nil && len(result.FailedNodes)+len(result.FailedAndUnresolvableNodes) == 0:
-		return nil, errors.New("the answer names no nodes")
-	case result.NodeNames == nil:
-		return full, nil
-	case result.Nodes != nil && !sameNames(full, *result.NodeNames):
-		return nil, errors.New("the answer's Nodes and NodeNames differ")
+	if result.Nodes == nil {
+		return nil
 	}
-	return *result.NodeNames, nil
-}
-
-func sameNames(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
+	names := make([]string, len(result.Nodes.Items))
+	for i := range result.Nodes.Items {
+		names[i] = result.Nodes.Items[i].Name
 	}
-	seen := make(map[string]bool, len(a))
-	for _, name := range a {
-		seen[name] = true
-	}
-	for _, name := range b {
-		if !seen[name] {
-			return false
-		}
-	}
-	return true
+	return names
 }
 
 func isFailedNode(result *extenderv1.ExtenderFilterResult, name string) bool {
@@ -163,7 +142,8 @@ func (c *Client) answerError(verb string, kind Kind, message string) error {
 }
 
 // Prioritize asks the extender to score nodes for the pod, from 0 to 10, and returns
-// the scores with their weight. A node that the answer does not name has no score.
+// the scores with their weight. A node that the answer does not name has no score. A
+// score of a node that is not in nodes is ignored, as in kube-scheduler.
 func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.HostPriorityList, int64, error) {
 	if !c.IsPrioritizer() {
 		return &extenderv1.HostPriorityList{}, 0, nil
@@ -172,20 +152,26 @@ func (c *Client) Prioritize(pod *v1.Pod, nodes []fwk.NodeInfo) (*extenderv1.Host
 	if err := c.call("prioritize", c.config.Prioritize, c.requestArgs(pod, nodes), &list); err != nil {
 		return nil, 0, err
 	}
-	unscored := make(map[string]bool, len(nodes))
+	hasScore := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
-		unscored[n.Node().Name] = true
+		hasScore[n.Node().Name] = false
 	}
+	scores := make(extenderv1.HostPriorityList, 0, len(nodes))
 	for _, host := range list {
-		if !unscored[host.Host] {
-			return nil, 0, c.answerError("prioritize", False, "the answer scores a node that is not in the request, or one twice")
+		twice, known := hasScore[host.Host]
+		if !known {
+			continue
 		}
-		delete(unscored, host.Host)
+		if twice {
+			return nil, 0, c.answerError("prioritize", False, "the answer scores a node twice")
+		}
 		if host.Score < extenderv1.MinExtenderPriority || host.Score > extenderv1.MaxExtenderPriority {
 			return nil, 0, c.answerError("prioritize", False, fmt.Sprintf("a score is %d, want %d to %d", host.Score, extenderv1.MinExtenderPriority, extenderv1.MaxExtenderPriority))
 		}
+		hasScore[host.Host] = true
+		scores = append(scores, host)
 	}
-	return &list, c.config.Weight, nil
+	return &scores, c.config.Weight, nil
 }
 
 // Scale is a factor of an extender's scores, besides the weight, so that its highest

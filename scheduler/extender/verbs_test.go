@@ -27,45 +27,69 @@ func TestFilterAnswers(t *testing.T) {
 		Message              string
 	}
 	none := extenderv1.FailedNodesMap{}
+	left := func(names ...string) extenderv1.FailedNodesMap {
+		all := extenderv1.FailedNodesMap{}
+		for _, name := range names {
+			all[name] = `node(s) were left out by extender "gpu"`
+		}
+		return all
+	}
+	const whole, byName = false, true // the extender has no node cache, and has one
 	for name, test := range map[string]struct {
-		answer string
-		want   filterAnswer
+		cacheCapable bool
+		answer       string
+		want         filterAnswer
 	}{
-		"node names, in the order of the answer": {`{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no gpu"}}`,
+		"node names, in the order of the answer": {byName, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no gpu"}}`,
 			filterAnswer{Fit: []string{"c", "a"}, Failed: extenderv1.FailedNodesMap{"b": "no gpu"}, Unresolvable: none}},
-		"whole nodes": {`{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedAndUnresolvableNodes": {"a": "never", "c": "never"}}`,
+		"whole nodes": {whole, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedAndUnresolvableNodes": {"a": "never", "c": "never"}}`,
 			filterAnswer{Fit: []string{"b"}, Failed: none, Unresolvable: extenderv1.FailedNodesMap{"a": "never", "c": "never"}}},
-		"Nodes and NodeNames that agree": {`{"Nodes": {"items": [{"metadata": {"name": "b"}}, {"metadata": {"name": "a"}}, {"metadata": {"name": "c"}}]}, "NodeNames": ["a", "b", "c"]}`,
-			filterAnswer{Fit: []string{"a", "b", "c"}, Failed: none, Unresolvable: none}},
-		"unresolvable takes precedence": {`{"NodeNames": ["a", "b"], "FailedNodes": {"c": "busy"}, "FailedAndUnresolvableNodes": {"c": "broken"}}`,
+		"with a node cache whole nodes are read where there are no names": {byName, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}}`,
+			filterAnswer{Fit: []string{"b"}, Failed: none, Unresolvable: left("a", "c")}},
+		"without a node cache whole nodes are read, not the other names beside them": {whole,
+			`{"Nodes": {"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}, "NodeNames": ["a", "b", ""], "FailedNodes": {"c": "busy"}, "Error": ""}`,
+			filterAnswer{Fit: []string{"a", "b"}, Failed: extenderv1.FailedNodesMap{"c": "busy"}, Unresolvable: none}},
+		"with a node cache node names are read, not the other nodes beside them": {byName,
+			`{"Nodes": {"items": [{"metadata": {"name": "kube-apiserver"}}]}, "NodeNames": ["a"]}`,
+			filterAnswer{Fit: []string{"a"}, Failed: none, Unresolvable: left("b", "c")}},
+		"with a node cache no name means that no node fits, whatever the nodes beside it": {byName,
+			`{"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "NodeNames": []}`,
+			filterAnswer{Failed: none, Unresolvable: left("a", "b", "c")}},
+		"without a node cache names alone mean that no node fits": {whole, `{"NodeNames": ["a"]}`,
+			filterAnswer{Failed: none, Unresolvable: left("a", "b", "c")}},
+		"without a node cache neither field means that no node fits": {whole, `{}`,
+			filterAnswer{Failed: none, Unresolvable: left("a", "b", "c")}},
+		"with a node cache neither field means that no node fits": {byName, `{"NodeNames": null, "Nodes": null, "Error": ""}`,
+			filterAnswer{Failed: none, Unresolvable: left("a", "b", "c")}},
+		"nodes without items": {whole, `{"Nodes": {}, "NodeNames": ["a"]}`,
+			filterAnswer{Failed: none, Unresolvable: left("a", "b", "c")}},
+		"unresolvable takes precedence": {byName, `{"NodeNames": ["a", "b"], "FailedNodes": {"c": "busy"}, "FailedAndUnresolvableNodes": {"c": "broken"}}`,
 			filterAnswer{Fit: []string{"a", "b"}, Failed: none, Unresolvable: extenderv1.FailedNodesMap{"c": "broken"}}},
-		"nodes without a reason": {`{"NodeNames": ["a"]}`,
-			filterAnswer{Fit: []string{"a"}, Failed: none, Unresolvable: extenderv1.FailedNodesMap{"b": `node(s) were left out by extender "gpu"`, "c": `node(s) were left out by extender "gpu"`}}},
-		"no node fits": {`{"FailedNodes": {"a": "x", "b": "x", "c": "x", "elsewhere": "y"}}`,
+		"nodes without a reason": {byName, `{"NodeNames": ["a"]}`,
+			filterAnswer{Fit: []string{"a"}, Failed: none, Unresolvable: left("b", "c")}},
+		"no node fits": {whole, `{"FailedNodes": {"a": "x", "b": "x", "c": "x", "elsewhere": "y"}}`,
 			filterAnswer{Failed: extenderv1.FailedNodesMap{"a": "x", "b": "x", "c": "x"}, Unresolvable: none}},
-		"a long reason of several lines": {`{"NodeNames": ["a", "b"], "FailedNodes": {"c": "` + strings.Repeat("x", 300) + `\n"}}`,
+		"a long reason of several lines": {byName, `{"NodeNames": ["a", "b"], "FailedNodes": {"c": "` + strings.Repeat("x", 300) + `\n"}}`,
 			filterAnswer{Fit: []string{"a", "b"}, Failed: extenderv1.FailedNodesMap{"c": strings.Repeat("x", 256) + "…"}, Unresolvable: none}},
 
-		"an error": {`{"Error": "out of\norder"}`, filterAnswer{Kind: Failed, Message: "out of order"}},
-		"a node that is not in the request": {`{"NodeNames": ["a", "d"]}`,
+		"an error": {whole, `{"Error": "out of\norder"}`, filterAnswer{Kind: Failed, Message: "out of order"}},
+		"a node that is not in the request": {byName, `{"NodeNames": ["a", "d"]}`,
 			filterAnswer{Kind: False, Message: "the answer names a node that is not in the request, or one twice"}},
-		"a whole node that is not in the request": {`{"Nodes": {"items": [{"metadata": {"name": "kube-apiserver"}}]}}`,
+		"a whole node that is not in the request": {whole, `{"Nodes": {"items": [{"metadata": {"name": "kube-apiserver"}}]}}`,
 			filterAnswer{Kind: False, Message: "the answer names a node that is not in the request, or one twice"}},
-		"a node twice": {`{"NodeNames": ["a", "a"]}`,
+		"a node twice": {byName, `{"NodeNames": ["a", "a"]}`,
 			filterAnswer{Kind: False, Message: "the answer names a node that is not in the request, or one twice"}},
-		"a node that fits and does not": {`{"NodeNames": ["a"], "FailedNodes": {"a": "no"}}`,
+		"a node that fits and does not": {byName, `{"NodeNames": ["a"], "FailedNodes": {"a": "no"}}`,
 			filterAnswer{Kind: False, Message: "the answer says that a node fits and that it does not"}},
-		"Nodes and NodeNames that differ": {`{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "NodeNames": ["a"]}`,
-			filterAnswer{Kind: False, Message: "the answer's Nodes and NodeNames differ"}},
-		"no nodes":          {`{}`, filterAnswer{Kind: False, Message: "the answer names no nodes"}},
-		"incomplete JSON":   {`{"NodeNames": ["a"`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
-		"two JSON values":   {`{"NodeNames": ["a"]} {"NodeNames": ["b"]}`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
-		"another JSON type": {`[1, 2]`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
-		"an empty body":     {``, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
+		"incomplete JSON":   {byName, `{"NodeNames": ["a"`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
+		"two JSON values":   {byName, `{"NodeNames": ["a"]} {"NodeNames": ["b"]}`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
+		"another JSON type": {byName, `[1, 2]`, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
+		"an empty body":     {byName, ``, filterAnswer{Kind: Garbled, Message: "the answer is not the expected JSON"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := client(t, serve(t, answer(test.answer)).config(), localOptions())
-			fit, no, never, err := c.Filter(pod(), nodes("a", "b", "c"))
+			c := serve(t, answer(test.answer)).config()
+			c.NodeCacheCapable = test.cacheCapable
+			fit, no, never, err := client(t, c, localOptions()).Filter(pod(), nodes("a", "b", "c"))
 			got := filterAnswer{Fit: nodeNames(fit), Failed: no, Unresolvable: never}
 			if err != nil {
 				got.Kind, got.Message = failureOf(t, err)
@@ -109,7 +133,9 @@ func TestPrioritizeAnswers(t *testing.T) {
 		"a fraction":                        {`[{"Host": "a", "Score": 1.5}]`, nil, Garbled},
 		"not a number":                      {`[{"Host": "a", "Score": NaN}]`, nil, Garbled},
 		"a node twice":                      {`[{"Host": "a", "Score": 1}, {"Host": "a", "Score": 1}]`, nil, False},
-		"a node that is not in the request": {`[{"Host": "z", "Score": 1}]`, nil, False},
+		"a node that is not in the request": {`[{"Host": "z", "Score": 1}, {"Host": "a", "Score": 2}]`, extenderv1.HostPriorityList{{Host: "a", Score: 2}}, Answered},
+		"a node that is not in the request, twice and beyond the range": {`[{"Host": "", "Score": 11}, {"Host": "b", "Score": 10}, {"Host": "", "Score": -1}]`,
+			extenderv1.HostPriorityList{{Host: "b", Score: 10}}, Answered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, weight, err := client(t, serve(t, answer(test.answer)).config(), localOptions()).Prioritize(pod(), nodes("a", "b"))

@@ -327,6 +327,10 @@ var generalMutants = []mutant{
 
 	{"UnresolvableNodesIgnored", "an extender's FailedAndUnresolvableNodes are not read",
 		[]killer{{extender, "TestFilterAnswers"}}, noExtenders},
+	{"NodeNamesOfAnyExtender", "the NodeNames of an extender without a node cache are read instead of its Nodes",
+		[]killer{{extender, "TestFilterAnswers"}}, noExtenders},
+	{"UnknownScoreRefused", "a score of a node that was not in the request makes all scores of an extender invalid",
+		[]killer{{extender, "TestPrioritizeAnswers"}}, noExtenders},
 	{"ExtenderLeftOpen", "the connections to an extender stay open after its client is closed",
 		[]killer{{extender, "TestCloseClosesIdleConnections"}}, noExtenders},
 	{"FirstAddressTakesAll", "the first address of an extender may take the whole time of a request",

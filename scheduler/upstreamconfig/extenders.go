@@ -32,13 +32,35 @@ func extendersOf(c *configv1.KubeSchedulerConfiguration, r *Result, errs *Errors
 			e.Name = fmt.Sprintf("%s-%d", base, n)
 		}
 		names[e.Name] = true
-		fields = append(fields, fieldMapping{field.NewPath("spec", "extenders").Index(len(extenders)).String(), path.String()})
+		fields = append(fields, extenderFields(field.NewPath("spec", "extenders").Index(len(extenders)), path)...)
 		extenders = append(extenders, e)
 	}
 	if len(extenders) > 0 {
 		r.note(field.NewPath("extenders"), "the manager calls extenders only with --enable-extenders, and lets them preempt and bind only with --enable-extender-writes")
 	}
 	return extenders, fields
+}
+
+// extenderFields maps the fields of an extender of a profile to those of the file.
+func extenderFields(berth, upstream *field.Path) []fieldMapping {
+	verbs, tls := berth.Child("verbs"), berth.Child("tls")
+	var fields []fieldMapping
+	for _, m := range []struct{ berth, upstream *field.Path }{
+		{verbs.Child("filter"), upstream.Child("filterVerb")},
+		{verbs.Child("prioritize"), upstream.Child("prioritizeVerb")},
+		{verbs.Child("preempt"), upstream.Child("preemptVerb")},
+		{verbs.Child("bind"), upstream.Child("bindVerb")},
+		{verbs, upstream},
+		{tls.Child("caBundle"), upstream.Child("tlsConfig", "caData")},
+		{tls, upstream.Child("tlsConfig")},
+		{berth.Child("url"), upstream.Child("urlPrefix")},
+		{berth.Child("timeoutSeconds"), upstream.Child("httpTimeout")},
+		{berth.Child("failurePolicy"), upstream.Child("ignorable")},
+		{berth, upstream},
+	} {
+		fields = append(fields, fieldMapping{m.berth.String(), m.upstream.String()})
+	}
+	return fields
 }
 
 func extenderOf(from *configv1.Extender, path *field.Path, r *Result, errs *Errors) (v1alpha1.Extender, bool) {

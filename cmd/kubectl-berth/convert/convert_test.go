@@ -98,6 +98,9 @@ extenders:
   managedResources: [{name: example.com/disk, ignoredByScheduler: true}]
   tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + caPlaceholder + `}
 `},
+	"an invalid verb of an extender": {in: headV1 + `profiles: [{schedulerName: batch}]
+extenders: [{urlPrefix: "https://gpu.gpu.svc", filterVerb: /filter, enableHTTPS: true, tlsConfig: {caData: ` + caPlaceholder + `}}]
+`},
 	"all errors are reported at once": {in: headV1 + `parallelism: 0
 podInitialBackoffSeconds: 100000
 profiles:

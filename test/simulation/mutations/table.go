@@ -86,6 +86,7 @@ const (
 	framework         = "scheduler/framework"
 	noderesources     = "scheduler/plugins/noderesources"
 	volumebinding     = "scheduler/plugins/volumebinding"
+	upstreamconfig    = "scheduler/upstreamconfig"
 	convert           = "cmd/kubectl-berth/convert"
 	record            = "cmd/kubectl-berth/record"
 	page              = "cmd/kubectl-berth/ui"

@@ -63,6 +63,38 @@ func withoutTypeMeta(plugin string, raw []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
+// leaveOutIgnoredResources removes ignoredResources from the arguments of NodeResourcesFit
+// where extenders ignore resources. kube-scheduler replaces the list by these; Berth would
+// add them to it, and so ignore resources that kube-scheduler checks.
+func (w *profileWriter) leaveOutIgnoredResources(p *v1alpha1.SchedulingProfile, byExtenders []string) {
+	if len(byExtenders) == 0 {
+		return
+	}
+	for i := range p.Spec.PluginConfig {
+		entry := &p.Spec.PluginConfig[i]
+		if entry.Name != nodeResourcesFit {
+			continue
+		}
+		var args map[string]json.RawMessage
+		var list []string
+		if json.Unmarshal(entry.Args.Raw, &args) != nil || json.Unmarshal(args[ignoredResourcesField], &list) != nil || len(list) == 0 {
+			continue // the compiler reported what is invalid
+		}
+		delete(args, ignoredResourcesField)
+		text, err := json.Marshal(args)
+		if err != nil {
+			continue
+		}
+		entry.Args.Raw = text
+		path := field.NewPath(w.sourceField(field.NewPath("spec", "pluginConfig").Index(i).String()))
+		w.result.note(path.Child("args", ignoredResourcesField), "left out: kube-scheduler does not read it where extenders have resources with ignoredByScheduler, here %s", joinNames(byExtenders))
+	}
+}
+
+// ignoredResourcesField is the field of the arguments of NodeResourcesFit with the extended
+// resources that it does not check.
+const ignoredResourcesField = "ignoredResources"
+
 // extractSharedArguments moves arguments that several profiles share into
 // PluginConfigs.
 func (r *Result) extractSharedArguments() {

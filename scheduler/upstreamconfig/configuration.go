@@ -62,7 +62,10 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 		names[name] = i
 		w := &profileWriter{registry: o.Registry, result: r, errors: &errs, from: &config.Profiles[i], path: path}
 		profile := w.profile(name, shared)
-		validations = append(validations, func() { w.validate(profile, origin) })
+		validations = append(validations, func() {
+			w.validate(profile, origin)
+			w.leaveOutIgnoredResources(profile, shared.ignoredResources) // validated before, since kube-scheduler validates them
+		})
 		r.Profiles = append(r.Profiles, profile)
 		if name == corev1.DefaultSchedulerName {
 			r.note(path.Child("schedulerName"), "while a kube-scheduler serves %s, Berth leaves its pods alone: stop that one first, or annotate the profile %s: \"true\"",

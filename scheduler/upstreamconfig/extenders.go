@@ -3,6 +3,7 @@ package upstreamconfig
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,21 @@ func extenderFields(berth, upstream *field.Path) []fieldMapping {
 		fields = append(fields, fieldMapping{m.berth.String(), m.upstream.String()})
 	}
 	return fields
+}
+
+// ignoredResources returns the sorted names of the resources that extenders of a file have
+// with ignoredByScheduler, those of extenders that are left out included.
+func ignoredResources(c *configv1.KubeSchedulerConfiguration) []string {
+	var names []string
+	for i := range c.Extenders {
+		for _, m := range c.Extenders[i].ManagedResources {
+			if m.IgnoredByScheduler {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func extenderOf(from *configv1.Extender, path *field.Path, r *Result, errs *Errors) (v1alpha1.Extender, bool) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berthdev/berth/scheduler/upstreamconfig"
@@ -39,6 +41,70 @@ func fromYAML(t *testing.T, text string, o upstreamconfig.Options) (*upstreamcon
 	}
 	o.Registry = registry
 	return upstreamconfig.FromConfiguration(plain, o)
+}
+
+// kube-scheduler replaces ignoredResources of each profile with what extenders ignore, and
+// leaves ignoredResourceGroups as they are.
+func TestResourcesThatNodeResourcesFitIgnores(t *testing.T) {
+	const gpu = `{urlPrefix: "https://gpu.gpu.svc", filterVerb: filter, tlsConfig: {caData: "@CA@"}, `
+	const plainGPU = `{urlPrefix: "http://gpu.gpu.svc", filterVerb: filter, `
+	type ignored struct {
+		Resources, Groups []string
+		Lost, Notes       []string
+	}
+	replaced := "left out: kube-scheduler does not read it where extenders have resources with ignoredByScheduler, here "
+	for name, test := range map[string]struct {
+		profiles, extenders string
+		want                map[string]ignored
+	}{
+		"what an extender ignores replaces what the arguments ignore": {
+			`{schedulerName: a, pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a.com/x]}}]}`,
+			gpu + `managedResources: [{name: b.com/y, ignoredByScheduler: true}, {name: b.com/z}]}`,
+			map[string]ignored{"a": {Resources: []string{"b.com/y"}, Notes: []string{"profiles[0].pluginConfig[0].args.ignoredResources: " + replaced + "b.com/y"}}},
+		},
+		"in each profile, and also where the extender itself is left out": {
+			`{schedulerName: a, pluginConfig: [{name: InterPodAffinity, args: {}}, {name: NodeResourcesFit, args: {ignoredResources: [a.com/x]}}]}, {schedulerName: b, pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a.com/x], ignoredResourceGroups: [c.com]}}]}`,
+			gpu + `managedResources: [{name: b.com/y, ignoredByScheduler: true}]}, ` + plainGPU + `managedResources: [{name: b.com/w, ignoredByScheduler: true}]}`,
+			map[string]ignored{
+				"a": {Resources: []string{"b.com/y"}, Lost: []string{"extenders[1].urlPrefix"}, Notes: []string{"profiles[0].pluginConfig[1].args.ignoredResources: " + replaced + "b.com/w and b.com/y"}},
+				"b": {Resources: []string{"b.com/y"}, Groups: []string{"c.com"}, Lost: []string{"extenders[1].urlPrefix"}, Notes: []string{"profiles[1].pluginConfig[0].args.ignoredResources: " + replaced + "b.com/w and b.com/y"}},
+			},
+		},
+		"only groups of resources": {
+			`{schedulerName: a, pluginConfig: [{name: NodeResourcesFit, args: {ignoredResourceGroups: [a.com]}}]}`,
+			gpu + `managedResources: [{name: b.com/y, ignoredByScheduler: true}]}`,
+			map[string]ignored{"a": {Resources: []string{"b.com/y"}, Groups: []string{"a.com"}}},
+		},
+		"an extender that ignores nothing": {
+			`{schedulerName: a, pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a.com/x]}}]}`,
+			gpu + `managedResources: [{name: b.com/y}]}`,
+			map[string]ignored{"a": {Resources: []string{"a.com/x"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read, err := fromYAML(t, "profiles: ["+test.profiles+"]\nextenders: ["+test.extenders+"]\n", upstreamconfig.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]ignored{}
+			for i, b := range compiled(t, read) {
+				args := b.Args["NodeResourcesFit"].(*configv1.NodeResourcesFitArgs)
+				entry := ignored{Resources: args.IgnoredResources, Groups: args.IgnoredResourceGroups}
+				for _, r := range read.Remarks {
+					switch {
+					case r.Lost:
+						entry.Lost = append(entry.Lost, r.Path)
+					case strings.HasPrefix(r.Path, "profiles["+string(rune('0'+i))+"].pluginConfig"):
+						entry.Notes = append(entry.Notes, r.String())
+					}
+				}
+				got[b.Name] = entry
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // An error names the field of kube-scheduler's file, not that of the profile.

@@ -14,7 +14,9 @@ type settings struct {
 	percentage                 int32
 	initialBackoff, maxBackoff *int32
 	extenders                  []v1alpha1.Extender
-	fields                     []fieldMapping
+	// ignoredResources are the resources that extenders take from NodeResourcesFit.
+	ignoredResources []string
+	fields           []fieldMapping
 }
 
 // maxBackoff bounds a profile's backoff, in seconds.
@@ -55,6 +57,7 @@ func settingsOf(c *configv1.KubeSchedulerConfiguration, r *Result, errs *Errors)
 	var fields []fieldMapping
 	s.extenders, fields = extendersOf(c, r, errs)
 	s.fields = append(s.fields, fields...)
+	s.ignoredResources = ignoredResources(c)
 	return s
 }
 

@@ -98,6 +98,14 @@ extenders:
   managedResources: [{name: example.com/disk, ignoredByScheduler: true}]
   tlsConfig: {serverName: storage, certFile: /etc/tls.crt, keyFile: /etc/tls.key, caData: ` + caPlaceholder + `}
 `},
+	"resources that an extender ignores": {in: headV1 + `profiles:
+- schedulerName: batch
+  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a.com/x], ignoredResourceGroups: [c.com]}}]
+- schedulerName: dense
+  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [a.com/x]}}]
+extenders:
+- {urlPrefix: "https://gpu.gpu.svc", filterVerb: filter, enableHTTPS: true, managedResources: [{name: b.com/y, ignoredByScheduler: true}], tlsConfig: {caData: ` + caPlaceholder + `}}
+`},
 	"an invalid verb of an extender": {in: headV1 + `profiles: [{schedulerName: batch}]
 extenders: [{urlPrefix: "https://gpu.gpu.svc", filterVerb: /filter, enableHTTPS: true, tlsConfig: {caData: ` + caPlaceholder + `}}]
 `},

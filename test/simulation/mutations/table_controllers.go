@@ -8,6 +8,8 @@ var controllerMutants = []mutant{
 		[]killer{{operator, "TestProfilesThatANewLeaderFences"}}, "its leaders ask for profiles in a way of its own"},
 	{"LossNotReported", "what is lost in the conversion of a configuration is not reported",
 		[]killer{{convert, "TestFromKubeScheduler"}}, noFiles},
+	{"IgnoredResourcesAdded", "a converted profile ignores the resources of NodeResourcesFit's arguments besides those that extenders ignore",
+		[]killer{{upstreamconfig, "TestResourcesThatNodeResourcesFitIgnores"}}, noFiles},
 	{"ExtenderFieldsOfTheProfile", "an error of a converted extender names the field of the profile, which the file does not have",
 		[]killer{{upstreamconfig, "TestErrorsOfExtendersNameTheFieldsOfTheFile"}}, noFiles},
 	{"DefaultPluginsLeftEnabled", "an exported configuration does not disable the default plugins that the profile does without",

@@ -50,6 +50,7 @@ func fromConfiguration(config *configv1.KubeSchedulerConfiguration, o Options, r
 		first.SchedulerName = &name
 	}
 	var errs Errors
+	checkNameOfOptions(config.Profiles, o.Name, &errs)
 	shared := settingsOf(config, r, &errs)
 	names := map[string]int{}
 	var validations []func()
@@ -104,6 +105,19 @@ func checkName(name *string, path *field.Path, errs *Errors) string {
 		errs.add(path, "must be a DNS subdomain, since it becomes a SchedulingProfile's name (lower-case letters, digits, '-' and '.', with a letter or digit at each end), is %q", *name)
 	}
 	return *name
+}
+
+// checkNameOfOptions adds an error where a file names its profiles and the options name the
+// profile otherwise: a profile that is silently not renamed takes the pods of another name.
+func checkNameOfOptions(profiles []configv1.KubeSchedulerProfile, name string, errs *Errors) {
+	path := field.NewPath("profiles")
+	if len(profiles) > 1 && name != "" {
+		errs.add(path, "the file has %d profiles, which have names of their own: leave out --scheduler-name %q", len(profiles), name)
+		return
+	}
+	if own := profiles[0].SchedulerName; name != "" && own != nil && *own != "" && *own != name {
+		errs.add(path.Index(0).Child("schedulerName"), "the file names the profile: leave out --scheduler-name %q, or remove or change %q in the file", name, *own)
+	}
 }
 
 // newProfile returns a SchedulingProfile with an empty spec.

@@ -136,3 +136,37 @@ extenders: [{urlPrefix: "http://left.out", filterVerb: filter}, {urlPrefix: "htt
 		})
 	}
 }
+
+// The name of the options is for a file that has none.
+func TestTheNameOfTheProfile(t *testing.T) {
+	for name, test := range map[string]struct {
+		profiles, name string
+		want           []string
+		err            string
+	}{
+		"the file has no profile":           {"[]", "b", []string{"b"}, ""},
+		"the file has a profile without":    {"[{percentageOfNodesToScore: 5}]", "b", []string{"b"}, ""},
+		"neither has a name":                {"[{}]", "", []string{"default-scheduler"}, ""},
+		"the file has the same name":        {"[{schedulerName: b}]", "b", []string{"b"}, ""},
+		"the file has another name":         {"[{schedulerName: a}]", "b", nil, `profiles[0].schedulerName: the file names the profile: leave out --scheduler-name "b", or remove or change "a" in the file`},
+		"the file has several names":        {"[{schedulerName: a}, {schedulerName: b}]", "b", nil, `profiles: the file has 2 profiles, which have names of their own: leave out --scheduler-name "b"`},
+		"the file has several without name": {"[{}, {}]", "", nil, `profiles[0].schedulerName: must be set where there are several profiles: it becomes the SchedulingProfile's name; profiles[1].schedulerName: must be set where there are several profiles: it becomes the SchedulingProfile's name`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read, err := fromYAML(t, "profiles: "+test.profiles+"\n", upstreamconfig.Options{Name: test.name})
+			if err != nil {
+				if err.Error() != test.err {
+					t.Errorf("%v, want %q", err, test.err)
+				}
+				return
+			}
+			var names []string
+			for _, p := range read.Profiles {
+				names = append(names, p.Name)
+			}
+			if diff := cmp.Diff(test.want, names); diff != "" || test.err != "" {
+				t.Errorf("(-want +got), and want the error %q:\n%s", test.err, diff)
+			}
+		})
+	}
+}

@@ -217,7 +217,11 @@ func FuzzConfiguration(f *testing.F) {
 		"apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\nprofiles: [{pluginConfig: [{name: InterPodAffinity, args: {apiVersion: kubescheduler.config.k8s.io/v1beta3, kind: InterPodAffinityArgs, hardPodAffinityWeight: 5}}]}]",
 		"apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\nprofiles: [{percentageOfNodesToScore: 5}]",
 	} {
-		f.Add(asJSON(f, text), strings.Contains(text, "*c"), "batch")
+		name := "batch"
+		if strings.Contains(text, "schedulerName") {
+			name = "" // another name than that of the file is an error
+		}
+		f.Add(asJSON(f, text), strings.Contains(text, "*c"), name)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, inline bool, name string) {
 		if len(text) > 32<<10 || !utf8.Valid(text) {

@@ -49,7 +49,7 @@ type Options struct {
 	// in a PluginConfig.
 	Inline bool
 	// Name names the profile where the file does not, as in a Policy. Empty means
-	// default-scheduler.
+	// default-scheduler. Another name than that of the file is an error.
 	Name string
 }
 

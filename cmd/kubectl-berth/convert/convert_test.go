@@ -109,6 +109,9 @@ extenders:
 	"an invalid verb of an extender": {in: headV1 + `profiles: [{schedulerName: batch}]
 extenders: [{urlPrefix: "https://gpu.gpu.svc", filterVerb: /filter, enableHTTPS: true, tlsConfig: {caData: ` + caPlaceholder + `}}]
 `},
+	"a name for a file without one":    {in: headV1, args: []string{"--scheduler-name", "batch"}},
+	"another name than that of a file": {in: headV1 + "profiles: [{schedulerName: batch}]\n", args: []string{"--scheduler-name", "b"}},
+	"a name for a file with several":   {in: headV1 + "profiles: [{schedulerName: batch}, {schedulerName: dense}]\n", args: []string{"--scheduler-name", "dense"}},
 	"all errors are reported at once": {in: headV1 + `parallelism: 0
 podInitialBackoffSeconds: 100000
 profiles:

@@ -10,6 +10,8 @@ var controllerMutants = []mutant{
 		[]killer{{convert, "TestFromKubeScheduler"}}, noFiles},
 	{"IgnoredResourcesAdded", "a converted profile ignores the resources of NodeResourcesFit's arguments besides those that extenders ignore",
 		[]killer{{upstreamconfig, "TestResourcesThatNodeResourcesFitIgnores"}}, noFiles},
+	{"OtherNameIgnored", "another name than that of the file is ignored when a configuration is converted",
+		[]killer{{upstreamconfig, "TestTheNameOfTheProfile"}}, noFiles},
 	{"ExtenderFieldsOfTheProfile", "an error of a converted extender names the field of the profile, which the file does not have",
 		[]killer{{upstreamconfig, "TestErrorsOfExtendersNameTheFieldsOfTheFile"}}, noFiles},
 	{"DefaultPluginsLeftEnabled", "an exported configuration does not disable the default plugins that the profile does without",

@@ -106,8 +106,11 @@ func (r *profileReconciler) applyFirst(ctx context.Context, v *observation, cand
 		case isDeferred(err):
 			v.deferred = err
 			return
-		case v.attempt.isNew():
-			log.FromContext(ctx).Error(err, "A revision could not be built", "revision", candidate.Revision.Name)
+		default:
+			if v.attempt.isNew() {
+				log.FromContext(ctx).Error(err, "A revision could not be built", "revision", candidate.Revision.Name)
+			}
+			v.recordFallbackFailure(candidate, err)
 		}
 		if v.running != nil {
 			return

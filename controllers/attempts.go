@@ -11,7 +11,8 @@ import (
 	"github.com/berthdev/berth/controllers/history"
 )
 
-// A spec that cannot be built, or that fails its trial, is tried again with a growing delay. The
+// A spec that cannot be built, or that fails its trial, is tried again with a growing delay, and
+// so are the revisions in its place where nothing runs. The
 // work queue's own delay would not do: controller-runtime ignores RequeueAfter of a reconcile that
 // returns an error, and a reconcile has more to do than to try the spec, such as to look whether
 // another scheduler is back.
@@ -86,10 +87,12 @@ func (a *attempt) run(what tried, try func() error) error {
 	return err
 }
 
-// endAttempt remembers an attempt to run the spec that failed, and returns after what time it is
-// made again; 0 when the spec did not fail.
+// endAttempt remembers an attempt that failed, and returns after what time it is made again; 0
+// when it did not fail. An attempt at which a revision failed in place of the spec and after which
+// nothing runs is one that failed: the cause may pass, and no other event makes it again.
 func (r *profileReconciler) endAttempt(ctx context.Context, v observation) time.Duration {
-	if v.failure == nil {
+	failure := v.attemptFailure()
+	if failure == nil {
 		r.forgetAttempt(v.profile.Name)
 		return 0
 	}
@@ -98,7 +101,7 @@ func (r *profileReconciler) endAttempt(ctx context.Context, v observation) time.
 		delay := r.retryDelays.When(v.profile.Name)
 		a.retryAt = now.Add(delay)
 		r.failedAttempts.Store(v.profile.Name, a)
-		log.FromContext(ctx).Error(v.failure, "The spec of a profile could not be applied", "generation", v.profile.Generation, "retryAfter", delay)
+		log.FromContext(ctx).Error(failure, "A profile could not be applied", "generation", v.profile.Generation, "retryAfter", delay)
 	}
 	return max(v.attempt.retryAt.Sub(now), time.Millisecond) // it may have come meanwhile, and 0 waits for nothing
 }

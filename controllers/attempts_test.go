@@ -111,6 +111,87 @@ func TestARevisionThatFailedIsTriedAgainWithTheSpec(t *testing.T) {
 	d.wantRuns("hash-2", "True Programmed")
 }
 
+// The error of a build may pass, and no other event makes the profile try the revision again.
+func TestARevisionThatFailedInPlaceOfASpecIsTriedAgain(t *testing.T) {
+	const failed = "nothing runs; revision batch-hash-1 could not be applied: plugin Own could not be built: no licence; generation 2 "
+	for name, c := range map[string]struct {
+		edit            func(*testEnv)
+		reason, message string
+		tries           []string // before the revision
+	}{
+		"the spec is invalid": {
+			func(d *testEnv) { d.reject = rejectionOf(noSuchPlugin) }, "NothingRuns", failed + "refused: ", nil,
+		},
+		"the spec is not approved": {
+			func(d *testEnv) { d.cluster = fakeReader{newProfile(2, withManualActivation("none"))} }, "AwaitingApproval",
+			failed + "with hash hash-2 waits for approval: kubectl annotate sprof batch --overwrite berth.dev/approved-hash=hash-2", []string{"try hash-2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.mustReconcile()
+			d.prove()
+			d.cluster = fakeReader{newProfile(2)}
+			c.edit(d)
+			d = d.startProcess("second")
+			d.applier.err = errNoLicence
+			for delay := initialRetryDelay; delay < maxAttemptDelay; delay *= 2 {
+				d.wantNextReconcile(delay)
+				d.wantCalls(append(slices.Clone(c.tries), "apply hash-1", "pause batch false", "hold batch")...)
+				d.wantRuns("", "False "+c.reason)
+				if got := d.message(v1alpha1.ConditionProgrammed); !strings.HasPrefix(got, c.message) {
+					t.Errorf("message %q, want %q", got, c.message)
+				}
+				d.clock.Step(delay / 2)
+				d.wantNextReconcile(delay / 2)
+				d.wantCalls(append(slices.Clone(c.tries), "pause batch false", "hold batch")...)
+				d.clock.Step(delay / 2)
+			}
+			d.applier.err = nil
+			d.mustReconcile()
+			previous := "False PreviousRuns"
+			if c.reason != "NothingRuns" {
+				previous = "False " + c.reason
+			}
+			d.wantRuns("hash-1", previous)
+		})
+	}
+}
+
+// A profile whose spec is blamed is reconciled each five seconds, or when its spec is due.
+func TestARevisionThatFailedInPlaceOfABlamedSpecIsTriedAgainWithAGrowingDelay(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.outOfTree = []int64{2}
+	d.mustReconcile()
+	d.prove()
+	d.cluster = fakeReader{newProfile(2)}
+	for _, process := range []string{"second", "third"} {
+		d.dieDuringBuild()
+		d = d.startProcess(process)
+	}
+	d.applier.beforeBuild = func() {
+		if calls := d.applier.calls; calls[len(calls)-1] == "try hash-2" {
+			panic("the process died")
+		}
+	}
+	d.applier.err = errNoLicence
+	func() {
+		defer func() { _ = recover() }()
+		d.mustReconcile()
+	}()
+	d = d.startProcess("fourth") // the spec is not due before ten seconds
+	d.applier.err = errNoLicence
+	for delay := initialRetryDelay; delay < 8*time.Second; delay *= 2 {
+		d.wantNextReconcile(delay)
+		d.wantCalls("apply hash-1", "pause batch false", "hold batch")
+		d.wantRuns("", "False CrashedOnProbation")
+		d.clock.Step(delay / 2)
+		d.wantNextReconcile(delay / 2)
+		d.wantCalls("pause batch false", "hold batch")
+		d.clock.Step(delay / 2)
+	}
+}
+
 func TestASpecThatFailedDelaysNothingElse(t *testing.T) {
 	t.Run("what runs is proved", func(t *testing.T) {
 		d := newTestEnv(t, newProfile(1))

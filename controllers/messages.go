@@ -53,6 +53,17 @@ func (v observation) notReadyMessage() string {
 	return v.runningMessage() + "; " + v.pendingSpecName() + " is not applied yet"
 }
 
+// notProgrammedMessage is notReadyMessage with why no earlier revision runs in place of the spec.
+// That comes right after what runs, since the message may end with a command.
+func (v observation) notProgrammedMessage() string {
+	message := v.notReadyMessage()
+	if v.running != nil || v.fallbackFailure == nil {
+		return message
+	}
+	runs := v.runningMessage()
+	return truncate(runs+"; "+truncate(v.fallbackFailure.Error(), maxMessage/4)+strings.TrimPrefix(message, runs), maxMessage)
+}
+
 func (v observation) rejectedMessage(rejection *compile.Rejection) string {
 	return truncate(v.runningMessage()+"; "+v.pendingSpecName()+refusedFor+rejection.Message(), maxMessage)
 }

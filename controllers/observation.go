@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -38,6 +39,9 @@ type observation struct {
 	attempt *attempt
 	// failure is the error of the trial or the application of the spec.
 	failure error
+	// fallbackFailure is the error of the best revision that was to run in place of the spec
+	// and could not be applied; nil when there was none, or when it failed as the spec did.
+	fallbackFailure error
 	// deferred is why the spec could not be applied yet; the profile is reconciled
 	// again soon.
 	deferred error
@@ -80,6 +84,25 @@ func (v *observation) recordFailure(err error) {
 		return
 	}
 	v.failure = err
+}
+
+// recordFallbackFailure sets fallbackFailure by the error of applying a revision, unless a
+// better one failed, or the revision is the spec that failed.
+func (v *observation) recordFallbackFailure(candidate history.Candidate, err error) {
+	isSpec := v.failure != nil && candidate.Hash == v.blueprint.Hash
+	if v.fallbackFailure == nil && !isSpec {
+		v.fallbackFailure = fmt.Errorf("revision %s could not be applied: %w", candidate.Revision.Name, err)
+	}
+}
+
+// attemptFailure returns why the attempt has to be made again; nil when it has not. An attempt
+// that nothing runs after may have failed although the spec was not tried: it may be invalid, or
+// not be approved.
+func (v observation) attemptFailure() error {
+	if v.failure == nil && v.running == nil {
+		return v.fallbackFailure
+	}
+	return v.failure
 }
 
 // isDeferred reports whether the error means that the spec has to be applied later.

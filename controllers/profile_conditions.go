@@ -57,19 +57,19 @@ func (v observation) programmedCondition() conditionUpdate {
 	case v.programmed():
 		return trueCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonProgrammed, v.runningMessage()+v.trialProblemsMessage()+v.historyNotStoredMessage())
 	case v.verdict == history.Crashed:
-		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.notReadyMessage())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonCrashedOnProbation, v.notProgrammedMessage())
 	case v.trialFailed():
-		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonTrialFailed, v.notReadyMessage())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonTrialFailed, v.notProgrammedMessage())
 	case v.failure != nil:
-		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.notReadyMessage())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonBuildFailed, v.notProgrammedMessage())
 	case v.verdict == history.AwaitingApproval:
-		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.notReadyMessage())
+		return falseCondition(v1alpha1.ConditionProgrammed, v1alpha1.ReasonAwaitingApproval, v.notProgrammedMessage())
 	}
 	reason := v1alpha1.ReasonNothingRuns
 	if v.running != nil {
 		reason = v1alpha1.ReasonPreviousRuns
 	}
-	c := falseCondition(v1alpha1.ConditionProgrammed, reason, v.notReadyMessage())
+	c := falseCondition(v1alpha1.ConditionProgrammed, reason, v.notProgrammedMessage())
 	c.derived = v.rejection != nil
 	return c
 }

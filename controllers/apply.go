@@ -226,8 +226,12 @@ type unsettledChange struct {
 	// hash is what the profile resolved to at the last reconcile, since the time since.
 	hash  string
 	since time.Time
-	// first is when the profile first resolved to something else than what runs.
+	// first is when the profile first resolved to something else than what runs, or than what
+	// was tried last.
 	first time.Time
+	// ended says that the delay has ended, so that hash was tried. As it still does not run,
+	// it failed or was put off, and what comes next is another change.
+	ended bool
 }
 
 // settleDelay returns how long to wait until what the profile resolves to may replace
@@ -245,11 +249,15 @@ func (r *profileReconciler) settleDelay(v observation) time.Duration {
 	change := unsettledChange{hash: v.blueprint.Hash, since: now, first: now}
 	if stored, ok := r.unsettledChanges.Load(name); ok {
 		before := stored.(unsettledChange)
-		change.first = before.first
-		if before.hash == change.hash {
-			change.since = before.since
+		switch {
+		case before.hash == change.hash:
+			change.since, change.first = before.since, before.first
+		case !before.ended:
+			change.first = before.first
 		}
 	}
+	delay := max(0, min(change.since.Add(settlePeriod).Sub(now), change.first.Add(maxSettlePeriod).Sub(now)))
+	change.ended = delay == 0
 	r.unsettledChanges.Store(name, change)
-	return max(0, min(change.since.Add(settlePeriod).Sub(now), change.first.Add(maxSettlePeriod).Sub(now)))
+	return delay
 }

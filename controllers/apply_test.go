@@ -91,6 +91,43 @@ func TestObjectsAppliedTogetherBecomeOneRevision(t *testing.T) {
 	}
 }
 
+func TestObjectsAppliedTogetherAfterAnEditThatFailedBecomeOneRevision(t *testing.T) {
+	for name, fail := range map[string]func(a *fakeApplier){
+		"its build": func(a *fakeApplier) { a.err = errNoLicence },
+		"its trial": func(a *fakeApplier) { a.trialResult = failedTrial() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withRef := withConfigRef("NodeResourcesFit", "binpack")
+			d := newTestEnv(t)
+			d.compile = compileByGenerations
+			apply := func(profile, config int64) { d.cluster = fakeReader{newProfile(profile, withRef), newConfig("binpack", config)} }
+			apply(1, 1)
+			d.mustReconcile()
+			fail(d.applier)
+			apply(2, 1)
+			d.wantNextReconcile(settlePeriod)
+			d.clock.Step(settlePeriod)
+			d.mustReconcile()
+			if len(d.applier.calls) == 0 || d.applier.calls[0] != "try hash-2-1" {
+				t.Errorf("calls %q, want a trial", d.applier.calls)
+			}
+			d.clock.Step(time.Hour)
+			d.mustReconcile()
+			d.applier.err, d.applier.trialResult = nil, nil
+			apply(2, 2) // kubectl apply writes the PluginConfig first
+			d.wantNextReconcile(settlePeriod)
+			d.wantCalls()
+			d.clock.Step(settlePeriod / 5)
+			apply(3, 2)
+			d.wantNextReconcile(settlePeriod)
+			d.clock.Step(settlePeriod)
+			d.mustReconcile()
+			d.wantRuns("hash-3-2", "True Programmed")
+			d.wantStored("batch-hash-1-1", "batch-hash-3-2 on probation")
+		})
+	}
+}
+
 func TestAnEditWithoutPluginConfigsRunsAtOnce(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.mustReconcile()

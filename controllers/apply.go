@@ -153,26 +153,45 @@ func (r *profileReconciler) allBuiltIn(b *compile.Blueprint) bool {
 }
 
 // tryCandidate applies a candidate. The leader records it in the history first, unless
-// it already runs and is recorded.
+// it already runs and is recorded. Each process remembers it, so that as the leader it can
+// record it again.
 func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, candidate history.Candidate) error {
 	runs := v.running != nil && v.running.Blueprint.Hash == candidate.Hash
 	skipTrial := runs || candidate.SkipTrial
-	if !r.isLeader() {
-		return r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
-	}
 	revision, err := revisionSpecFor(v, candidate)
 	if err != nil {
 		return err
 	}
 	undo := func(context.Context) {}
-	if !runs || !v.history.Contains(revision) {
+	if r.isLeader() && (!runs || !v.history.Contains(revision)) {
 		undo = r.options.History.Begin(ctx, v.history, revision)
 	}
-	err = r.trialAndApply(ctx, candidate.Blueprint, skipTrial)
-	if err != nil {
+	if err := r.trialAndApply(ctx, candidate.Blueprint, skipTrial); err != nil {
 		undo(ctx)
+		return err
 	}
-	return err
+	r.applied.Store(v.profile.Name, revision)
+	return nil
+}
+
+// restoreRevision records what runs in the history again where its revision is missing: others
+// may delete ControllerRevisions. A spec that runs is recorded by tryCandidate; this is for what
+// runs in place of one. A history that could not be stored in this reconcile is not tried again.
+// What runs of a deleted profile of the name is no revision of this one.
+func (r *profileReconciler) restoreRevision(ctx context.Context, v observation) {
+	stored, ok := r.applied.Load(v.profile.Name)
+	if !ok || v.running == nil || !v.history.Durable() {
+		return
+	}
+	revision := stored.(history.RevisionSpec)
+	if revision.Hash != v.running.Blueprint.Hash || revision.UID != v.profile.UID || v.history.Contains(revision) {
+		return
+	}
+	revision.Blamed = false // it is not built
+	r.options.History.Begin(ctx, v.history, revision)
+	if v.history.Durable() {
+		log.FromContext(ctx).Info("The revision of what runs was missing, and is stored again", "revision", compile.RevisionName(revision.Profile, revision.Hash))
+	}
 }
 
 // trialAndApply applies a Blueprint, after a trial with the profile's pods unless

@@ -197,6 +197,72 @@ func TestAProfileThatIsCreatedAgainWhileItsSpecRunsHasARevision(t *testing.T) {
 	d.wantRuns("hash-1", "False PreviousRuns")
 }
 
+// deleteRevisions deletes all ControllerRevisions, as others may.
+func (d *testEnv) deleteRevisions() {
+	d.t.Helper()
+	for _, name := range d.storedRevisions() {
+		name, _, _ = strings.Cut(name, " ")
+		if err := d.revisions.AppsV1().ControllerRevisions("berth-system").Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+func TestARevisionOfWhatRunsThatOthersDeleteIsStoredAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(*testEnv) // the deletion
+	}{
+		"while the spec runs":       {func(*testEnv) {}, func(*testEnv) {}},
+		"before an invalid edit":    {func(*testEnv) {}, (*testEnv).editInvalid},
+		"after an invalid edit":     {(*testEnv).editInvalid, func(*testEnv) {}},
+		"while a revision runs":     {func(d *testEnv) { d.editInvalid(); *d = *d.restartProcess("second") }, func(*testEnv) {}},
+		"while the spec is refused": {func(d *testEnv) { d.edit(2); d.editInvalid(); d.editInvalid() }, func(*testEnv) {}},
+		"before this process led":   {func(d *testEnv) { d.followedBefore(); d.editInvalid() }, func(d *testEnv) { d.elected = elected() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.mustReconcile()
+			d.prove()
+			c.before(d)
+			d.prove()
+			runs, _ := d.applier.Running("batch")
+			d.deleteRevisions()
+			c.after(d)
+			d.wantNextReconcile(historyCheckInterval)
+			d.wantStored("batch-" + runs.Blueprint.Hash)
+			d.editInvalid()
+			d = d.restartProcess("third")
+			d.wantRuns(runs.Blueprint.Hash, "False PreviousRuns")
+		})
+	}
+}
+
+// editInvalid replaces the profile in the cluster by one that is invalid, and reconciles it.
+func (d *testEnv) editInvalid() {
+	d.t.Helper()
+	d.reject = rejectionOf(noSuchPlugin)
+	d.edit(d.cluster[0].GetGeneration() + 1)
+}
+
+// followedBefore makes the process one that applied the profile as a follower.
+func (d *testEnv) followedBefore() {
+	d.t.Helper()
+	*d = *d.startProcess("follower")
+	d.elected = make(chan struct{})
+	d.mustReconcile()
+}
+
+// Its user deleted the profile that runs, and this one was never valid.
+func TestWhatRunsOfADeletedProfileIsNotStoredForANewOne(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	d.cluster = fakeReader{newProfile(2, func(p *v1alpha1.SchedulingProfile) { p.UID = "batch-2" })}
+	d.reject = rejectionOf(noSuchPlugin)
+	d.deleteRevisions()
+	d.mustReconcile()
+	d.wantStored()
+}
+
 func TestARestartOnABadSpecRunsWhatRanLast(t *testing.T) {
 	d := newTestEnv(t, newProfile(5))
 	d.mustReconcile()
@@ -379,7 +445,7 @@ func TestAHistoryThatCouldNotBeReadIsStoredLater(t *testing.T) {
 		d.wantNextReconcile(historyRetryInterval)
 		d.clock.Step(history.Probation) // it is proved in memory
 	}
-	d.wantNextReconcile(0)
+	d.wantNextReconcile(historyCheckInterval)
 	d.wantStored("batch-hash-1")
 }
 
@@ -392,10 +458,10 @@ func TestARevisionIsProvedLaterWhenThatCouldNotBeWritten(t *testing.T) {
 	d.wantNextReconcile(historyRetryInterval)
 	d.wantStored("batch-hash-1 on probation, served")
 	d.clock.Step(historyRetryInterval)
-	d.wantNextReconcile(0)
+	d.wantNextReconcile(historyCheckInterval)
 	d.wantStored("batch-hash-1")
 	d.revisions.ClearActions()
-	d.wantNextReconcile(0)
+	d.wantNextReconcile(historyCheckInterval)
 	for _, action := range d.revisions.Actions() {
 		if action.GetVerb() != "list" {
 			t.Errorf("%s although nothing changed", action.GetVerb())

@@ -36,6 +36,9 @@ const (
 	// a missing permission, may last for hours, and the history matters only to a restart
 	// and to standbys.
 	historyRetryInterval = time.Minute
+	// historyCheckInterval is how often a profile that runs is reconciled again because its
+	// revision may be missing. ControllerRevisions are not watched, and others may delete them.
+	historyCheckInterval = 10 * time.Minute
 	// statusRetryInterval is after what time a profile is reconciled again whose status could
 	// not be written. The delay of the work queue grows with each change of the spec
 	// meanwhile, and would outlast the cause by minutes.
@@ -62,6 +65,8 @@ type profileReconciler struct {
 	reconciled sync.Map
 	// unsettledChanges holds an unsettledChange by profile name.
 	unsettledChanges sync.Map
+	// applied holds the history.RevisionSpec that was applied last, by profile name.
+	applied sync.Map
 	// failedAttempts holds the *attempt of a profile that failed last, by profile name.
 	failedAttempts sync.Map
 	// retryDelays has the delay until the next attempt of a profile, by its name.
@@ -163,6 +168,7 @@ func (r *profileReconciler) removeProfile(name string) {
 	r.status.forget(profileKey(name))
 	r.reconciled.Delete(name)
 	r.unsettledChanges.Delete(name)
+	r.applied.Delete(name)
 	r.forgetAttempt(name)
 	profileMetrics.forget(name)
 }
@@ -208,6 +214,7 @@ func (r *profileReconciler) updateHistory(ctx context.Context, v observation) ti
 	if v.running != nil {
 		hash, since = v.running.Blueprint.Hash, v.running.Since
 	}
+	r.restoreRevision(ctx, v)
 	requeueAfter, err := r.options.History.Update(ctx, v.history, hash, since)
 	switch {
 	case v.rebuildAfter > 0:
@@ -220,8 +227,11 @@ func (r *profileReconciler) updateHistory(ctx context.Context, v observation) ti
 	if err != nil {
 		log.FromContext(ctx).Error(err, "The profile's history could not be brought up to date", "retryAfter", historyRetryInterval)
 	}
-	if err != nil || v.history.StorableLater() {
+	switch {
+	case err != nil || v.history.StorableLater():
 		return soonerOf(requeueAfter, historyRetryInterval)
+	case v.running != nil && v.history.Durable():
+		return soonerOf(requeueAfter, historyCheckInterval)
 	}
 	return requeueAfter
 }

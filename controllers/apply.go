@@ -158,6 +158,9 @@ func (r *profileReconciler) allBuiltIn(b *compile.Blueprint) bool {
 func (r *profileReconciler) tryCandidate(ctx context.Context, v observation, candidate history.Candidate) error {
 	runs := v.running != nil && v.running.Blueprint.Hash == candidate.Hash
 	skipTrial := runs || candidate.SkipTrial
+	if err := r.options.Applier.CheckPlace(v.profile.Name); err != nil && !runs {
+		return err // it is tried each second: no revision is stored and deleted for that
+	}
 	revision, err := revisionSpecFor(v, candidate)
 	if err != nil {
 		return err

@@ -206,8 +206,8 @@ type fakeApplier struct {
 	// trialResult is the result of every trial; nil for no trials. lastTrial is the
 	// last one.
 	trialResult, lastTrial *profile.Trial
-	// unlisted says that trials have to wait.
-	unlisted bool
+	// unlisted says that trials have to wait, and full that trials and builds have to.
+	unlisted, full bool
 	running  map[string]profile.Running
 	// held holds the message with which pods are held, by profile name.
 	held map[string]string
@@ -234,6 +234,9 @@ func (a *fakeApplier) Try(_ context.Context, b *compile.Blueprint) (profile.Tria
 	if a.beforeBuild != nil {
 		a.beforeBuild()
 	}
+	if a.full {
+		return profile.Trial{}, profile.ErrTooManyGenerations
+	}
 	if a.unlisted {
 		return profile.Trial{}, profile.ErrCachesNotSynced
 	}
@@ -247,6 +250,13 @@ func (a *fakeApplier) Try(_ context.Context, b *compile.Blueprint) (profile.Tria
 		return t, &profile.TrialError{Trial: t}
 	}
 	return t, nil
+}
+
+func (a *fakeApplier) CheckPlace(string) error {
+	if a.full {
+		return profile.ErrTooManyGenerations
+	}
+	return nil
 }
 
 func (a *fakeApplier) LastTrial(string) (profile.Trial, bool) {

@@ -171,6 +171,34 @@ func TestARevisionIsStoredBeforeItsBuild(t *testing.T) {
 	d.wantStored("batch-hash-1 on probation")
 }
 
+// It is tried each second, for as long as pods of the older generations wait to be bound.
+func TestASpecThatWaitsForOlderGenerationsIsNotStored(t *testing.T) {
+	for name, edited := range map[string]*v1alpha1.SchedulingProfile{
+		"the spec is to run":       newProfile(2),
+		"the spec is not approved": newProfile(2, withManualActivation("hash-1")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestEnv(t, newProfile(1))
+			d.mustReconcile()
+			d.prove()
+			d.applier.full, d.cluster = true, fakeReader{edited}
+			d.revisions.ClearActions()
+			d.wantNextReconcile(retryInterval)
+			for _, action := range d.revisions.Actions() {
+				if action.GetVerb() != "list" {
+					t.Errorf("%s of a revision", action.GetVerb())
+				}
+			}
+			if got := d.message(v1alpha1.ConditionProgrammed); name == "the spec is to run" && !strings.Contains(got, "generation 2 waits: 8 older generations") {
+				t.Errorf("message %q", got)
+			}
+			d.applier.full, d.cluster = false, fakeReader{newProfile(2)}
+			d.mustReconcile()
+			d.wantRuns("hash-2", "True Programmed")
+		})
+	}
+}
+
 func TestARevisionThatCannotBeBuiltIsNotKept(t *testing.T) {
 	d := newTestEnv(t, newProfile(1))
 	d.mustReconcile()

@@ -42,6 +42,9 @@ type Applier interface {
 	// runs already. After an error, which is a *profile.BuildError when a plugin could
 	// not be built, the earlier Blueprint keeps running.
 	Apply(ctx context.Context, blueprint *compile.Blueprint) error
+	// CheckPlace returns profile.ErrTooManyGenerations when Try and Apply of a Blueprint that
+	// does not run would.
+	CheckPlace(name string) error
 	// Hold holds the pods of a profile that does not run, and writes the reason into
 	// their conditions. It does nothing when the profile runs; a later Apply releases
 	// the pods.

@@ -27,6 +27,9 @@ func (r *profileReconciler) tryUnapproved(ctx context.Context, v observation) er
 	if last, ok := r.options.Applier.LastTrial(v.profile.Name); ok && last.Hash == v.blueprint.Hash && !last.Failed {
 		return nil
 	}
+	if err := r.options.Applier.CheckPlace(v.profile.Name); err != nil {
+		return err
+	}
 	revision, err := revisionSpecFor(v, history.Candidate{Blueprint: v.blueprint})
 	if err != nil {
 		return err

@@ -91,7 +91,23 @@ func (s *Set) checkChange(state *profileState, blueprint *compile.Blueprint) err
 	switch {
 	case s.pending[blueprint.Name] != blueprint:
 		return ErrSuperseded
-	case state.current != nil && s.oldGenerations[blueprint.Name] >= maxOldGenerations:
+	case s.hasTooManyGenerations(state, blueprint.Name):
+		return ErrTooManyGenerations
+	}
+	return nil
+}
+
+// hasTooManyGenerations reports whether a change of name has to wait. s.mu must be held.
+func (s *Set) hasTooManyGenerations(state *profileState, name string) bool {
+	return state.current != nil && s.oldGenerations[name] >= maxOldGenerations
+}
+
+// CheckPlace returns ErrTooManyGenerations if a Blueprint that does not run could neither be
+// tried nor applied now.
+func (s *Set) CheckPlace(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, ok := s.profiles[name]; ok && s.hasTooManyGenerations(state, name) {
 		return ErrTooManyGenerations
 	}
 	return nil

@@ -140,11 +140,17 @@ func TestAtMostEightOldGenerationsAreAlive(t *testing.T) {
 		held = append(held, g)
 	}
 	newest := env.blueprint(99, "newest", "B")
+	if err := env.CheckPlace("p"); !errors.Is(err, ErrTooManyGenerations) {
+		t.Errorf("%v, want ErrTooManyGenerations", err)
+	}
 	if err := env.Apply(t.Context(), newest); !errors.Is(err, ErrTooManyGenerations) {
 		t.Fatalf("%v, want ErrTooManyGenerations", err)
 	}
 	env.wantRunning("hash-8", 8)
 	held[3].Release()
+	if err := env.CheckPlace("p"); err != nil {
+		t.Errorf("%v, although an old generation was closed", err)
+	}
 	if err := env.Apply(t.Context(), newest); err != nil {
 		t.Errorf("%v, although an old generation was closed", err)
 	}

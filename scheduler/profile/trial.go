@@ -123,7 +123,7 @@ func (s *Set) LastTrial(name string) (Trial, bool) {
 // could not be applied after the trial.
 func (s *Set) waitForTrial(ctx context.Context, state *profileState, name string) error {
 	s.mu.Lock()
-	tooMany := state.current != nil && s.oldGenerations[name] >= maxOldGenerations
+	tooMany := s.hasTooManyGenerations(state, name)
 	s.mu.Unlock()
 	if tooMany {
 		return ErrTooManyGenerations

@@ -139,9 +139,9 @@ runs the scheduler's own cache, scheduling cycle and plugins on that copy. Nothi
 written.
 
 FILE contains a Pod, or a Deployment, ReplicaSet, StatefulSet, Job, CronJob,
-ReplicationController or PodTemplate. The number of pods is that of the object (replicas,
-parallelism) or --replicas. Each pod is added to its node before the next one is tried, and
-victims of preemption are removed. Claims that a controller would create for the pods
+ReplicationController or PodTemplate. The number of pods is that of the object (replicas;
+parallelism, or completions if fewer) or --replicas. Each pod is added to its node before the
+next one is tried, and victims of preemption are removed. Claims that a controller would create for the pods
 (volumeClaimTemplates, ephemeral volumes, ResourceClaimTemplates) are created on the copy if
 they do not exist, and the volumes and devices that a pod uses are not available to the next
 one. FILE may also contain the ResourceClaims, ResourceClaimTemplates and DeviceClasses that

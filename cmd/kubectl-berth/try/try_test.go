@@ -139,6 +139,12 @@ func TestTry(t *testing.T) {
 		"the pods of a Deployment":         {file: deploymentYAML},
 		"more pods than fit":               {file: deploymentYAML, args: fixedArgs("--replicas", "7"), code: 1},
 		"the pods of a Deployment in wide": {file: deploymentYAML, args: fixedArgs("-o", "wide")},
+		"a Job with fewer completions than pods at once": {
+			file: strings.Replace(jobYAML, "parallelism: 2", "parallelism: 5\n  completions: 2", 1), args: fixedArgs("--profile", "batch"),
+		},
+		"a number of replicas instead of one that is too large": {
+			file: strings.Replace(deploymentYAML, "replicas: 3", "replicas: 2000000000", 1), args: fixedArgs("--replicas", "1"),
+		},
 		"without a node": {
 			file: podYAML("2"), args: fixedArgs("--without-node", "n1,n2"),
 			in: func(c *testCluster) { c.add(fixture.Pod("shop/a").Requests("cpu", "1").On("n1").Obj()) },
@@ -415,6 +421,26 @@ func TestInvalidInputIsRejected(t *testing.T) {
 		"a schedulerName without a profile": {
 			file: strings.Replace(podYAML("1"), "  schedulerName: batch\n", "", 1),
 			want: `spec.schedulerName: no SchedulingProfile is named "default-scheduler"; existing profiles: batch; select one with --profile`,
+		},
+		"a negative number of replicas": {
+			file: strings.Replace(deploymentYAML, "replicas: 3", "replicas: -1", 1),
+			want: "-f: standard input: Deployment: spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+		},
+		"more replicas than are tried": {
+			file: strings.Replace(deploymentYAML, "replicas: 3", "replicas: 2000000000", 1),
+			want: "Deployment/web: spec.replicas: Invalid value: 2000000000: must be at most 100000, unless --replicas is set",
+		},
+		"a negative parallelism": {
+			file: strings.Replace(jobYAML, "parallelism: 2", "parallelism: -2", 1),
+			want: "Job: spec.parallelism: Invalid value: -2: must be greater than or equal to 0",
+		},
+		"more pods at once than are tried": {
+			file: strings.Replace(jobYAML, "parallelism: 2", "parallelism: 100001", 1),
+			want: "Job/train: spec.parallelism: Invalid value: 100001: must be at most 100000, unless --replicas is set",
+		},
+		"negative completions of a CronJob": {
+			file: "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec: {jobTemplate: {spec: {completions: -3}}}\n",
+			want: "CronJob: spec.jobTemplate.spec.completions: Invalid value: -3: must be greater than or equal to 0",
 		},
 		"an unsupported format":     {file: podYAML("1"), args: fixedArgs("-o", "name"), want: `-o: unsupported output format "name": must be one of: wide, json, yaml`},
 		"a negative number of pods": {file: podYAML("1"), args: fixedArgs("--replicas", "-1"), want: "--replicas: Invalid value: -1: must be between 0 and 100000"},

@@ -3,6 +3,7 @@ package try
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,12 +19,17 @@ import (
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 )
 
+// replicasField has the number of pods of most workloads.
+const replicasField = "spec.replicas"
+
 // subject is what is tried: a number of pods like one.
 type subject struct {
 	// title is kind, namespace and name.
 	title string
 	pod   *v1.Pod
 	count int
+	// countField is the field of the object with the count; empty for one without.
+	countField string
 	// firstOrdinal is the number in the name of the first pod.
 	firstOrdinal int
 	// claimTemplates are the templates of the claims that each pod has.
@@ -85,10 +91,12 @@ func (o *options) readSubject() (*subject, error) {
 	if o.cluster.NamespaceGiven && found.pod.Namespace != o.cluster.Namespace {
 		return nil, fmt.Errorf("metadata.namespace: %s is in namespace %s, but -n is %s", found.title, found.pod.Namespace, o.cluster.Namespace)
 	}
-	if o.replicas > 0 {
+	switch {
+	case o.replicas > 0:
 		found.count = o.replicas
-	}
-	if found.count == 0 {
+	case found.count > maxReplicas:
+		return nil, fmt.Errorf("%s: %s: Invalid value: %d: must be at most %d, unless --replicas is set", found.title, found.countField, found.count, maxReplicas)
+	case found.count == 0:
 		return nil, fmt.Errorf("%s has 0 replicas: set --replicas", found.title)
 	}
 	found.title = found.kind + " " + found.pod.Namespace + "/" + found.pod.Name
@@ -117,32 +125,38 @@ func subjectOf(d manifest.Document) (*subject, error) {
 		}
 	case *v1.PodTemplate:
 		if read() {
-			s.fromTemplate(nil, o, o.Template, nil)
+			s.fromTemplate(nil, o, o.Template)
 		}
 	case *v1.ReplicationController:
 		if read() {
-			s.fromTemplate(o, o, ptr.Deref(o.Spec.Template, v1.PodTemplateSpec{}), o.Spec.Replicas)
+			s.fromTemplate(o, o, ptr.Deref(o.Spec.Template, v1.PodTemplateSpec{}))
+			err = s.setCount(replicasField, o.Spec.Replicas)
 		}
 	case *appsv1.ReplicaSet:
 		if read() {
-			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromTemplate(o, o, o.Spec.Template)
+			err = s.setCount(replicasField, o.Spec.Replicas)
 		}
 	case *appsv1.Deployment:
 		if read() {
-			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromTemplate(o, o, o.Spec.Template)
+			err = s.setCount(replicasField, o.Spec.Replicas)
 		}
 	case *appsv1.StatefulSet:
 		if read() {
-			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Replicas)
+			s.fromTemplate(o, o, o.Spec.Template)
+			err = s.setCount(replicasField, o.Spec.Replicas)
 			s.fromStatefulSet(o)
 		}
 	case *batchv1.Job:
 		if read() {
-			s.fromTemplate(o, o, o.Spec.Template, o.Spec.Parallelism)
+			s.fromTemplate(o, o, o.Spec.Template)
+			err = s.fromJob("spec.", &o.Spec)
 		}
 	case *batchv1.CronJob:
 		if read() {
-			s.fromTemplate(o, o, o.Spec.JobTemplate.Spec.Template, o.Spec.JobTemplate.Spec.Parallelism)
+			s.fromTemplate(o, o, o.Spec.JobTemplate.Spec.Template)
+			err = s.fromJob("spec.jobTemplate.spec.", &o.Spec.JobTemplate.Spec)
 		}
 	case *appsv1.DaemonSet:
 		return nil, fmt.Errorf("kind: DaemonSet is not supported, since each of its pods is for one node: try a Pod with the affinity to that node")
@@ -170,10 +184,36 @@ func (s *subject) validate(err error) (*subject, error) {
 }
 
 // fromTemplate takes the pod from a template.
-func (s *subject) fromTemplate(maker, named metav1.Object, template v1.PodTemplateSpec, count *int32) {
+func (s *subject) fromTemplate(maker, named metav1.Object, template v1.PodTemplateSpec) {
 	s.pod = &v1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: template.Spec}
 	s.pod.Name, s.pod.Namespace = named.GetName(), named.GetNamespace()
-	s.controller, s.count = maker, int(ptr.Deref(count, 1))
+	s.controller = maker
+}
+
+// setCount sets the number of pods, which a field of the object has.
+func (s *subject) setCount(field string, count *int32) error {
+	s.count, s.countField = int(ptr.Deref(count, 1)), field
+	if s.count < 0 {
+		return fmt.Errorf("%s: Invalid value: %d: must be greater than or equal to 0", field, s.count)
+	}
+	return nil
+}
+
+// fromJob sets how many pods a Job has at first: its controller creates no more than those
+// that have yet to complete. path is what precedes the names of its fields.
+func (s *subject) fromJob(path string, spec *batchv1.JobSpec) error {
+	most := math.MaxInt
+	if spec.Completions != nil {
+		if err := s.setCount(path+"completions", spec.Completions); err != nil {
+			return err
+		}
+		most = s.count
+	}
+	if err := s.setCount(path+"parallelism", spec.Parallelism); err != nil {
+		return err
+	}
+	s.count = min(s.count, most)
+	return nil
 }
 
 // pods returns the pods to try, in order.

@@ -141,11 +141,11 @@ written.
 FILE contains a Pod, or a Deployment, ReplicaSet, StatefulSet, Job, CronJob,
 ReplicationController or PodTemplate. The number of pods is that of the object (replicas;
 parallelism, or completions if fewer) or --replicas. Each pod is added to its node before the
-next one is tried, and victims of preemption are removed. Claims that a controller would create for the pods
-(volumeClaimTemplates, ephemeral volumes, ResourceClaimTemplates) are created on the copy if
-they do not exist, and the volumes and devices that a pod uses are not available to the next
-one. FILE may also contain the ResourceClaims, ResourceClaimTemplates and DeviceClasses that
-the pods use.
+next one is tried, and victims of preemption are removed. Claims that a controller would
+create for the pods (volumeClaimTemplates, ephemeral volumes, ResourceClaimTemplates) are
+created on the copy if they do not exist, and the volumes and devices that a pod uses are not
+available to the next one. FILE may also contain the ResourceClaims, ResourceClaimTemplates
+and DeviceClasses that the pods use.
 
 The profile is the running one with the name in spec.schedulerName or --profile, or the
 one in --profile-file. A dry run shows what the API server and webhooks set in the pod

@@ -45,6 +45,7 @@ func (o *options) matrixOf(ctx context.Context, c *cluster.Cluster, pod *corev1.
 	pending := pod.DeepCopy()
 	pending.Spec.NodeName = ""
 	profile.CheckNamespace(pod.Namespace, live, o.note)
+	profile.NoteExtenders(pod, o.note)
 	m, err := o.evaluateMatrix(ctx, profile, live, pending)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)

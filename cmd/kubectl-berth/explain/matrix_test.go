@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/kubectltest"
 )
@@ -91,6 +92,19 @@ func TestMatrix(t *testing.T) {
 			}
 			kubectltest.Golden(t, "matrix "+name, env.Run(New, append([]string{"pod/web", "--matrix"}, c.args...)...), c.long)
 		})
+	}
+}
+
+// Extenders may reject nodes that the plugins do not.
+func TestAMatrixNamesTheExtendersThatAreNotCalled(t *testing.T) {
+	p := kubectltest.Profile("extended", 6, func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Extenders = []v1alpha1.Extender{kubectltest.Extender("rack"), kubectltest.Extender("gpu", "example.com/gpu")}
+	})
+	revision := kubectltest.Revision(p, 1)
+	env := kubectltest.New(t, append(testCluster(), kubectltest.Running(p, revision, 6), revision, webPod().SchedulerName("extended").Obj())...)
+	want := "note: extenders are not called here; those that Berth calls for this pod (rack) may reject"
+	if printed := env.Run(New, "pod/web", "--matrix"); !strings.Contains(printed, want) {
+		t.Errorf("no %q:\n%s", want, printed)
 	}
 }
 

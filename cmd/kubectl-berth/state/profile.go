@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -134,5 +135,19 @@ func (p *Profile) CheckNamespace(namespace string, in *State, note func(string, 
 	case !known || !allowed.Matches(labels.Set(has)):
 		p.HeldMessage = fmt.Sprintf("SchedulingProfile %s does not allow namespace %s: the pod stays Pending until spec.allowedNamespaces (%s) matches the labels of the namespace",
 			p.Name, namespace, allowed)
+	}
+}
+
+// NoteExtenders adds a note about the extenders that Berth calls for a pod: no evaluation here
+// calls one, since a call may change what the extender knows.
+func (p *Profile) NoteExtenders(pod *corev1.Pod, note func(string, ...any)) {
+	var names []string
+	for i := range p.Blueprint.Extenders {
+		if e := &p.Blueprint.Extenders[i]; e.Interested(pod) {
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) > 0 {
+		note("extenders are not called here; those that Berth calls for this pod (%s) may reject feasible nodes and change scores", strings.Join(names, ", "))
 	}
 }

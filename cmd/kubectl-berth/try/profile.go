@@ -63,14 +63,3 @@ func (o *options) profileFromFile(ctx context.Context) (*state.Profile, error) {
 	}
 	return p, nil
 }
-
-// interestedExtenders returns the names of the extenders that would be called for a pod.
-func interestedExtenders(p *state.Profile, pod *v1.Pod) []string {
-	var names []string
-	for i := range p.Blueprint.Extenders {
-		if e := &p.Blueprint.Extenders[i]; e.Interested(pod) {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -108,10 +107,7 @@ func (o *options) evaluate(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	profile.CheckNamespace(subject.pod.Namespace, live, o.note)
-	if notCalled := interestedExtenders(profile, subject.pod); len(notCalled) > 0 {
-		o.note("extenders are not called here; those that Berth calls for this pod (%s) may reject feasible nodes and change scores",
-			strings.Join(notCalled, ", "))
-	}
+	profile.NoteExtenders(subject.pod, o.note)
 	answer, err := o.tryPods(ctx, profile, subject, live)
 	if err != nil {
 		return nil, err

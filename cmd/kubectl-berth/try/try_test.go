@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -306,7 +305,7 @@ func TestTry(t *testing.T) {
 			file: podYAML("2"), args: fixedArgs("--profile", "extended"),
 			in: func(c *testCluster) {
 				c.profile("extended", v1alpha1.SchedulingProfileSpec{Extenders: []v1alpha1.Extender{
-					newExtender("rack"), newExtender("gpu", "example.com/gpu"), newExtender("quota"),
+					kubectltest.Extender("rack"), kubectltest.Extender("gpu", "example.com/gpu"), kubectltest.Extender("quota"),
 				}})
 			},
 		},
@@ -362,17 +361,6 @@ spec:
     spec: {` + named + `accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 }
-
-func newExtender(name string, manages ...string) v1alpha1.Extender {
-	e := v1alpha1.Extender{Name: name, URL: "https://" + name + ".example/v1", Verbs: v1alpha1.ExtenderVerbs{Filter: "filter"}, TLS: v1alpha1.ExtenderTLS{CABundle: caBundle}}
-	for _, resource := range manages {
-		e.ManagedResources = append(e.ManagedResources, v1alpha1.ExtenderManagedResource{Name: resource})
-	}
-	return e
-}
-
-// caBundle is a certificate that no test uses.
-var caBundle, _, _ = cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
 
 func fixedArgs(args ...string) func(*testCluster) []string {
 	return func(*testCluster) []string { return args }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
@@ -122,6 +123,18 @@ func Config(name, plugin, args string) *v1alpha1.PluginConfig {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1alpha1.PluginConfigSpec{Plugin: plugin, Args: runtime.RawExtension{Raw: []byte(args)}},
 	}
+}
+
+// caBundle is a certificate that no test uses; it differs in every run.
+var caBundle, _, _ = cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
+
+// Extender returns an extender that filters, for pods with one of the resources, or for all.
+func Extender(name string, manages ...string) v1alpha1.Extender {
+	e := v1alpha1.Extender{Name: name, URL: "https://" + name + ".example/v1", Verbs: v1alpha1.ExtenderVerbs{Filter: "filter"}, TLS: v1alpha1.ExtenderTLS{CABundle: caBundle}}
+	for _, resource := range manages {
+		e.ManagedResources = append(e.ManagedResources, v1alpha1.ExtenderManagedResource{Name: resource})
+	}
+	return e
 }
 
 // Pod returns a pod that was created an hour ago.

@@ -87,7 +87,7 @@ cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd
 # What-if runs the scheduler in a sandbox with a copy of the live state.
-cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
+cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox scheduler/podgroups cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/cache scheduler/eventhandlers scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb

@@ -81,6 +81,7 @@ func (s *subject) replacePending(live *state.State) {
 			return
 		}
 		s.notes = append(s.notes, "pod "+pod.Name+" is pending already: the pod of the file replaces it")
+		s.replaced = pod
 		s.pod.UID, s.pod.Status.NominatedNodeName = pod.UID, pod.Status.NominatedNodeName
 		live.Pods = append(live.Pods[:i:i], live.Pods[i+1:]...)
 		return

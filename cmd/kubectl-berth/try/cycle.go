@@ -32,6 +32,11 @@ func (o *options) tryPods(ctx context.Context, p *state.Profile, s *subject, liv
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Title, err)
 	}
+	key, grouped := scheduler.GroupOf(s.pod)
+	var members []*v1.Pod
+	if grouped {
+		members = o.takeMembers(p, s, key, live)
+	}
 	waiting, err := live.Fill(scheduler, p)
 	if err != nil {
 		return nil, err
@@ -40,8 +45,8 @@ func (o *options) tryPods(ctx context.Context, p *state.Profile, s *subject, liv
 		o.note("%s of profile %s already pending and not counted: pods that are scheduled first may take the resources", show.Count(waiting, "pod"), p.Name)
 	}
 	answer := &Result{Subject: s.title, Profile: p.Name, Title: p.Title, Nodes: len(live.Nodes)}
-	if key, grouped := scheduler.GroupOf(s.pod); grouped {
-		answer.Group, answer.Pods, err = o.tryGroup(ctx, scheduler, p, s, key)
+	if grouped {
+		answer.Group, answer.Pods, err = o.tryGroup(ctx, scheduler, p, s, key, members)
 		return answer, err
 	}
 	for _, pod := range s.pods() {

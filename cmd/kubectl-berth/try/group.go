@@ -5,18 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
-	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
+	"github.com/berthdev/berth/cmd/kubectl-berth/show"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
@@ -33,9 +30,6 @@ type Group struct {
 	MinCount int `json:"minCount,omitempty"`
 }
 
-// coschedulingKind is the PodGroup of the coscheduling plugin.
-var coschedulingKind = podgroups.CoschedulingResource.GroupVersion().WithKind("PodGroup")
-
 // podGroupOf reads a document about a PodGroup; nil if it is of another kind.
 func podGroupOf(d manifest.Document) (*schedulingv1beta1.PodGroup, error) {
 	switch d.Object.GroupVersionKind() {
@@ -45,7 +39,7 @@ func podGroupOf(d manifest.Document) (*schedulingv1beta1.PodGroup, error) {
 			return nil, fmt.Errorf("PodGroup: %w", err)
 		}
 		return group, nil
-	case coschedulingKind:
+	case state.CoschedulingKind:
 		return podgroups.FromCoscheduling(d.Object), nil
 	}
 	return nil, nil
@@ -61,30 +55,37 @@ func (o *options) addPodGroup(ctx context.Context, scheduler *sandbox.Scheduler,
 			return nil
 		}
 	}
-	name := client.ObjectKey{Namespace: key.Namespace, Name: key.Name}
-	var err error
-	switch key.Source {
-	case podgroups.Native:
-		group := &schedulingv1beta1.PodGroup{}
-		if err = o.cluster.Client.Get(ctx, name, group); err == nil {
-			scheduler.SetPodGroup(key.Source, group)
-		}
-	case podgroups.Coscheduling:
-		group := &unstructured.Unstructured{}
-		group.SetGroupVersionKind(coschedulingKind)
-		if err = o.cluster.Client.Get(ctx, name, group); err == nil {
-			scheduler.SetPodGroup(key.Source, podgroups.FromCoscheduling(group))
-		}
+	group, err := o.reader().PodGroup(ctx, key)
+	if group != nil {
+		scheduler.SetPodGroup(key.Source, group)
 	}
-	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("PodGroup %s: %w", name, cluster.UserError(err))
-	}
-	return nil // the gate says that it does not exist
+	return err // without a PodGroup, the gate says that it does not exist
 }
 
-// tryGroup runs the cycle of the group that the pods form.
-func (o *options) tryGroup(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile, s *subject, key podgroups.Key) (*Group, []Pod, error) {
-	pods := s.pods()
+// takeMembers returns the other pending pods of the group of a pod that is pending in the
+// cluster, and removes them from the copy: Berth tries them with it.
+func (o *options) takeMembers(p *state.Profile, s *subject, key podgroups.Key, live *state.State) (members []*v1.Pod) {
+	if s.replaced == nil {
+		return nil
+	}
+	for _, pod := range live.PendingMembers(p, key) {
+		if pod.Spec.SchedulerName != s.replaced.Spec.SchedulerName || pod.DeletionTimestamp != nil {
+			continue
+		}
+		live.Pods = slices.DeleteFunc(live.Pods, func(other *v1.Pod) bool { return other == pod })
+		member := pod.DeepCopy()
+		member.Spec.SchedulerName = p.Name
+		members = append(members, member)
+	}
+	if len(members) > 0 {
+		o.note("%s of the group also pending: the group is tried as a whole", show.Count(len(members), "other pod"))
+	}
+	return members
+}
+
+// tryGroup runs the cycle of the group that the pods form, with members of the cluster.
+func (o *options) tryGroup(ctx context.Context, scheduler *sandbox.Scheduler, p *state.Profile, s *subject, key podgroups.Key, members []*v1.Pod) (*Group, []Pod, error) {
+	pods := append(s.pods(), members...)
 	if err := o.addPodGroup(ctx, scheduler, s, key); err != nil {
 		return nil, nil, err
 	}

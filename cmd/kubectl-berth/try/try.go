@@ -155,7 +155,8 @@ and the result is one of several. Pods that are pending already may take the res
 first. Extenders are not called; a note names those that would be.
 
 Pods that name a group are decided together, as by a profile with GangScheduling; a PodGroup
-is taken from the files before the cluster.
+is taken from the files before the cluster. For one pod that is pending in the cluster already,
+its group is tried as a whole, with the other pods that are pending.
 
 --without-node removes a node and its pods, which are not scheduled again. With --with-node,
 a Node needs a name and status.allocatable or status.capacity; the default of the label

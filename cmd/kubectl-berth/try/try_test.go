@@ -69,6 +69,19 @@ func withGangs(c *testCluster) {
 	}})
 }
 
+func podGroup(name string, minCount int32) *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: schedulingv1beta1.PodGroupSpec{
+		SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount}},
+	}}
+}
+
+// pendingMember returns a pending pod of a group.
+func pendingMember(name, group string) *v1.Pod {
+	return fixture.Pod("shop/"+name).SchedulerName("gangs").Requests("cpu", "2").Mutate(func(p *v1.Pod) {
+		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+	}).Obj()
+}
+
 // gpuTemplateYAML follows another document.
 const gpuTemplateYAML = `---
 apiVersion: resource.k8s.io/v1
@@ -214,9 +227,19 @@ func TestTry(t *testing.T) {
 		"a gang with its PodGroup in the cluster": {
 			file: jobYAML, args: fixedArgs("--profile", "gangs"), in: func(c *testCluster) {
 				withGangs(c)
-				c.add(&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "train"}, Spec: schedulingv1beta1.PodGroupSpec{
-					SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}},
-				}})
+				c.add(podGroup("train", 2))
+			},
+		},
+		"a pod of a gang that is pending": {
+			file: podYAML("3", "schedulingGroup: {podGroupName: train}"), args: fixedArgs("--profile", "gangs"), in: func(c *testCluster) {
+				withGangs(c)
+				c.add(podGroup("train", 2), pendingMember("web", "train"), pendingMember("train-1", "train"), pendingMember("other-0", "other"))
+			},
+		},
+		"a pod of a gang that is pending and fits not": {
+			file: podYAML("3", "schedulingGroup: {podGroupName: train}"), args: fixedArgs("--profile", "gangs", "--without-node", "n2,n3"), code: 1, in: func(c *testCluster) {
+				withGangs(c)
+				c.add(podGroup("train", 2), pendingMember("web", "train"), pendingMember("train-1", "train"))
 			},
 		},
 		"a gang without its PodGroup": {file: jobYAML, args: fixedArgs("--profile", "gangs"), code: 1, in: withGangs},

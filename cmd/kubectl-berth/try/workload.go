@@ -37,6 +37,8 @@ type subject struct {
 	// controller is the object that creates the pods; nil for a Pod.
 	controller metav1.Object
 	kind       string
+	// replaced is the pending pod of the cluster that the pod replaces; nil for none.
+	replaced *v1.Pod
 	// devices are the objects about devices in the files.
 	devices []state.Object
 	// podGroups are the PodGroups in the files.

@@ -69,6 +69,7 @@ are listed below the tables; -o wide has a column for each. If there are more no
 		{Verbs: []string{"list"}, Resource: "replicationcontrollers", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --matrix: default spreading"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --matrix: default spreading"},
+		{Verbs: []string{"get"}, Group: "scheduling.k8s.io", Resource: "podgroups", Scope: verb.InNamespace, Purpose: "for --matrix: pods of a PodGroup"},
 	}, slices.Concat(state.StoragePermissions("for --matrix: pods with volumes", "list"), state.DevicePermissions("for --matrix: pods with devices", "list"))...),
 	Examples: []verb.Example{
 		{Description: "Why is a pod on its node?", Command: "kubectl berth explain pod/web-1"},

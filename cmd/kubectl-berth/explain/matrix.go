@@ -46,7 +46,7 @@ func (o *options) matrixOf(ctx context.Context, c *cluster.Cluster, pod *corev1.
 	pending.Spec.NodeName = ""
 	profile.CheckNamespace(pod.Namespace, live, o.note)
 	profile.NoteExtenders(pod, o.note)
-	m, err := o.evaluateMatrix(ctx, profile, live, pending)
+	m, err := o.evaluateMatrix(ctx, reader, profile, live, pending)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -59,7 +59,7 @@ func (o *options) note(format string, args ...any) {
 }
 
 // evaluateMatrix runs the plugins of the profile on every node.
-func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *state.State, pod *corev1.Pod) (*Matrix, error) {
+func (o *options) evaluateMatrix(ctx context.Context, reader state.Reader, p *state.Profile, live *state.State, pod *corev1.Pod) (*Matrix, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	scheduler, err := sandbox.New(ctx, sandbox.Options{Blueprint: p.Blueprint, Registry: plugins.InTree(), Unsupported: plugins.Unsupported})
@@ -73,8 +73,11 @@ func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *st
 	if others > 0 {
 		o.note("%s of profile %s also pending: pods that are scheduled first may take the resources", show.Count(others, "pod"), p.Name)
 	}
+	groupErr := addGroup(ctx, reader, scheduler, p, live, pod)
 	if p.HeldMessage != "" {
 		o.note("the pod is not scheduled now: %s", p.HeldMessage)
+	} else if groupErr != nil {
+		o.note("cannot tell whether the pod is gated: %v", groupErr)
 	} else if plugin, status := scheduler.RunPreEnqueuePlugins(ctx, pod); plugin != "" {
 		o.note("the pod is gated by plugin %s: %s", plugin, status.Message())
 	}
@@ -89,6 +92,21 @@ func (o *options) evaluateMatrix(ctx context.Context, p *state.Profile, live *st
 	m.addRows(found)
 	o.noteSelection(m, pod)
 	return m, nil
+}
+
+// addGroup adds the pod, the pending pods of its group and their PodGroup: a pod of a group is
+// gated until they are complete. The pods with a node are known already.
+func addGroup(ctx context.Context, reader state.Reader, scheduler *sandbox.Scheduler, p *state.Profile, live *state.State, pod *corev1.Pod) error {
+	key, grouped := scheduler.GroupOf(pod)
+	if !grouped {
+		return nil
+	}
+	scheduler.AddToGroup(append(live.PendingMembers(p, key), pod))
+	group, err := reader.PodGroup(ctx, key)
+	if group != nil {
+		scheduler.SetPodGroup(key.Source, group)
+	}
+	return err
 }
 
 func pluginNames(p *state.Profile, point framework.Point) (names []string) {

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +93,48 @@ func TestMatrix(t *testing.T) {
 				return nil
 			}
 			kubectltest.Golden(t, "matrix "+name, env.Run(New, append([]string{"pod/web", "--matrix"}, c.args...)...), c.long)
+		})
+	}
+}
+
+// A pod of a group is gated until the group is complete: by all of its pods, and its PodGroup.
+func TestAMatrixKnowsThePodsGroup(t *testing.T) {
+	p := kubectltest.Profile("gangs", 6, func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: "GangScheduling"}}}}
+	})
+	revision, group := kubectltest.Revision(p, 1), "train"
+	member := func(name string) *fixture.PodBuilder {
+		return fixture.Pod(name).SchedulerName("gangs").Mutate(func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group} })
+	}
+	for name, c := range map[string]struct {
+		minCount  int32
+		forbidden bool
+		want      string // empty: nothing about a gate
+	}{
+		"complete":     {minCount: 3},
+		"too few pods": {minCount: 4, want: "the pod is gated by plugin GangScheduling: the pod's group has 3 of at least 4 pods"},
+		"no PodGroup":  {want: "the pod is gated by plugin GangScheduling: the PodGroup default/train does not exist"},
+		"unreadable":   {minCount: 3, forbidden: true, want: "cannot tell whether the pod is gated: PodGroup default/train: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(testCluster(), kubectltest.Running(p.DeepCopy(), revision, 6), revision,
+				member("default/web").Obj(), member("default/train-1").Obj(), member("default/train-2").On("n1").Obj(), member("shop/train-3").Obj())
+			if c.minCount > 0 {
+				objects = append(objects, &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: group}, Spec: schedulingv1beta1.PodGroupSpec{
+					SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: c.minCount}},
+				}})
+			}
+			env := kubectltest.New(t, objects...)
+			env.Fail = func(_ string, object any) error {
+				if _, is := object.(*schedulingv1beta1.PodGroup); is && c.forbidden {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, group, fmt.Errorf("you may not"))
+				}
+				return nil
+			}
+			printed := strings.Join(strings.Fields(env.Run(New, "pod/web", "--matrix")), " ")
+			if !strings.Contains(printed, c.want) || !strings.HasSuffix(printed, "exit 0") || c.want == "" && strings.Contains(printed, "gated") {
+				t.Errorf("want %q:\n%s", c.want, printed)
+			}
 		})
 	}
 }

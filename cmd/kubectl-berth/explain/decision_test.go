@@ -56,6 +56,7 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		decision  *v1alpha1.SchedulingDecision
 		condition string // empty: the message of the decision
+		nominated string
 		forbidden bool
 	}{
 		"rejections with names of nodes": {decision: testDecision("web-uid")},
@@ -93,8 +94,11 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 			}),
 			condition: "0/1 nodes are available: n17 is in maintenance.",
 		},
-		"preemption with victims":                     {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen))},
-		"preemption under way":                        {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay))},
+		"preemption with victims": {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionVictimsChosen)), nominated: "n17"},
+		"preemption under way":    {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionUnderWay)), nominated: "n17"},
+		"a nominated pod that preempts nothing": {decision: testDecision("web-uid", func(s *v1alpha1.SchedulingDecisionStatus) {
+			*s = v1alpha1.SchedulingDecisionStatus{Result: v1alpha1.ResultWaitingOnPermit, Profile: s.Profile, LastChange: s.LastChange}
+		}), nominated: "n17"},
 		"a pod that may not preempt":                  {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionNotEligible))},
 		"preemption failed":                           {decision: testDecision("web-uid", preempting(v1alpha1.PreemptionFailed))},
 		"a decision about another pod of that name":   {decision: testDecision("another")},
@@ -102,7 +106,7 @@ func TestExplainByASchedulingDecision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := kubectltest.WithPodScheduled(kubectltest.Pod("web", "batch", ""), corev1.ConditionFalse, "Unschedulable", cmp.Or(c.condition, c.decision.Status.Message))
-			pod.UID = "web-uid"
+			pod.UID, pod.Status.NominatedNodeName = "web-uid", c.nominated
 			env := kubectltest.New(t, pod, p.DeepCopy(), c.decision)
 			if c.forbidden {
 				env.Fail = func(_ string, object any) error {

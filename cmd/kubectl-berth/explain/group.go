@@ -98,6 +98,14 @@ func (e Explanation) preemption() *v1alpha1.PreemptionResult {
 	return nil
 }
 
+// preempts reports whether the pod, or its group, waits for victims to terminate.
+func (e Explanation) preempts() bool {
+	if p := e.preemption(); p != nil {
+		return p.Outcome == v1alpha1.PreemptionVictimsChosen || p.Outcome == v1alpha1.PreemptionUnderWay
+	}
+	return e.SchedulingDecision != nil && e.SchedulingDecision.Result == v1alpha1.ResultPreempting
+}
+
 // groupText says which group the pod is scheduled with, and how many of its pods fit; "" for a
 // pod on its own.
 func (o *options) groupText(e Explanation) string {

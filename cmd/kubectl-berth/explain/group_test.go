@@ -82,6 +82,8 @@ func TestExplainAPodOfAGroup(t *testing.T) {
 		fits(s)
 		s.Result, s.Preemption = v1alpha1.ResultPreempting, &v1alpha1.PreemptionResult{Candidates: 1, Victims: 9, Nodes: 4, Outcome: v1alpha1.PreemptionVictimsChosen}
 	}
+	nominated := kubectltest.Pod("a-0", "batch", "")
+	nominated.Status.NominatedNodeName = "n2"
 	for name, c := range map[string]struct {
 		decisions []client.Object
 		args      []string
@@ -117,7 +119,7 @@ func TestExplainAPodOfAGroup(t *testing.T) {
 			gangDecision("a-3", "a-0", func(s *v1alpha1.SchedulingDecisionStatus) { s.Result = v1alpha1.ResultPreempting }), gangDecision("a-0", "", preempts),
 		}, []string{"pod/a-3"}},
 		"a pod of a group whose victims terminate": {[]client.Object{
-			kubectltest.Pod("a-0", "batch", ""), gangDecision("a-0", "", preempts, func(s *v1alpha1.SchedulingDecisionStatus) {
+			nominated, gangDecision("a-0", "", preempts, func(s *v1alpha1.SchedulingDecisionStatus) {
 				s.Preemption.Outcome = v1alpha1.PreemptionUnderWay
 			}),
 		}, []string{"pod/a-0"}},

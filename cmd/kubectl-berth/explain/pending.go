@@ -30,17 +30,29 @@ func (o *options) pendingText(pod *corev1.Pod, w profileInfo, e Explanation) str
 	if p := w.profile; p != nil && p.Status.Programmed != nil {
 		profile = fmt.Sprintf("%s, generation %d, hash %s (running)", p.Name, p.Status.Programmed.Generation, p.Status.Programmed.Hash)
 	}
-	nominated := ""
-	if node := pod.Status.NominatedNodeName; node != "" {
-		nominated = node + ", once its victims there have terminated"
-	}
 	d, blocked := e.SchedulingDecision, ""
 	_, cause := e.cause()
 	if cause != nil {
 		blocked = cause.BlockedBy
 	}
 	return "\n" + formatFields("Group", o.groupText(e), "Profile", profile, "Condition", condition, "Message", message, "Result", o.resultText(pod, d), "Blocked by", blocked,
-		"In queue", o.queuePlaceText(d), "Preemption", preemptionText(e.preemption()), "Nominated", nominated, "Queue", queueText(w.profile)) + e.causeTitle() + rejectionText(cause)
+		"In queue", o.queuePlaceText(d), "Preemption", preemptionText(e.preemption()), "Nominated", nominatedText(pod, e), "Queue", queueText(w.profile)) + e.causeTitle() + rejectionText(cause)
+}
+
+// nominatedText says why the pod has a nominated node; "" for a pod without one. Not only
+// preemption nominates: Berth writes the node of each pod whose binding takes a while, and
+// other components may, too.
+func nominatedText(pod *corev1.Pod, e Explanation) string {
+	node := pod.Status.NominatedNodeName
+	switch {
+	case node == "":
+		return ""
+	case !e.preempts():
+		return node + ", which is chosen for the pod; it is not bound yet"
+	case e.SchedulingDecision.Group != nil:
+		return node + ", once the victims of its group have terminated"
+	}
+	return node + ", once its victims there have terminated"
 }
 
 // queueText says how many pods of a profile are pending, and where in the queue.

@@ -201,11 +201,29 @@ func extenderConfig(e *v1alpha1.Extender) extender.Config {
 	if ref := e.TLS.ClientCertificateRef; ref != nil {
 		c.ClientCertificate = ref.Name
 	}
-	for _, r := range e.ManagedResources {
-		c.Managed = append(c.Managed, r.Name)
-	}
-	slices.Sort(c.Managed)
+	c.Managed = managedNames(e)
 	return c
+}
+
+func managedNames(e *v1alpha1.Extender) (names []string) {
+	for _, r := range e.ManagedResources {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// BindingExtender returns the name of the extender that binds a pod of the profile; "" where the
+// profile's bind plugins do.
+func BindingExtender(p *v1alpha1.SchedulingProfile, pod *v1.Pod) string {
+	for i := range p.Spec.Extenders {
+		e := &p.Spec.Extenders[i]
+		calls := extender.Config{Managed: managedNames(e)}
+		if e.Verbs.Bind != "" && calls.Interested(pod) {
+			return e.Name
+		}
+	}
+	return ""
 }
 
 // ignoreManagedResources adds the resources that only extenders check to

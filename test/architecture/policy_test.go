@@ -90,7 +90,7 @@ cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig 
 cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox scheduler/podgroups cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest
 cmd/kubectl-berth/record:    api/... scheduler/compile scheduler/decision scheduler/cache scheduler/eventhandlers scheduler/sandbox/log cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
-cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/cycle scheduler/decision scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
+cmd/kubectl-berth/explain:   api/... scheduler/framework scheduler/compile scheduler/cycle scheduler/decision scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb
 # The page shows what other verbs evaluate, and the devices of a pod in its annotation.
 cmd/kubectl-berth/ui:        api/... scheduler/decision cmd/kubectl-berth/explain cmd/kubectl-berth/try cmd/kubectl-berth/diff cmd/kubectl-berth/version cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 # lint reads in a pod's annotation whether Berth bound it.

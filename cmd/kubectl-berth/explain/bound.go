@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
@@ -20,7 +21,7 @@ func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 	case w.known && w.profile == nil && !annotated:
 		return title + show.Wrap(otherSchedulerMessage(pod, w.names), "", "") + "\n", nil
 	case !annotated:
-		return title + show.Wrap(fmt.Sprintf("No decision is recorded: profile %s does not annotate its pods (spec.decisions.annotate), or another scheduler bound the pod.", pod.Spec.SchedulerName), "", "") + "\n", nil
+		return title + show.Wrap(notRecordedMessage(pod, w), "", "") + "\n", nil
 	}
 	d, err := readAnnotation(pod)
 	if forged := (*forgedError)(nil); errors.As(err, &forged) {
@@ -47,6 +48,17 @@ func (o *options) explainBound(pod *corev1.Pod, w profileInfo) (string, error) {
 		"Nodes", nodes,
 		"Devices", strings.Join(d.Devices, ", "),
 	) + "\n" + scoreText(d), nil
+}
+
+// notRecordedMessage says why a bound pod of a profile has no annotation.
+func notRecordedMessage(pod *corev1.Pod, w profileInfo) string {
+	why := fmt.Sprintf("profile %s does not annotate its pods (spec.decisions.annotate)", pod.Spec.SchedulerName)
+	if w.profile != nil {
+		if name := compile.BindingExtender(w.profile, pod); name != "" {
+			why = fmt.Sprintf("extender %s of profile %s binds such pods (verbs.bind) without the annotation", name, w.profile.Name)
+		}
+	}
+	return "No decision is recorded: " + why + ", or another scheduler bound the pod."
 }
 
 // forgedError means that the annotation is about another decision than the one that bound

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -107,6 +108,17 @@ func TestExplain(t *testing.T) {
 			kubectltest.Golden(t, name, env.Run(New, "pod/web"), false)
 		})
 	}
+}
+
+// An extender that binds a pod writes no annotation.
+func TestExplainNamesTheExtenderThatBindsAPod(t *testing.T) {
+	p, _ := runningBatch()
+	p.Spec.Extenders = []v1alpha1.Extender{kubectltest.Extender("rack"), kubectltest.Extender("gpu", "example.com/gpu")}
+	p.Spec.Extenders[1].Verbs.Bind = "bind"
+	pod := kubectltest.Pod("web", "batch", "n17")
+	kubectltest.Golden(t, "a bound pod that the extender does not bind", kubectltest.New(t, pod.DeepCopy(), p.DeepCopy()).Run(New, "pod/web"), false)
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}}}}
+	kubectltest.Golden(t, "a bound pod that an extender binds", kubectltest.New(t, pod, p).Run(New, "pod/web"), false)
 }
 
 func TestAPodIsNamedAsForKubectl(t *testing.T) {

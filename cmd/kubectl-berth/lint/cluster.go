@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
+	"github.com/berthdev/berth/scheduler/compile"
 )
 
 const (
@@ -217,12 +218,14 @@ func (o *options) podEvidence(ctx context.Context, c *cluster.Cluster, p, there 
 }
 
 // boundByOther reports whether another scheduler than Berth bound a pod: the pod has no
-// annotation of Berth, is not a static pod, which no scheduler binds, and was bound after
-// the profile was created.
+// annotation of Berth, is not a static pod, which no scheduler binds, was bound after the
+// profile was created, and is none that an extender of the profile binds, which writes no
+// annotation.
 func boundByOther(pod *corev1.Pod, there *v1alpha1.SchedulingProfile) bool {
 	_, annotated := pod.Annotations[v1alpha1.AnnotationDecision]
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return !annotated && !static && boundAfterCreation(podScheduled(pod), there)
+	byExtender := there != nil && compile.BindingExtender(there, pod) != ""
+	return !annotated && !static && !byExtender && boundAfterCreation(podScheduled(pod), there)
 }
 
 // boundAfterCreation reports whether a pod was bound after its profile was created; true if

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,6 +105,14 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonNameServedElsewhere), Message: "nothing runs; pods of this name are scheduled by another one",
 	}}
 	silent := withAge(kubectltest.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) { s.Decisions.Annotate = v1alpha1.Disabled }), time.Hour)
+	binder := withAge(kubectltest.Profile("batch", 1, func(s *v1alpha1.SchedulingProfileSpec) {
+		s.Extenders = []v1alpha1.Extender{kubectltest.Extender("gpu", "example.com/gpu")}
+		s.Extenders[0].Verbs.Bind = "bind"
+	}), time.Hour)
+	byExtender := boundPod("gpu", false)
+	byExtender.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")},
+	}}}
 	noCRDs := apierrors.NewNotFound(schema.GroupResource{}, "")
 	noCRDs.ErrStatus.Details = &metav1.StatusDetails{Group: "berth.dev"}
 	for name, c := range map[string]struct {
@@ -117,6 +126,8 @@ func TestNamesThatAnotherSchedulerServesInTheCluster(t *testing.T) {
 		"pods of the name were bound by Berth":           {in: profileYAML("batch"), objects: []client.Object{boundPod("a", true), static}},
 		"pods were bound before the profile was created": {in: profileYAML("batch"), objects: []client.Object{withAge(kubectltest.Profile("batch", 1), time.Minute), boundPod("a", false)}},
 		"pods were bound later, and not by Berth":        {in: profileYAML("batch"), objects: []client.Object{withAge(kubectltest.Profile("batch", 1), time.Hour), boundPod("a", false)}},
+		"pods were bound by an extender":                 {in: profileYAML("batch"), objects: []client.Object{binder, byExtender}},
+		"pods were bound and not by the extender":        {in: profileYAML("batch"), objects: []client.Object{binder, byExtender, boundPod("a", false)}},
 		"a profile whose pods are not annotated":         {in: profileYAML("batch"), objects: []client.Object{silent, boundPod("a", false)}},
 		"a pod has a condition of another scheduler":     {in: profileYAML("batch"), objects: []client.Object{kubectltest.WithPodScheduled(kubectltest.Pod("a", "batch", ""), corev1.ConditionFalse, "Unschedulable", "")}},
 		"a pod has a condition of Berth":                 {in: profileYAML("batch"), objects: []client.Object{kubectltest.WithPodScheduled(kubectltest.Pod("a", "batch", ""), corev1.ConditionFalse, "ProfileDeleted", "")}},

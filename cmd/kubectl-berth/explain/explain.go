@@ -47,7 +47,8 @@ scheduler, it does not stop at the first plugin that rejects a node. A pod that 
 is evaluated as if it were pending. Plugins that reject no node, or score all nodes alike,
 are listed below the tables; -o wide has a column for each. If there are more nodes than
 --limit, nodes with equal results share a row: "n7 +41" is n7 and 41 more. -o yaml and
--o json have every node. Nothing is written.`,
+-o json have every node. Extenders are not called; a note names those that would be.
+Nothing is written.`,
 	Permissions: append([]verb.Permission{
 		{Verbs: []string{"get"}, Resource: "pods", Scope: verb.InNamespace},
 		{Verbs: []string{"get"}, Group: v1alpha1.GroupVersion.Group, Resource: "schedulingdecisions", Scope: verb.InNamespace, Purpose: "for pending pods"},

@@ -24,13 +24,18 @@ func wrongType(text []byte, err error, path *field.Path) (p argumentError, rest 
 	where, begins := locateValue(text, mismatch.Offset)
 	p = argumentError{
 		path:   path.String() + where,
-		detail: fmt.Sprintf("wrong type: must be %s, is %s", typeName(mismatch.Type), withArticle(mismatch.Value)),
+		detail: DescribeWrongType(mismatch),
 	}
 	var value json.RawMessage
 	if begins == 0 || json.NewDecoder(bytes.NewReader(text[begins:])).Decode(&value) != nil {
 		return p, nil
 	}
 	return p, slices.Concat(text[:begins], []byte("null"), text[begins+len(value):])
+}
+
+// DescribeWrongType says in the terms of YAML what a value is and what it must be.
+func DescribeWrongType(mismatch *json.UnmarshalTypeError) string {
+	return fmt.Sprintf("wrong type: must be %s, is %s", typeName(mismatch.Type), withArticle(mismatch.Value))
 }
 
 // locateValue returns the path, such as .resources[0].weight, of the value at which a

@@ -55,7 +55,8 @@ scheduler/cycle:        api/... scheduler/framework scheduler/framework/counts s
 scheduler/explain:      api/... scheduler/framework scheduler/decision scheduler/compile scheduler/queue scheduler/cycle scheduler/binding
 scheduler/preemption:   scheduler/framework scheduler/podgroups
 scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue scheduler/cycle scheduler/preemption scheduler/compile scheduler/devices scheduler/volumes scheduler/podgroups
-scheduler/sandbox/log:
+scheduler/fieldpath:
+scheduler/sandbox/log:  scheduler/fieldpath
 scheduler/recorder:     scheduler/framework
 scheduler/unserved:
 scheduler/leadership:
@@ -85,7 +86,7 @@ cmd/kubectl-berth/cluster:   api/... scheduler/compile
 cmd/kubectl-berth/show:      api/... scheduler/decision
 cmd/kubectl-berth/verb:      cmd/kubectl-berth/cluster
 cmd/kubectl-berth/complete:  cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
-cmd/kubectl-berth/manifest:  api/... scheduler/compile scheduler/upstreamconfig config/crd
+cmd/kubectl-berth/manifest:  api/... scheduler/fieldpath scheduler/compile scheduler/upstreamconfig config/crd
 # What-if runs the scheduler in a sandbox with a copy of the live state.
 cmd/kubectl-berth/state:     api/... scheduler/compile scheduler/plugins scheduler/podgroups scheduler/sandbox cmd/kubectl-berth/cluster cmd/kubectl-berth/verb
 cmd/kubectl-berth/try:       api/... scheduler/framework scheduler/compile scheduler/decision scheduler/plugins scheduler/cycle scheduler/sandbox scheduler/podgroups cmd/kubectl-berth/state cmd/kubectl-berth/cluster cmd/kubectl-berth/complete cmd/kubectl-berth/show cmd/kubectl-berth/verb cmd/kubectl-berth/manifest

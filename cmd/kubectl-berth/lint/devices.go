@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/dynamic-resource-allocation/cel"
 
@@ -30,7 +29,7 @@ func deviceObjectOf(d manifest.Document) *deviceObject {
 	var errs field.ErrorList
 	var err error
 	read := func(into any) bool {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, into, true)
+		err = manifest.Decode(d.Object, into)
 		return err == nil
 	}
 	switch d.Object.GetKind() {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -80,14 +79,13 @@ func Read(ctx context.Context, names []string, in io.Reader) (*Files, error) {
 }
 
 func (o *Object) set(from *unstructured.Unstructured) error {
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
 	switch from.GetKind() {
 	case "SchedulingProfile":
 		o.Profile = &v1alpha1.SchedulingProfile{}
-		return convert(from.Object, o.Profile)
+		return Decode(from, o.Profile)
 	case "PluginConfig":
 		o.Config = &v1alpha1.PluginConfig{}
-		return convert(from.Object, o.Config)
+		return Decode(from, o.Config)
 	}
 	return nil
 }

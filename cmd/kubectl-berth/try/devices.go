@@ -10,7 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +31,7 @@ func deviceObjectOf(d manifest.Document) (state.Object, error) {
 	default:
 		return nil, nil
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, object, true); err != nil {
+	if err := manifest.Decode(d.Object, object); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Object.GetKind(), err)
 	}
 	if object.GetName() == "" {

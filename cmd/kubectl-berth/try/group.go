@@ -9,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
@@ -35,7 +34,7 @@ func podGroupOf(d manifest.Document) (*schedulingv1beta1.PodGroup, error) {
 	switch d.Object.GroupVersionKind() {
 	case schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"):
 		group := &schedulingv1beta1.PodGroup{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, group, true); err != nil {
+		if err := manifest.Decode(d.Object, group); err != nil {
 			return nil, fmt.Errorf("PodGroup: %w", err)
 		}
 		return group, nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/manifest"
 	"github.com/berthdev/berth/cmd/kubectl-berth/show"
@@ -76,7 +75,7 @@ func nodeOf(d manifest.Document) (*v1.Node, error) {
 		return nil, fmt.Errorf("kind: must be Node of apiVersion v1, is %s of %s", gvk.Kind, gvk.GroupVersion())
 	}
 	node := &v1.Node{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, node, true); err != nil {
+	if err := manifest.Decode(d.Object, node); err != nil {
 		return nil, err
 	}
 	if node.Name == "" {

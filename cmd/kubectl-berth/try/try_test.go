@@ -399,6 +399,32 @@ func TestInvalidInputIsRejected(t *testing.T) {
 		"no workload":      {file: bigNodeYAML, want: "-f: no Pod and no workload in 1 documents"},
 		"two workloads":    {file: deploymentYAML + "---\n" + podYAML("1"), want: "-f: standard input, document 2: Pod/web follows Deployment/web: only one of them can be tried at a time"},
 		"an unknown field": {file: podYAML("1", "nodeSelectr: {}"), want: `-f: standard input: Pod: strict decoding error: unknown field "spec.nodeSelectr"`},
+		"an annotation that is not a string": {
+			file: strings.Replace(gangYAML, `"3"`, "3", 1),
+			want: "-f: standard input: Deployment: spec.template.metadata.annotations[berth.dev/pod-group-min-count]: wrong type: must be a string, is a number",
+		},
+		"replicas that are no number": {
+			file: strings.Replace(deploymentYAML, "replicas: 3", `replicas: "3"`, 1),
+			want: "-f: standard input: Deployment: spec.replicas: wrong type: must be a whole number (int32), is a string",
+		},
+		"a quantity that is none": {
+			file: podYAML("two"),
+			want: "-f: standard input: Pod: spec.containers[0].resources.requests.cpu: quantities must match",
+		},
+		"a device count that is no number": {
+			file: podYAML("1") + strings.Replace(gpuTemplateYAML, "deviceClassName: gpus", `deviceClassName: gpus, count: "1"`, 1),
+			want: "-f: standard input, document 2: ResourceClaimTemplate: spec.spec.devices.requests[0].exactly.count: wrong type: must be a whole number (int64), is a string",
+		},
+		"a PodGroup with a count that is no number": {
+			file: jobYAML + strings.Replace(podGroupYAML, "minCount: 2", `minCount: "2"`, 1),
+			want: "-f: standard input, document 2: PodGroup: spec.schedulingPolicy.gang.minCount: wrong type: must be a whole number (int32), is a string",
+		},
+		"a node with a label that is not a string": {
+			file: podYAML("1"), args: func(c *testCluster) []string {
+				return []string{"--with-node", c.file(strings.Replace(bigNodeYAML, "{name: big}", "{name: big, labels: {disks: 2}}", 1))}
+			},
+			want: "metadata.labels.disks: wrong type: must be a string, is a number",
+		},
 		"a template that does not exist": {
 			file: podYAML("1", "resourceClaims: [{name: gpu, resourceClaimTemplateName: gpus}]"),
 			want: "Pod shop/web: spec.resourceClaims[gpu]: there is no ResourceClaimTemplate shop/gpus: add it to FILE",

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -117,7 +116,7 @@ func subjectOf(d manifest.Document) (*subject, error) {
 	}
 	s, err := &subject{kind: gvk.Kind, count: 1}, error(nil)
 	read := func() bool {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(d.Object.Object, typed, true)
+		err = manifest.Decode(d.Object, typed)
 		return err == nil
 	}
 	switch o := typed.(type) {

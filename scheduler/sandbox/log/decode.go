@@ -1,20 +1,18 @@
 package log
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/berthdev/berth/scheduler/fieldpath"
 )
 
 // fieldError is an error in a JSON value, with the path of the field.
@@ -114,62 +112,12 @@ func decode(text []byte, v any) *fieldError {
 	return nil
 }
 
-// locateError adds the path of the value that cannot be decoded to err.
+// locateError returns the path of the value that cannot be decoded, and its error. err is that of
+// the decoder, which is stricter than the search.
 func locateError(text []byte, v any, err error) *fieldError {
-	var tree any
-	if json.Unmarshal(text, &tree) != nil {
-		return &fieldError{"", fmt.Sprintf("is not JSON: %v", err)}
+	path, found := fieldpath.Undecodable(text, v)
+	if found == nil {
+		found = err
 	}
-	return &fieldError{undecodablePath(tree, v), err.Error()}
-}
-
-// undecodablePath returns the path of the value in tree that cannot be decoded into a value
-// like v. A decoder's error names the type that did not fit, and for a quantity not even
-// that. So undecodablePath leaves out one value after the other, and descends into the one
-// without which the rest can be decoded.
-func undecodablePath(tree any, v any) string {
-	kind := reflect.TypeOf(v).Elem()
-	readable := func() bool {
-		text, err := json.Marshal(tree)
-		return err == nil && json.Unmarshal(text, reflect.New(kind).Interface()) == nil
-	}
-	path := ""
-	for at := tree; ; {
-		step, below := undecodableChild(at, readable)
-		if below == nil {
-			return path
-		}
-		if path != "" && step[0] != '[' {
-			path += "."
-		}
-		path += step
-		at = below
-	}
-}
-
-// undecodableChild returns the step from at to the child without which the rest can be
-// decoded, and that child; nil if the error is in at itself.
-func undecodableChild(at any, readable func() bool) (step string, child any) {
-	switch at := at.(type) {
-	case map[string]any:
-		for _, key := range sets.List(sets.KeySet(at)) {
-			value := at[key]
-			delete(at, key)
-			ok := readable()
-			at[key] = value
-			if ok && value != nil {
-				return key, value
-			}
-		}
-	case []any:
-		for i, value := range slices.Clone(at) {
-			at[i] = nil
-			ok := readable()
-			at[i] = value
-			if ok && value != nil {
-				return fmt.Sprintf("[%d]", i), value
-			}
-		}
-	}
-	return "", nil
+	return &fieldError{path, found.Error()}
 }

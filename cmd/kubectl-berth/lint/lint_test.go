@@ -127,6 +127,7 @@ func TestLint(t *testing.T) {
 		"an unknown field":                              {in: profile + "spec: {plugin: {score: {}}}\n", args: []string{"-f", "-"}},
 		"an annotation that is not a string":            {in: strings.Replace(profile, "{name: batch}", "{name: batch, annotations: {berth.dev/take-over: true}}", 1), args: []string{"-f", "-"}},
 		"a device count that is no number":              {in: strings.Replace(devicesYAML, "deviceClassName: gpus\n", "deviceClassName: gpus\n          count: \"1\"\n", 1), args: []string{"-f", "-"}},
+		"unknown fields of the metadata":                {in: strings.Replace(profile, "{name: batch}", "{name: batch, anotations: {a: b}, managedFields: [{menager: a}]}", 1), args: []string{"-f", "-"}},
 		"a duplicate key":                               {in: profile + "spec: {}\nspec: {}\n", args: []string{"-f", "-"}},
 		"a file that is not YAML":                       {in: "what: is: this\n", args: []string{"-f", "-"}},
 		"a List, and other kinds":                       {in: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: batch}}\n", args: []string{"-f", "-"}},

@@ -1,9 +1,11 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +16,11 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -95,7 +99,11 @@ func newCRDKind(spec apiextensionsv1.CustomResourceDefinitionSpec) (crdKind, err
 // validates. It returns the errors. old is the object that is replaced; nil for a new one.
 func (k crdKind) admit(ctx context.Context, object, old *unstructured.Unstructured) []string {
 	delete(object.Object, "status") // users cannot write the status
-	messages := k.pruneUnknown(object)
+	unknown, err := pruneMetadata(object)
+	if err != nil {
+		return []string{err.Error()} // the API server cannot decode it, and validates nothing
+	}
+	messages := k.pruneUnknown(object, unknown)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, k.schema)
 	defaulting.Default(object.Object, k.schema)
 
@@ -124,10 +132,25 @@ func preventsRules(err *field.Error) bool {
 	}, err.Type)
 }
 
-// pruneUnknown removes the fields that the kind does not have, and returns an error for
-// each: kubectl rejects them.
-func (k crdKind) pruneUnknown(object *unstructured.Unstructured) []string {
-	paths := pruning.PruneWithOptions(object.Object, k.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+// pruneMetadata removes the unknown fields of the metadata and returns their paths. The schema
+// of a kind has no fields of the metadata.
+func pruneMetadata(object *unstructured.Unstructured) (unknown []string, err error) {
+	read, found, unknown, err := objectmeta.GetObjectMetaWithOptions(object.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		// This error does not name the field.
+		return nil, cmp.Or(Decode(object, &metav1.PartialObjectMetadata{}), err)
+	}
+	if !found {
+		return nil, nil
+	}
+	return unknown, objectmeta.SetObjectMeta(object.Object, read)
+}
+
+// pruneUnknown removes the fields that the kind does not have, and returns an error for each,
+// and for those at the paths metadata: kubectl rejects them.
+func (k crdKind) pruneUnknown(object *unstructured.Unstructured, metadata []string) []string {
+	options := structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	paths := slices.Concat(metadata, pruning.PruneWithOptions(object.Object, k.schema, true, options))
 	var messages []string
 	for _, path := range paths {
 		message := path + ": unknown field"
@@ -140,8 +163,20 @@ func (k crdKind) pruneUnknown(object *unstructured.Unstructured) []string {
 	return messages
 }
 
+// metadataFields returns the names of the fields of the metadata of any object.
+func metadataFields() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[metav1.ObjectMeta]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
 // fieldNamesAt returns the names of the fields that an object at the path above may have.
 func fieldNamesAt(s *structuralschema.Structural, above string) []string {
+	if above == "metadata." {
+		return metadataFields()
+	}
 	for name := range strings.SplitSeq(strings.Trim(above, "."), ".") {
 		name, _, list := strings.Cut(name, "[")
 		if name != "" {

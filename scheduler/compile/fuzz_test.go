@@ -204,9 +204,6 @@ func checkStored(t *testing.T, w written, b *compile.Blueprint) {
 	if rejection != nil || again.Hash != b.Hash {
 		t.Fatalf("hash %s, and as it is stored %v (%v)\n%s", b.Hash, again, rejection, data)
 	}
-	if len(w.profile.Spec.Extenders) > 0 {
-		return // replay builds none
-	}
 	if _, err := run.NewBerth(t.Context(), run.Config{Profile: stored}); err != nil {
 		t.Fatalf("its plugins cannot be built: %v\n%s", err, data)
 	}

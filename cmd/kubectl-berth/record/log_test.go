@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/cmd/kubectl-berth/state"
+	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 	"github.com/berthdev/berth/scheduler/cache"
+	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/decision"
+	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/kubectltest"
 )
@@ -294,5 +300,70 @@ func TestAFailedRecordingKeepsTheFilesThatWereThere(t *testing.T) {
 		if text, err := os.ReadFile(filepath.Join(filepath.Dir(file), e.Name())); err != nil || string(text) != "of yesterday" {
 			t.Errorf("%s has %q, %v", e.Name(), text, err)
 		}
+	}
+}
+
+func TestExtendersThatWereCalledAreAGap(t *testing.T) {
+	authority, _, err := cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withExtender := func(name string, manages ...v1alpha1.ExtenderManagedResource) func(*v1alpha1.SchedulingProfileSpec) {
+		return func(spec *v1alpha1.SchedulingProfileSpec) {
+			spec.Extenders = append(spec.Extenders, v1alpha1.Extender{
+				Name: name, URL: "https://" + name + ".example/v1", Verbs: v1alpha1.ExtenderVerbs{Filter: "filter"},
+				TLS: v1alpha1.ExtenderTLS{CABundle: authority}, ManagedResources: manages,
+			})
+		}
+	}
+	gpus := withExtender("gpus", v1alpha1.ExtenderManagedResource{Name: "example.com/gpu"})
+	for name, c := range map[string]struct {
+		profile *v1alpha1.SchedulingProfile
+		err     error
+		note    string
+	}{
+		"no extender":                {profile: kubectltest.Profile("batch", 1)},
+		"one that was not called":    {profile: kubectltest.Profile("batch", 1, gpus)},
+		"one of two that was called": {profile: kubectltest.Profile("batch", 1, gpus, withExtender("racks")), err: verb.ErrFindings, note: "extenders are not replayed: those that Berth called (racks) may"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blueprint, rejection := compile.Profile(compile.Input{Profile: c.profile, Registry: plugins.InTree(), Extenders: compile.AllExtenders})
+			if rejection != nil {
+				t.Fatal(rejection.Message())
+			}
+			h := testHistory()
+			h.addChange(pendingPod(21, "p"), false)
+			h.addChange(boundPod(22, "p", "a", decision.Walk{Seq: 1, Order: orderChecksum("b", "a"), Nodes: 11, Pods: 12}), false)
+			r, err := h.buildLog()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out, errOut strings.Builder
+			o := &options{Env: verb.Env{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}}}
+			err = o.writeLog(io.Discard, &state.Profile{Source: c.profile, Blueprint: blueprint, Name: "batch"}, h, r)
+			if printed := strings.Join(strings.Fields(errOut.String()), " "); !errors.Is(err, c.err) || !strings.Contains(printed, c.note) || c.note == "" && printed != "" {
+				t.Errorf("%v and %q, want %v and %q", err, printed, c.err, c.note)
+			}
+		})
+	}
+}
+
+func TestTheProfileIsNotWrittenToTheFileOfTheLog(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	if err := os.WriteFile("old.jsonl", []byte("of yesterday"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("old.jsonl", "link.jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	for log, profile := range map[string]string{"x.jsonl": "./x.jsonl", "old.jsonl": filepath.Join(folder, "old.jsonl"), "link.jsonl": "old.jsonl"} {
+		printed := strings.Join(strings.Fields(kubectltest.New(t).Run(New, log, "--profile-out", profile)), " ")
+		if !strings.Contains(printed, "--profile-out: Invalid value: ") || !strings.Contains(printed, "must be another file than that of the log") {
+			t.Errorf("%s and %s: %s", log, profile, printed)
+		}
+	}
+	if text, err := os.ReadFile("old.jsonl"); err != nil || string(text) != "of yesterday" {
+		t.Errorf("the log of yesterday has %q, %v", text, err)
 	}
 }

@@ -75,6 +75,9 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.profileOut == "" {
 		o.profileOut = o.file + ".profile.yaml"
 	}
+	if sameFile(o.file, o.profileOut) {
+		return fmt.Errorf("--profile-out: Invalid value: %q: must be another file than that of the log", o.profileOut)
+	}
 	if o.orderFile != "" {
 		if o.nodeOrder, err = readOrder(o.orderFile); err != nil {
 			return fmt.Errorf("--node-order: %w", err)
@@ -252,7 +255,7 @@ bound in the end, and a nomination before it is in the status of the pod. The or
 which Berth iterates over nodes is inferred with the help of a checksum. If no likely order
 has that checksum, nothing is recorded: set --node-order to the output of
 /debug/berth/order of the leader. A note names each kind that may not be read, and what
-that means. Commands, arguments, environment variables and probes of containers are left
+that means, and the extenders that were called: a replay does not call them. Commands, arguments, environment variables and probes of containers are left
 out, since no decision depends on them.
 
 record ends after --for, after --pods, or with ^C, and then writes the log. It is an error
@@ -303,6 +306,7 @@ func (o *options) writeLog(out io.Writer, p *state.Profile, h *history, r *recor
 	if r.notReplayed > 0 {
 		o.note("%s not replayed, only the placement is recorded: of another profile or generation, or in progress when recording started", show.Count(r.notReplayed, "decision"))
 	}
+	o.checkExtenders(p, r)
 	o.notes = append(o.notes, r.gaps...)
 	for _, note := range o.notes {
 		fmt.Fprintln(o.ErrOut, show.Wrap("note: "+note, "", "  "))
@@ -313,6 +317,22 @@ func (o *options) writeLog(out io.Writer, p *state.Profile, h *history, r *recor
 		return verb.ErrFindings
 	}
 	return err
+}
+
+// checkExtenders notes the extenders that Berth called for a decision of the log: a replay has
+// only the plugins.
+func (o *options) checkExtenders(p *state.Profile, r *recording) {
+	var called []string
+	for i := range p.Blueprint.Extenders {
+		e := &p.Blueprint.Extenders[i]
+		if slices.ContainsFunc(r.ops, func(op log.Op) bool { return op.Kind == log.Schedule && e.Interested(op.Object.(*v1.Pod)) }) {
+			called = append(called, e.Name)
+		}
+	}
+	if len(called) > 0 {
+		o.gaps = append(o.gaps, "extenders")
+		o.note("extenders are not replayed: those that Berth called (%s) may have rejected nodes and changed scores, so that a replay decides differently", strings.Join(called, ", "))
+	}
 }
 
 // gapsSuffix formats what the log lacks for the end of a message.

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/berthdev/berth/cmd/kubectl-berth/verb"
 )
@@ -14,6 +15,18 @@ type replacement struct {
 	// path is where the file will be; empty where it is there already, since a pipe or a terminal
 	// cannot be replaced.
 	path string
+}
+
+// sameFile reports whether two paths are those of one file that would be replaced.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return infoA.Mode().IsRegular() && os.SameFile(infoA, infoB)
+	}
+	pathA, errA := filepath.Abs(a)
+	pathB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && pathA == pathB
 }
 
 // replace opens the file that will take the place of another one.

@@ -33,14 +33,14 @@ var _ Scheduler = &Berth{}
 func OpenBerth(ctx context.Context, config Config) (Scheduler, error) { return NewBerth(ctx, config) }
 
 // NewBerth compiles the profile and builds its plugins, which are closed when ctx ends. The
-// error names the invalid fields.
+// error names the invalid fields. Extenders are not called.
 func NewBerth(ctx context.Context, config Config) (*Berth, error) {
 	registry, err := plugins.With(withOpaque(plugins.InTree(), config.Opaque), config.OutOfTree...)
 	if err != nil {
 		return nil, err
 	}
 	blueprint, rejection := compile.Profile(compile.Input{
-		Profile: config.Profile, Configs: config.Configs, Registry: registry, Version: "replay",
+		Profile: config.Profile, Configs: config.Configs, Registry: registry, Version: "replay", Extenders: compile.AllExtenders,
 	})
 	if rejection != nil {
 		return nil, errors.New(rejection.Message())

@@ -84,6 +84,9 @@ func replay(file string, config Config, streams Streams, open Open, bench bool) 
 	if err != nil {
 		return fmt.Errorf("profile %s: %w", config.Profile.Name, err)
 	}
+	if n := len(config.Profile.Spec.Extenders); n > 0 {
+		fmt.Fprintf(streams.Err, "note: profile %s has extenders (%d), and a replay does not call them: decisions may differ\n", config.Profile.Name, n)
+	}
 	in := streams.In
 	if file != "-" {
 		f, err := os.Open(file)

@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/yaml"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/test/replay/run"
 )
 
@@ -211,5 +214,32 @@ func TestABenchHashesTheDecisions(t *testing.T) {
 	other, _ := replay(t, lines[1:], "--bench")
 	if hash(first) == hash(other) {
 		t.Errorf("other decisions have the same hash, %s", hash(other))
+	}
+}
+
+func TestAProfileWithExtendersIsReplayedWithoutThem(t *testing.T) {
+	authority, _, err := cert.GenerateSelfSignedCertKey("authority.example", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := run.DefaultProfile()
+	profile.APIVersion, profile.Kind = v1alpha1.GroupVersion.String(), "SchedulingProfile"
+	profile.Spec.Extenders = []v1alpha1.Extender{{
+		Name: "racks", URL: "https://racks.example/v1", Verbs: v1alpha1.ExtenderVerbs{Filter: "filter"}, TLS: v1alpha1.ExtenderTLS{CABundle: authority},
+	}}
+	text, err := yaml.Marshal(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "profile.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut strings.Builder
+	streams := run.Streams{In: strings.NewReader(n1 + "\n" + podOp("schedule", "p", "1", "")), Out: &out, Err: &errOut}
+	code := run.Command("replay", []string{"--profile", file, "-"}, streams, run.OpenBerth)
+	const note = "note: profile default-scheduler has extenders (1), and a replay does not call them: decisions may differ\n"
+	if code != 0 || errOut.String() != note || !strings.Contains(out.String(), `"node":"n1"`) {
+		t.Errorf("exit code %d, %q and %q, want a decision and %q", code, out.String(), errOut.String(), note)
 	}
 }

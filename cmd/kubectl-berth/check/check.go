@@ -40,6 +40,7 @@ left out, and the pods of a Deployment, a CronJob and so on are counted with it.
 		{Verbs: []string{"list"}, Group: "apps", Resource: "statefulsets", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "daemonsets", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "apps", Resource: "replicasets", Purpose: "for --uninstall"},
+		{Verbs: []string{"list"}, Resource: "replicationcontrollers", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "batch", Resource: "jobs", Purpose: "for --uninstall"},
 		{Verbs: []string{"list"}, Group: "batch", Resource: "cronjobs", Purpose: "for --uninstall"},
 	},

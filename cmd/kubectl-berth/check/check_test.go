@@ -179,6 +179,13 @@ func TestUninstallListsTheWorkloadsThatWouldBeStranded(t *testing.T) {
 		&appsv1.StatefulSet{ObjectMeta: objectMeta("StatefulSet", "db", nil), Spec: appsv1.StatefulSetSpec{Template: template}},
 		&appsv1.DaemonSet{ObjectMeta: objectMeta("DaemonSet", "logs", nil), Spec: appsv1.DaemonSetSpec{Template: template}},
 		&batchv1.Job{ObjectMeta: objectMeta("Job", "done", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{CompletionTime: &ended}},
+		&batchv1.Job{ObjectMeta: objectMeta("Job", "failed", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{
+			Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}},
+		}},
+		&batchv1.Job{ObjectMeta: objectMeta("Job", "suspended", nil), Spec: batchv1.JobSpec{Template: template}, Status: batchv1.JobStatus{
+			Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}, {Type: batchv1.JobFailed, Status: corev1.ConditionFalse}},
+		}},
+		&corev1.ReplicationController{ObjectMeta: objectMeta("ReplicationController", "old", nil), Spec: corev1.ReplicationControllerSpec{Replicas: &none, Template: &template}},
 		&batchv1.Job{ObjectMeta: objectMeta("Job", "nightly-7", nightly), Spec: batchv1.JobSpec{Template: template}},
 		pod("web-2-a", current, corev1.PodRunning), pod("web-2-b", current, corev1.PodPending), pod("bare", nil, corev1.PodRunning),
 		pod("ended", nil, corev1.PodSucceeded), kubectltest.Pod("foreign", "default-scheduler", "n1"),

@@ -36,7 +36,7 @@ func workloadKinds() []workloadKind {
 		}},
 		{"Job", &batchv1.JobList{}, func(o client.Object) string {
 			job := o.(*batchv1.Job)
-			if job.Status.CompletionTime != nil {
+			if hasEnded(job) {
 				return "" // it creates no more pods
 			}
 			return job.Spec.Template.Spec.SchedulerName
@@ -57,6 +57,13 @@ func workloadKinds() []workloadKind {
 			}
 			return set.Spec.Template.Spec.SchedulerName
 		}},
+		{"ReplicationController", &corev1.ReplicationControllerList{}, func(o client.Object) string {
+			controller := o.(*corev1.ReplicationController)
+			if controller.Spec.Template == nil || metav1.GetControllerOf(controller) != nil && ptr.Deref(controller.Spec.Replicas, 1) == 0 {
+				return "" // an earlier revision of what owns it
+			}
+			return controller.Spec.Template.Spec.SchedulerName
+		}},
 		{"Pod", &corev1.PodList{}, func(o client.Object) string {
 			pod := o.(*corev1.Pod)
 			if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -65,6 +72,14 @@ func workloadKinds() []workloadKind {
 			return pod.Spec.SchedulerName
 		}},
 	}
+}
+
+// hasEnded reports whether a Job is complete or has failed. Only a complete one has a time of
+// completion.
+func hasEnded(job *batchv1.Job) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+	}) || job.Status.CompletionTime != nil
 }
 
 // StrandedWorkloads is the output of -o json with --uninstall.

@@ -36,13 +36,24 @@ func Configurations(d Document) ([]Document, error) {
 			continue
 		}
 		for _, document := range inside {
-			switch document.Object.GetKind() {
-			case upstreamconfig.Kind, upstreamconfig.PolicyKind:
+			if isConfiguration(document.Object) {
 				found = append(found, document)
 			}
 		}
 	}
 	return found, nil
+}
+
+// isConfiguration reports whether a document is a configuration of kube-scheduler. Other
+// components have policies too, such as the audit policy of the API server.
+func isConfiguration(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case upstreamconfig.Kind:
+		return true
+	case upstreamconfig.PolicyKind:
+		return object.GetAPIVersion() == "v1"
+	}
+	return false
 }
 
 // ConfigMapData returns the texts of a ConfigMap by key.

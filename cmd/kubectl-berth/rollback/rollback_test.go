@@ -170,6 +170,66 @@ func TestARollbackWritesTheRevisionAndADryRunDoesNot(t *testing.T) {
 	}
 }
 
+func TestAProfileThatChangesMeanwhileIsNotWritten(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, client.Client, *v1alpha1.SchedulingProfile){
+		"edited": func(t *testing.T, c client.Client, p *v1alpha1.SchedulingProfile) {
+			p.Spec.PercentageOfNodesToScore = 50
+			if err := c.Update(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted and created again": func(t *testing.T, c client.Client, p *v1alpha1.SchedulingProfile) {
+			if err := c.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			p.UID, p.ResourceVersion = "another", ""
+			p.Spec.PercentageOfNodesToScore = 50
+			if err := c.Create(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted": func(t *testing.T, c client.Client, p *v1alpha1.SchedulingProfile) {
+			if err := c.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := kubectltest.New(t, testObjects(runningProfile())...)
+			var changed *v1alpha1.SchedulingProfile
+			env.Fail = func(verb string, object any) error {
+				if verb != "patch" {
+					return nil
+				}
+				env.Fail = nil
+				p, err := env.Profile(t.Context(), "batch")
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(t, env.Client, p)
+				if name != "deleted" {
+					changed = p
+				}
+				return nil
+			}
+			printed := env.Run(New, "batch")
+			if text := strings.Join(strings.Fields(printed), " "); !strings.Contains(text, "was changed meanwhile, and nothing was written: run the command again") || !strings.HasSuffix(printed, "exit 2\n") {
+				t.Error(printed)
+			}
+			if changed == nil {
+				return
+			}
+			p, err := env.Profile(t.Context(), "batch")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(changed.Spec, p.Spec); diff != "" {
+				t.Errorf("the spec (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // withNamespaces selects the namespaces that have these labels and, with any value, these keys.
 func withNamespaces(labels map[string]string, keys ...string) func(*v1alpha1.SchedulingProfileSpec) {
 	return func(s *v1alpha1.SchedulingProfileSpec) {

@@ -38,6 +38,9 @@ func (o *options) write(ctx context.Context, c *cluster.Cluster, to choice) erro
 	} else {
 		err = o.patch(ctx, c, after, t)
 	}
+	if apierrors.IsConflict(err) || !deleted && apierrors.IsNotFound(err) || deleted && apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("SchedulingProfile %s was changed meanwhile, and nothing was written: run the command again", to.Profile.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("revision %s: %w", to.Name, cluster.UserError(err))
 	}
@@ -53,7 +56,9 @@ func (o *options) createOptions() []client.CreateOption {
 }
 
 // patch replaces the spec, and what kubectl apply reads of its last call. A merge of what was
-// applied, as kubectl apply does it, would keep what an edit or another client added.
+// applied, as kubectl apply does it, would keep what an edit or another client added. It is a
+// conflict if the object was changed since it was read, or is another one of that name: the
+// patch has only what differs from the spec that was read.
 func (o *options) patch(ctx context.Context, c *cluster.Cluster, object *unstructured.Unstructured, t target) error {
 	before := object.DeepCopy()
 	object.Object["spec"] = t.object.Object["spec"]
@@ -67,7 +72,7 @@ func (o *options) patch(ctx context.Context, c *cluster.Cluster, object *unstruc
 	if o.dryRun {
 		options = append(options, client.DryRunAll)
 	}
-	return c.Client.Patch(ctx, object, client.MergeFrom(before), options...)
+	return c.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), options...)
 }
 
 // printResult prints what changed.

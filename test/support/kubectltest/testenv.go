@@ -107,6 +107,9 @@ func (s *TestEnv) interceptors() interceptor.Funcs {
 			return w, err
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := s.failure("patch", object); err != nil {
+				return err
+			}
 			asked := &client.PatchOptions{}
 			asked.ApplyOptions(options)
 			if len(asked.DryRun) == 0 {

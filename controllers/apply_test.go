@@ -100,7 +100,9 @@ func TestObjectsAppliedTogetherAfterAnEditThatFailedBecomeOneRevision(t *testing
 			withRef := withConfigRef("NodeResourcesFit", "binpack")
 			d := newTestEnv(t)
 			d.compile = compileByGenerations
-			apply := func(profile, config int64) { d.cluster = fakeReader{newProfile(profile, withRef), newConfig("binpack", config)} }
+			apply := func(profile, config int64) {
+				d.cluster = fakeReader{newProfile(profile, withRef), newConfig("binpack", config)}
+			}
 			apply(1, 1)
 			d.mustReconcile()
 			fail(d.applier)

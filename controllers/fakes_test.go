@@ -208,7 +208,7 @@ type fakeApplier struct {
 	trialResult, lastTrial *profile.Trial
 	// unlisted says that trials have to wait, and full that trials and builds have to.
 	unlisted, full bool
-	running  map[string]profile.Running
+	running        map[string]profile.Running
 	// held holds the message with which pods are held, by profile name.
 	held map[string]string
 	now  func() time.Time

@@ -78,6 +78,9 @@ type Config struct {
 	// Extenders run after the plugins, in this order. The Framework closes
 	// them.
 	Extenders []fwk.Extender
+	// AbandonClose is told of a plugin whose Close did not return in time, so that Close of the
+	// Framework went on without it. It returns what is called when Close returns. May be nil.
+	AbandonClose func(Call) (returned func())
 	// Trial is set for a Framework whose plugins are only on trial; see
 	// OnTrial.
 	Trial *Trial
@@ -104,8 +107,9 @@ type Framework struct {
 	deviceReporters    []DeviceReporter
 	permanentRejecters []permanentRejecter
 	fingerprints       map[string]string
-	outOfTree          sets.Set[string] // names of plugins that are not in-tree
-	trial              *Trial           // nil for a profile in use
+	outOfTree          sets.Set[string]             // names of plugins that are not in-tree
+	trial              *Trial                       // nil for a profile in use
+	abandonClose       func(Call) (returned func()) // see Config; may be nil
 	// queueSortFault is why ByPriority replaces the QueueSort plugin.
 	queueSortFault atomic.Pointer[QueueSortError]
 
@@ -154,7 +158,7 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 	if host.Wait == nil {
 		host.Wait = Block
 	}
-	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, fingerprints: c.Fingerprints, outOfTree: sets.New[string](), trial: c.Trial, extenders: c.Extenders}
+	f := &Framework{Host: host, profile: c.Profile, ctx: ctx, fingerprints: c.Fingerprints, outOfTree: sets.New[string](), trial: c.Trial, abandonClose: c.AbandonClose, extenders: c.Extenders}
 	if !f.OnTrial() {
 		f.successObservers = successObservers(c.Profile)
 	}
@@ -221,13 +225,35 @@ func (f *Framework) build(ctx context.Context, registry Registry, name string, a
 }
 
 // Close closes the plugins that implement io.Closer in reverse build order, and
-// the extenders.
+// the extenders. It waits for no out-of-tree plugin longer than CallTimeout: its
+// caller holds the lock of the profile, and the plugins that are left have to be
+// closed as well.
 func (f *Framework) Close() {
 	f.closeExtenders()
 	for _, plugin := range slices.Backward(f.plugins) {
 		if closer, ok := plugin.(io.Closer); ok {
-			_ = f.callRecovered(nil, nil, plugin.Name(), "Close", func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+			f.closePlugin(plugin.Name(), closer)
 		}
+	}
+}
+
+func (f *Framework) closePlugin(name string, closer io.Closer) {
+	call := Call{name, "Close"}
+	closePlugin := func() {
+		_ = f.callRecovered(nil, nil, name, call.Point, func() *fwk.Status { return fwk.AsStatus(closer.Close()) })
+	}
+	if !f.outOfTree.Has(name) {
+		closePlugin()
+		return
+	}
+	watch := f.NewCallWatch()
+	watch.Go(closePlugin)
+	if watch.Wait(context.Background(), call.Timeout()) == nil {
+		return
+	}
+	f.ReportCallTimeout(nil, call)
+	if f.abandonClose != nil {
+		watch.WhenEnded(f.abandonClose(call))
 	}
 }
 

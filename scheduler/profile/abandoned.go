@@ -37,6 +37,10 @@ func (s *Set) checkAbandonedBuilds(b *compile.Blueprint) error {
 			return m.rebuildError
 		}
 	}
+	if closes := s.abandonedCloses[b.Name]; closes.calls >= maxAbandonedCalls {
+		return &BuildError{Plugin: closes.last.Plugin, Err: fmt.Errorf("%d calls of Close of plugins that the profile no longer uses have not returned: "+
+			"its plugins are not built again until one returns or Berth restarts", closes.calls)}
+	}
 	if len(s.abandonedBuilds) >= maxAbandonedBuilds {
 		return &BuildError{Err: fmt.Errorf("%d plugin calls of this and other profiles have not returned: "+
 			"no profile is built until some return or Berth restarts", len(s.abandonedBuilds))}
@@ -57,7 +61,7 @@ func (s *Set) removeAbandonedBuild(m *builder) {
 }
 
 // maxAbandonedCalls bounds the abandoned calls of one profile's plugins that have not
-// returned.
+// returned, and the abandoned calls of Close on their own.
 const maxAbandonedCalls = 16
 
 // AbandonedCallsError says that Berth no longer calls a profile's plugins, because too many
@@ -119,6 +123,29 @@ func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 	}
 }
 
+// abandonClose counts an abandoned call of Close of one of the build's plugins until it
+// returns. It does not count among the abandonedCalls: no attempt waits for it, and the plugins
+// that run now may be others, whose pods must not pay for it. So it bounds builds only.
+func (m *builder) abandonClose(call framework.Call) (returned func()) {
+	name := m.blueprint.Name
+	m.set.options.Log.Error(&framework.CallTimeoutError{Call: call}, "The plugin is left behind", "profile", name)
+	m.set.addAbandonedCloses(name, call, 1)
+	return func() { m.set.addAbandonedCloses(name, call, -1) }
+}
+
+func (s *Set) addAbandonedCloses(name string, call framework.Call, by int) {
+	s.mu.Lock()
+	closes := s.abandonedCloses[name]
+	if closes.calls += by; by > 0 {
+		closes.last = call
+	}
+	if s.abandonedCloses[name] = closes; closes.calls == 0 {
+		delete(s.abandonedCloses, name)
+	}
+	s.mu.Unlock()
+	s.notifyDegradedChange(name)
+}
+
 // DegradedChanged returns a channel that holds one value after the Degradations of a
 // profile changed. Its reader drains it and then calls TakeDegradedChanges: the channel
 // carries no data.
@@ -154,6 +181,10 @@ func (s *Set) degradations(name string, g *Generation) (all Degradations) {
 	if abandoned.calls > 0 && abandoned.calls < maxAbandonedCalls {
 		all = append(all, Degradation{PluginHangs, fmt.Sprintf("%d of at most %d calls of its plugins have not returned, the last of plugin %q from %s",
 			abandoned.calls, maxAbandonedCalls, abandoned.last.Plugin, abandoned.last.Point)})
+	}
+	if closes := s.abandonedCloses[name]; closes.calls > 0 {
+		all = append(all, Degradation{PluginHangs, fmt.Sprintf("%d of at most %d calls of Close of plugins that it no longer uses have not returned, the last of plugin %q",
+			closes.calls, maxAbandonedCalls, closes.last.Plugin)})
 	}
 	return all
 }

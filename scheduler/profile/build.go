@@ -126,7 +126,7 @@ func (m *builder) newFramework(host framework.Host) (*framework.Framework, []fra
 	}
 	f, err := framework.New(m.ctx, framework.Config{
 		Profile: m.blueprint.Name, Chains: m.blueprint.Chains, Args: m.blueprint.Args, Fingerprints: m.fingerprints, OnBuild: func(plugin string) { m.currentPlugin.Store(&plugin) }, Trial: m.trial,
-		Extenders: extenders,
+		Extenders: extenders, AbandonClose: m.abandonClose,
 	}, m.set.options.Registry, host)
 	if err != nil {
 		return nil, nil, err
@@ -194,7 +194,8 @@ func (m *builder) newGeneration() *Generation {
 }
 
 // teardown ends all that the build started. When it returns no more handlers are called,
-// but one may still run.
+// but one may still run, as may the Close of a plugin that did not return in time: the
+// caller may hold the lock under which the profile changes.
 func (m *builder) teardown() {
 	m.cancel()
 	if m.framework != nil {

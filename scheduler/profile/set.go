@@ -65,6 +65,8 @@ type Set struct {
 	abandonedBuilds map[*builder]struct{}
 	// abandonedCalls are the abandoned plugin calls that have not returned, by profile.
 	abandonedCalls map[string]abandonedCalls
+	// abandonedCloses are the abandoned calls of Close that have not returned, by profile.
+	abandonedCloses map[string]abandonedCalls
 	// degradedChanges are the profiles whose Degradations changed since
 	// TakeDegradedChanges; degradedChanged holds one value while there may be any.
 	degradedChanges sets.Set[string]
@@ -131,7 +133,7 @@ func NewSet(o Options) *Set {
 	}
 	return &Set{
 		options: o, profiles: map[string]*profileState{}, pending: map[string]*compile.Blueprint{},
-		oldGenerations: map[string]int{}, abandonedBuilds: map[*builder]struct{}{}, abandonedCalls: map[string]abandonedCalls{},
+		oldGenerations: map[string]int{}, abandonedBuilds: map[*builder]struct{}{}, abandonedCalls: map[string]abandonedCalls{}, abandonedCloses: map[string]abandonedCalls{},
 		degradedChanges: sets.New[string](), degradedChanged: make(chan struct{}, 1),
 	}
 }

@@ -79,7 +79,7 @@ type Status struct {
 func (s *Set) Statuses() []Status {
 	s.mu.Lock()
 	names := map[string]bool{}
-	for _, known := range []map[string]bool{keySet(s.profiles), keySet(s.oldGenerations), keySet(s.pending), keySet(s.abandonedCalls)} {
+	for _, known := range []map[string]bool{keySet(s.profiles), keySet(s.oldGenerations), keySet(s.pending), keySet(s.abandonedCalls), keySet(s.abandonedCloses)} {
 		maps.Copy(names, known)
 	}
 	s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Set) status(name string) Status {
 	running, _ := s.Running(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := Status{Name: name, OldGenerations: s.oldGenerations[name], AbandonedCalls: s.abandonedCalls[name].calls, Degradations: running.Degradations}
+	a := Status{Name: name, OldGenerations: s.oldGenerations[name], AbandonedCalls: s.abandonedCalls[name].calls + s.abandonedCloses[name].calls, Degradations: running.Degradations}
 	if pending := s.pending[name]; pending != nil {
 		a.PendingHash = pending.Hash
 	}

@@ -109,7 +109,7 @@ func (p *Pool) unsubscribe(e *eventSource, f *Factory) {
 	p.mu.Unlock()
 	if last {
 		e.stop()
-		p.waitFor(e.stopped)
+		_ = p.options.Wait(context.Background(), e.stopped)
 	}
 }
 

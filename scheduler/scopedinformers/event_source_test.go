@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -44,6 +45,11 @@ type eventTestEnv struct {
 	// fooUID is the UID of the objects that writeFoo writes.
 	fooUID types.UID
 }
+
+// init removes client-go's limit on the rate of errors: it sleeps until a millisecond after the
+// last error, which is years from now where that was in real time and now is virtual, and an
+// informer that sleeps does not stop before the test ends.
+func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] }
 
 // withFoos runs test in virtual time.
 func withFoos(t *testing.T, test func(e *eventTestEnv)) {

@@ -1,8 +1,10 @@
 package scopedinformers
 
 import (
+	goruntime "runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -138,9 +140,52 @@ func TestAPluginInformerRunsWhileAFactoryUsesIt(t *testing.T) {
 		t.Error("stopped while a factory uses it")
 	}
 	second.Close()
+	// Close does not wait until the informer has stopped.
+	for deadline := time.Now().Add(20 * time.Second); !shared.IsStopped() && time.Now().Before(deadline); {
+		goruntime.Gosched()
+	}
 	if !shared.IsStopped() || env.pool.PluginInformers() != 0 {
 		t.Error("still runs without users")
 	}
+}
+
+func TestAHandlerThatHangsKeepsNoFactoryOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := newTestEnv(t)
+		release := make(chan struct{})
+		// Released at the end also where the test fails, so that it fails for its own reason.
+		defer synctest.Wait()
+		defer close(release)
+		first := env.pool.NewFactory(nil)
+		hangs := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }}
+		if _, err := first.Storage().V1().StorageClasses().Informer().AddEventHandler(hangs); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			first.Close()
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+		default:
+			t.Fatal("Close waits for the handler")
+		}
+		// The next factory has an informer of its own, whose handlers get all objects.
+		second := env.pool.NewFactory(nil)
+		defer second.Close()
+		var added []string
+		informer := second.Storage().V1().StorageClasses().Informer()
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { added = append(added, obj.(*storagev1.StorageClass).Name) }}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !slices.Equal(added, []string{"fast"}) || env.pool.PluginInformers() != 1 {
+			t.Errorf("the next factory got %q from %d informers, want [fast] from one", added, env.pool.PluginInformers())
+		}
+	})
 }
 
 func TestASharedInformerIsReadOnly(t *testing.T) {

@@ -77,10 +77,9 @@ type pluginInformer struct {
 	informer cache.SharedIndexInformer
 	changes  *changeTracker
 	users    int
-	// ctx is the context of run; stop cancels it.
-	ctx     context.Context
-	stop    context.CancelFunc
-	stopped chan struct{}
+	// ctx is the context of the informer; stop cancels it.
+	ctx  context.Context
+	stop context.CancelFunc
 	// broken receives a value when the watch fails; watchError is the last error.
 	broken     chan struct{}
 	watchError atomic.Pointer[error]
@@ -148,14 +147,14 @@ func (p *Pool) acquirePluginInformer(key any, newInformer func() cache.SharedInd
 	e.users++
 	p.mu.Unlock()
 	if !known {
-		p.options.Go(e.run)
+		p.options.Go(func() { e.informer.RunWithContext(e.ctx) })
 	}
 	return e, func() { p.release(key, e) }
 }
 
 // newPluginInformer returns a pluginInformer that is not started.
 func (p *Pool) newPluginInformer(informer cache.SharedIndexInformer) *pluginInformer {
-	e := &pluginInformer{informer: informer, changes: &changeTracker{}, stopped: make(chan struct{}), broken: make(chan struct{}, 1)}
+	e := &pluginInformer{informer: informer, changes: &changeTracker{}, broken: make(chan struct{}, 1)}
 	// Both only fail once the informer has started.
 	if p.options.Transform != nil {
 		_ = informer.SetTransform(p.options.Transform)
@@ -169,13 +168,10 @@ func (p *Pool) newPluginInformer(informer cache.SharedIndexInformer) *pluginInfo
 	return e
 }
 
-// run runs the informer until ctx ends.
-func (e *pluginInformer) run() {
-	defer close(e.stopped)
-	e.informer.RunWithContext(e.ctx)
-}
-
-// release stops an informer after its last user.
+// release stops an informer after its last user. It does not wait until the informer has
+// stopped, because that takes until each of its handlers has returned, and a plugin's may
+// hang. Nothing depends on it: the next user of the key gets a new informer with a store of
+// its own, and a Factory drops the events of its handlers.
 func (p *Pool) release(key any, e *pluginInformer) {
 	p.mu.Lock()
 	e.users--
@@ -186,9 +182,5 @@ func (p *Pool) release(key any, e *pluginInformer) {
 	p.mu.Unlock()
 	if last {
 		e.stop()
-		p.waitFor(e.stopped)
 	}
 }
-
-// waitFor waits until work that was told to stop has ended.
-func (p *Pool) waitFor(stopped <-chan struct{}) { _ = p.options.Wait(context.Background(), stopped) }

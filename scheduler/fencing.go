@@ -50,7 +50,7 @@ func (s *Scheduler) takeOverJournal(ctx context.Context) (journal.Handover, bool
 	if handover.Journal == nil {
 		return journal.Handover{Fence: journal.FenceAll}, true
 	}
-	leadership, ok := retry(ctx, s, handover.Leadership)
+	leadership, ok := retry(ctx, s, tryTimeout, handover.Leadership)
 	if !ok {
 		return journal.Handover{}, false
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	// requestTimeout is how long an API server may work on a request even when its
 	// client is deleted: its default --request-timeout.
 	requestTimeout = time.Minute
+	// tryTimeout is how long one try of a request may take, since it may be lost: no pod is
+	// scheduled before the handover is complete.
+	tryTimeout = 15 * time.Second
 	// leastFencing is how long claims are fenced at least, however long the informers took.
 	leastFencing = 10 * time.Second
 )
@@ -44,7 +48,8 @@ type Handover struct {
 	// Leadership returns what this process knows of its own leadership; required with
 	// Journal.
 	Leadership func(ctx context.Context) (journal.Leadership, error)
-	// List reads all objects of a kind from a quorum of etcd.
+	// List reads all objects of a kind from a quorum of etcd. It bounds the time of each of its
+	// requests: how many there are depends on the cluster.
 	List leadership.QuorumLister
 	// Version returns a resource version of a kind that is newer than each earlier write, by a
 	// quorum read. With nil, the informers are always compared with lists.
@@ -52,7 +57,7 @@ type Handover struct {
 	// FromStart says that this process leads from its start, without an election.
 	FromStart bool
 	// Profiles returns the names of all profiles, running here or not: a Binding of
-	// their pods may be in flight.
+	// their pods may be in flight. It bounds the time of its requests, as List does.
 	Profiles func(ctx context.Context) ([]string, error)
 }
 
@@ -79,7 +84,7 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 		s.recordHandover(start, fromJournal, fencing{}, binding.FenceResult{})
 		return ctx.Err() == nil
 	}
-	names, ok := retry(ctx, s, s.options.Handover.Profiles)
+	names, ok := retry(ctx, s, 0, s.options.Handover.Profiles)
 	if !ok || !s.waitForInformers(ctx, taken.versions) {
 		return false
 	}
@@ -147,15 +152,18 @@ func (s *Scheduler) waitForClaims(ctx context.Context) bool {
 }
 
 func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, bool) {
-	return retry(ctx, s, func(ctx context.Context) (leadership.ObjectList, error) {
+	return retry(ctx, s, 0, func(ctx context.Context) (leadership.ObjectList, error) {
 		return s.options.Handover.List(ctx, kind, fields)
 	})
 }
 
-// retry calls f until it returns no error; it returns false when ctx ends first.
-func retry[T any](ctx context.Context, s *Scheduler, f func(context.Context) (T, error)) (T, bool) {
+// retry calls f until it returns no error; it returns false when ctx ends first. The context of
+// each call ends after limit, unless that is 0.
+func retry[T any](ctx context.Context, s *Scheduler, limit time.Duration, f func(context.Context) (T, error)) (T, bool) {
 	for {
-		result, err := f(ctx)
+		try, end := s.limit(ctx, limit)
+		result, err := f(try)
+		end()
 		if err == nil {
 			return result, true
 		}
@@ -163,6 +171,19 @@ func retry[T any](ctx context.Context, s *Scheduler, f func(context.Context) (T,
 		if !s.sleep(ctx, handoverRetryInterval) {
 			return result, false
 		}
+	}
+}
+
+// limit returns a context that ends after limit, unless that is 0. Its caller calls end.
+func (s *Scheduler) limit(ctx context.Context, limit time.Duration) (limited context.Context, end func()) {
+	if limit == 0 {
+		return ctx, func() {}
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	timer := s.options.Clock.AfterFunc(limit, func() { cancel(fmt.Errorf("no answer within %v", limit)) })
+	return limited, func() {
+		timer.Stop()
+		cancel(nil)
 	}
 }
 

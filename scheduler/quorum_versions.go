@@ -39,7 +39,7 @@ func (s *Scheduler) readQuorumVersions(ctx context.Context) (versions quorumVers
 
 // readQuorumVersion reads the version of a kind. It returns false when ctx ends first.
 func (s *Scheduler) readQuorumVersion(ctx context.Context, kind schema.GroupVersionResource) (string, bool) {
-	return retry(ctx, s, func(ctx context.Context) (string, error) { return s.options.Handover.Version(ctx, kind) })
+	return retry(ctx, s, tryTimeout, func(ctx context.Context) (string, error) { return s.options.Handover.Version(ctx, kind) })
 }
 
 // takenOver is what a new leader takes over before its informers are compared.
@@ -93,10 +93,13 @@ func (s *Scheduler) takeOverEarly(ctx context.Context) bool {
 	if !handover.FromStart || handover.Journal == nil || handover.Version == nil {
 		return true
 	}
-	if exists, err := handover.Journal.Exists(ctx); !exists || err != nil {
+	limited, end := s.limit(ctx, tryTimeout)
+	exists, err := handover.Journal.Exists(limited)
+	end()
+	if !exists || err != nil {
 		return ctx.Err() == nil
 	}
-	state, ok := retry(ctx, s, handover.Leadership)
+	state, ok := retry(ctx, s, tryTimeout, handover.Leadership)
 	if !ok {
 		return false
 	}

@@ -73,6 +73,27 @@ func TestANewLeaderWaitsForTheQuorumVersion(t *testing.T) {
 	}
 }
 
+func TestARequestThatIsLostDelaysAHandoverOnly(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.apply("one")
+		env.setQuorumVersion("1", listedNodes("1"))
+		version, lost := env.options.Handover.Version, 1
+		env.options.Handover.Version = func(ctx context.Context, kind schema.GroupVersionResource) (string, error) {
+			if lost > 0 {
+				lost--
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			}
+			return version(ctx, kind)
+		}
+		defer env.startLeading()()
+		time.Sleep(tryTimeout + 2*handoverRetryInterval)
+		if env.nodeOf("a") == "" {
+			t.Error("no pod is scheduled: the handover waits for the request")
+		}
+	}, node("n"), node("m"), webPod("a"))
+}
+
 // A process that leads from its start takes over once, before its informers list. Where there is
 // no journal, its informers have to tell whether it is the first.
 func TestAProcessThatLeadsFromItsStartTakesOverOnce(t *testing.T) {

@@ -22,6 +22,11 @@ import (
 // leader fenced before the pod's first attempt.
 const reasonLeaderHandover = "LeaderHandover"
 
+// fenceTimeout is how long one request of a fence may take, since it may be lost: no pod is
+// scheduled before the last fence. The API server waits ten seconds for a webhook that hangs, by
+// default.
+const fenceTimeout = 15 * time.Second
+
 // FenceResult is the result of FencePods.
 type FenceResult struct {
 	// Fenced is the number of pods that have another resource version now.
@@ -89,7 +94,9 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 	pods, live := w.options.Client.CoreV1().Pods(pod.Namespace), pod
 	at := w.options.Clock.Now()
 	for try := 0; ; try++ {
-		patched, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, fencePatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
+		patched, err := limited(ctx, func(ctx context.Context) (*v1.Pod, error) {
+			return pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, fencePatch(live, epoch, metav1.NewTime(at)), metav1.PatchOptions{}, "status")
+		})
 		switch {
 		case err == nil && patched.ResourceVersion != live.ResourceVersion:
 			return nil, podStatusOf(w.options.applyTransform(patched))
@@ -100,7 +107,8 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		case apierrors.IsNotFound(err):
 			return nil, podStatus{}
 		case apierrors.IsConflict(err):
-			if live, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+			live, err = limited(ctx, func(ctx context.Context) (*v1.Pod, error) { return pods.Get(ctx, pod.Name, metav1.GetOptions{}) })
+			if err == nil {
 				switch {
 				case live.UID != pod.UID:
 					return nil, podStatus{}
@@ -122,6 +130,13 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 			return live, podStatus{}
 		}
 	}
+}
+
+// limited sends one request of a fence, which fails after fenceTimeout.
+func limited(ctx context.Context, send func(context.Context) (*v1.Pod, error)) (*v1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
+	defer cancel()
+	return send(ctx)
 }
 
 // pause waits for retryDelay and reports false when ctx ends first.

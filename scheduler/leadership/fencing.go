@@ -3,6 +3,7 @@ package leadership
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,10 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 )
+
+// pageTimeout is how long the request of one page may take, since it may be lost. The API server
+// works no longer on one: its default --request-timeout.
+const pageTimeout = time.Minute
 
 // ListedObject is the metadata of an object in a list.
 type ListedObject struct {
@@ -31,11 +36,14 @@ type ObjectList struct {
 // read.
 type QuorumLister func(ctx context.Context, kind schema.GroupVersionResource, fields string) (ObjectList, error)
 
-// NewQuorumLister returns a QuorumLister that reads metadata only, in pages.
+// NewQuorumLister returns a QuorumLister that reads metadata only, in pages. Each has a time of
+// its own, since a large cluster has hundreds.
 func NewQuorumLister(client metadata.Interface) QuorumLister {
 	return func(ctx context.Context, kind schema.GroupVersionResource, fields string) (ObjectList, error) {
 		var list ObjectList
 		pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+			defer cancel()
 			page, err := client.Resource(kind).List(ctx, options)
 			if err != nil {
 				return nil, err

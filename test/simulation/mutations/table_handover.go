@@ -1,5 +1,9 @@
 package main
 
+// noLostRequests: the answer to a request of the simulation may be lost, but an error is known at
+// once.
+const noLostRequests = "each of its requests ends"
+
 // handoverMutants break how one leader takes over from another, and what informers hold.
 var handoverMutants = []mutant{
 	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
@@ -30,6 +34,12 @@ var handoverMutants = []mutant{
 		[]killer{{loop, "TestALateBindingOfAnEarlierLeaderFails"}}, ""},
 	{"IncompleteHandoverCounts", "a leadership that ends before all pods were fenced tells the next leader that they are",
 		[]killer{{loop, "TestAHandoverThatIsCutShortIsNotComplete"}}, "its leaders die, and do not end, while they take over"},
+	{"LostFenceAwaited", "a new leader waits for the answer to a request that was lost while it fenced a pod",
+		[]killer{{binding, "TestARequestThatIsLostDelaysAFenceOnly"}}, noLostRequests},
+	{"LostHandoverRequestAwaited", "a new leader waits for the answer to a request that was lost while it took over",
+		[]killer{{loop, "TestARequestThatIsLostDelaysAHandoverOnly"}}, noLostRequests},
+	{"LostPageAwaited", "a new leader waits for the answer to a request that was lost while it listed objects",
+		[]killer{{leadership, "TestAPageThatIsLostIsAnError"}}, noLostRequests},
 	{"EveryPodFenced", "a new leader fences every pending pod",
 		[]killer{{loop, "TestWhichPodsANewLeaderFences"}}, "it costs time, and is safe"},
 	{"WritesAfterExpiry", "a leader that could not renew its Lease in time keeps writing",

@@ -37,6 +37,9 @@ const (
 	writeTimeout = 10 * time.Second
 	// retryPause is the pause after a request that failed.
 	retryPause = time.Second
+	// probeInterval is the time between two writes of an idle journal that could not be
+	// written.
+	probeInterval = time.Minute
 	// commitTimeout is how long a pod waits for its commit.
 	commitTimeout = 15 * time.Second
 )

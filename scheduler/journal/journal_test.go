@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -185,6 +186,50 @@ func TestCommit(t *testing.T) {
 	}
 }
 
+func TestAnIdleJournalIsReportedAsAvailableAfterAFailure(t *testing.T) {
+	for name, fates := range map[string][]outcome{
+		"that was permanent":                  {{err: forbidden}},
+		"for longer than a commit waits":      repeated(20, outcome{err: errLost}),
+		"that a later write meets as well":    {{err: forbidden}, {err: forbidden}},
+		"that the first write after it meets": {{err: forbidden}, {err: errLost}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T, s *fakeServer) {
+				j := leader(t, s, "us", elected(0))
+				s.outcomes = fates
+				if err := j.Commit(t.Context(), "a"); !errors.Is(err, ErrNotCommitted) {
+					t.Errorf("error %v, want ErrNotCommitted", err)
+				}
+				if got := availableValue(t); got != 0 {
+					t.Errorf("available is %v after a failure", got)
+				}
+				time.Sleep(3 * probeInterval)
+				if got := availableValue(t); got != 1 {
+					t.Errorf("available is %v after the journal could be written again", got)
+				}
+				before := s.writes()
+				time.Sleep(time.Hour)
+				if n := s.writes() - before; n > 0 {
+					t.Errorf("%d writes of an idle journal that is available", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAProcessThatDoesNotLeadDoesNotProbeItsJournal(t *testing.T) {
+	withFakeTime(t, func(t *testing.T, s *fakeServer) {
+		j := leader(t, s, "us", elected(0))
+		s.outcomes = append([]outcome{{err: forbidden}}, repeated(100, outcome{err: leadership.ErrNotLeading})...)
+		_ = j.Commit(t.Context(), "a") // fails
+		before := s.writes()
+		time.Sleep(time.Hour)
+		if n := s.writes() - before; n != 1 {
+			t.Errorf("%d more writes, want one, which is not sent", n)
+		}
+	})
+}
+
 func TestACommitEndsWithItsContext(t *testing.T) {
 	withFakeTime(t, func(t *testing.T, s *fakeServer) {
 		j := leader(t, s, "us", elected(0))
@@ -276,4 +321,14 @@ func TestAPodThatCouldNotBeFencedStaysUntilItIsGone(t *testing.T) {
 			t.Errorf("the journal has %v", got)
 		}
 	})
+}
+
+// availableValue is the value of the gauge.
+func availableValue(t *testing.T) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := available.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetGauge().GetValue()
 }

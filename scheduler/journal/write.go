@@ -17,11 +17,15 @@ import (
 
 // write writes batches until found is nothing left to write.
 func (j *Journal) write() {
+	notLeading := false
 	for {
 		j.mu.Lock()
 		if len(j.commits) == 0 && !j.dirty {
 			j.writing = false
 			j.mu.Unlock()
+			if j.failed.Load() && !notLeading {
+				j.options.Clock.AfterFunc(probeInterval, j.probe)
+			}
 			return
 		}
 		wait := j.lastTry.Add(writeInterval).Sub(j.options.Clock.Now())
@@ -31,6 +35,7 @@ func (j *Journal) write() {
 		}
 		err := j.writeOnce()
 		j.report(err)
+		notLeading = errors.Is(err, leadership.ErrNotLeading)
 		switch {
 		case err == nil, errors.As(err, new(*conflictError)):
 		case isPermanent(err):
@@ -39,6 +44,19 @@ func (j *Journal) write() {
 			<-j.options.Clock.After(retryPause)
 		}
 	}
+}
+
+// probe writes the journal if nothing was written since a write failed: otherwise an idle
+// journal would be reported as one that cannot be written until the next Binding needs it.
+// After a write that was not sent, since this process may not lead any more, there is none.
+func (j *Journal) probe() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.failed.Load() || j.writing {
+		return
+	}
+	j.dirty, j.writing = true, true
+	j.options.Go(j.write)
 }
 
 // report counts a write, and logs when writes begin to fail and when they succeed
@@ -54,6 +72,9 @@ func (j *Journal) report(err error) {
 		}
 	case errors.As(err, &moved):
 		writes.WithLabelValues("conflict").Inc()
+	case errors.Is(err, leadership.ErrNotLeading):
+		// It was not sent, which says nothing about the journal.
+		writes.WithLabelValues("error").Inc()
 	default:
 		writes.WithLabelValues("error").Inc()
 		available.Set(0)

@@ -226,6 +226,7 @@ var smallChanges = []func(rng *rand.Rand, pod *v1.Pod){
 		pod.CreationTimestamp = metav1.Unix(rng.Int64N(1<<31), 0)
 	},
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Tolerations) },
+	func(_ *rand.Rand, pod *v1.Pod) { pod.Spec.Tolerations = nil },
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.TopologySpreadConstraints) },
 	func(_ *rand.Rand, pod *v1.Pod) { slices.Reverse(pod.Spec.Containers) },
 	func(rng *rand.Rand, pod *v1.Pod) {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -161,7 +160,7 @@ func (s *Scheduler) quorumList(ctx context.Context, kind schema.GroupVersionReso
 // each call ends after limit, unless that is 0.
 func retry[T any](ctx context.Context, s *Scheduler, limit time.Duration, f func(context.Context) (T, error)) (T, bool) {
 	for {
-		try, end := s.limit(ctx, limit)
+		try, end := withLimit(ctx, limit)
 		result, err := f(try)
 		end()
 		if err == nil {
@@ -174,17 +173,12 @@ func retry[T any](ctx context.Context, s *Scheduler, limit time.Duration, f func
 	}
 }
 
-// limit returns a context that ends after limit, unless that is 0. Its caller calls end.
-func (s *Scheduler) limit(ctx context.Context, limit time.Duration) (limited context.Context, end func()) {
+// withLimit returns a context that ends after limit, unless that is 0. Its caller calls end.
+func withLimit(ctx context.Context, limit time.Duration) (limited context.Context, end context.CancelFunc) {
 	if limit == 0 {
 		return ctx, func() {}
 	}
-	limited, cancel := context.WithCancelCause(ctx)
-	timer := s.options.Clock.AfterFunc(limit, func() { cancel(fmt.Errorf("no answer within %v", limit)) })
-	return limited, func() {
-		timer.Stop()
-		cancel(nil)
-	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // waitForObjects waits until missing returns no object of the list, and logs every ten

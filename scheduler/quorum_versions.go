@@ -93,7 +93,7 @@ func (s *Scheduler) takeOverEarly(ctx context.Context) bool {
 	if !handover.FromStart || handover.Journal == nil || handover.Version == nil {
 		return true
 	}
-	limited, end := s.limit(ctx, tryTimeout)
+	limited, end := withLimit(ctx, tryTimeout)
 	exists, err := handover.Journal.Exists(limited)
 	end()
 	if !exists || err != nil {

@@ -86,8 +86,8 @@ type ObjectGeneration struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// SameObject reports whether the entry may be about the object with the given UID: an
-// entry without one, or an object without one, is not told apart by it.
+// SameObject reports whether the entry may be about the object with the given UID, as it may
+// where one of the two has no UID.
 func (g ObjectGeneration) SameObject(uid types.UID) bool {
 	return g.UID == "" || uid == "" || g.UID == uid
 }

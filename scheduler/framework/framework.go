@@ -78,7 +78,7 @@ type Config struct {
 	// Extenders run after the plugins, in this order. The Framework closes
 	// them.
 	Extenders []fwk.Extender
-	// AbandonClose is told of a plugin whose Close did not return in time, so that Close of the
+	// AbandonClose is called for a plugin whose Close did not return in time, so that Close of the
 	// Framework went on without it. It returns what is called when Close returns. May be nil.
 	AbandonClose func(Call) (returned func())
 	// Trial is set for a Framework whose plugins are only on trial; see

@@ -107,20 +107,26 @@ func (s *Set) RecordAbandonedCall(f *framework.Framework, call framework.Call) (
 }
 
 func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
+	calls := s.countAbandoned(s.abandonedCalls, name, call, by)
+	if (calls-by >= maxAbandonedCalls) != (calls >= maxAbandonedCalls) {
+		s.options.Go(func() { s.options.Queue.RecheckHolds(context.Background(), name, "") })
+	}
+}
+
+// countAbandoned changes how many abandoned calls of a profile's plugins have not returned, and
+// returns how many there are now. s.mu must not be held.
+func (s *Set) countAbandoned(counts map[string]abandonedCalls, name string, call framework.Call, by int) int {
 	s.mu.Lock()
-	abandoned := s.abandonedCalls[name]
-	before := abandoned.calls
+	abandoned := counts[name]
 	if abandoned.calls += by; by > 0 {
 		abandoned.last = call
 	}
-	if s.abandonedCalls[name] = abandoned; abandoned.calls == 0 {
-		delete(s.abandonedCalls, name)
+	if counts[name] = abandoned; abandoned.calls == 0 {
+		delete(counts, name)
 	}
 	s.mu.Unlock()
 	s.notifyDegradedChange(name)
-	if (before >= maxAbandonedCalls) != (abandoned.calls >= maxAbandonedCalls) {
-		s.options.Go(func() { s.options.Queue.RecheckHolds(context.Background(), name, "") })
-	}
+	return abandoned.calls
 }
 
 // abandonClose counts an abandoned call of Close of one of the build's plugins until it
@@ -129,21 +135,8 @@ func (s *Set) addAbandonedCalls(name string, call framework.Call, by int) {
 func (m *builder) abandonClose(call framework.Call) (returned func()) {
 	name := m.blueprint.Name
 	m.set.options.Log.Error(&framework.CallTimeoutError{Call: call}, "The plugin is left behind", "profile", name)
-	m.set.addAbandonedCloses(name, call, 1)
-	return func() { m.set.addAbandonedCloses(name, call, -1) }
-}
-
-func (s *Set) addAbandonedCloses(name string, call framework.Call, by int) {
-	s.mu.Lock()
-	closes := s.abandonedCloses[name]
-	if closes.calls += by; by > 0 {
-		closes.last = call
-	}
-	if s.abandonedCloses[name] = closes; closes.calls == 0 {
-		delete(s.abandonedCloses, name)
-	}
-	s.mu.Unlock()
-	s.notifyDegradedChange(name)
+	m.set.countAbandoned(m.set.abandonedCloses, name, call, 1)
+	return func() { m.set.countAbandoned(m.set.abandonedCloses, name, framework.Call{}, -1) }
 }
 
 // DegradedChanged returns a channel that holds one value after the Degradations of a

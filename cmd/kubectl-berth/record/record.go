@@ -322,14 +322,14 @@ func (o *options) writeLog(out io.Writer, p *state.Profile, h *history, r *recor
 // checkExtenders notes the extenders that Berth called for a decision of the log: a replay has
 // only the plugins.
 func (o *options) checkExtenders(p *state.Profile, r *recording) {
-	var called []string
-	for i := range p.Blueprint.Extenders {
-		e := &p.Blueprint.Extenders[i]
-		if slices.ContainsFunc(r.ops, func(op log.Op) bool { return op.Kind == log.Schedule && e.Interested(op.Object.(*v1.Pod)) }) {
-			called = append(called, e.Name)
+	tried := func(yield func(*v1.Pod) bool) {
+		for _, op := range r.ops {
+			if op.Kind == log.Schedule && !yield(op.Object.(*v1.Pod)) {
+				return
+			}
 		}
 	}
-	if len(called) > 0 {
+	if called := p.InterestedExtenders(tried); len(called) > 0 {
 		o.gaps = append(o.gaps, "extenders")
 		o.note("extenders are not replayed: those that Berth called (%s) may have rejected nodes and changed scores, so that a replay decides differently", strings.Join(called, ", "))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,16 +140,24 @@ func (p *Profile) CheckNamespace(namespace string, in *State, note func(string, 
 	}
 }
 
+// InterestedExtenders returns the names of the extenders that Berth calls for one of the pods.
+func (p *Profile) InterestedExtenders(pods iter.Seq[*corev1.Pod]) (names []string) {
+	for i := range p.Blueprint.Extenders {
+		e := &p.Blueprint.Extenders[i]
+		for pod := range pods {
+			if e.Interested(pod) {
+				names = append(names, e.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
 // NoteExtenders adds a note about the extenders that Berth calls for a pod: no evaluation here
 // calls one, since a call may change what the extender knows.
 func (p *Profile) NoteExtenders(pod *corev1.Pod, note func(string, ...any)) {
-	var names []string
-	for i := range p.Blueprint.Extenders {
-		if e := &p.Blueprint.Extenders[i]; e.Interested(pod) {
-			names = append(names, e.Name)
-		}
-	}
-	if len(names) > 0 {
+	if names := p.InterestedExtenders(slices.Values([]*corev1.Pod{pod})); len(names) > 0 {
 		note("extenders are not called here; those that Berth calls for this pod (%s) may reject feasible nodes and change scores", strings.Join(names, ", "))
 	}
 }

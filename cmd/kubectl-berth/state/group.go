@@ -46,8 +46,8 @@ func (r Reader) PodGroup(ctx context.Context, key podgroups.Key) (*schedulingv1b
 	return group, nil
 }
 
-// PendingMembers returns the pods of a group that have no node, of all profiles that Berth serves
-// beside p, the oldest first.
+// PendingMembers returns the pods of a group that have no node, of all profiles that run when p
+// does, the oldest first.
 func (s *State) PendingMembers(p *Profile, key podgroups.Key) (members []*v1.Pod) {
 	for _, pod := range s.Pods {
 		if named, ok := podgroups.KeyOf(pod); ok && named == key && pod.Spec.NodeName == "" && p.Serves(pod.Spec.SchedulerName) {

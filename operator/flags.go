@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -105,7 +106,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is rejected")
 	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once this process has observed no change of the Lease for its duration, and for 15 seconds at least; none: no other scheduler serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
 	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that other replicas can stand by")
-	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out")
+	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out, in whole seconds")
 	f.DurationVar(&o.leaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
 	f.DurationVar(&o.leaderElection.RetryPeriod, "leader-elect-retry-period", time.Second, "the time between attempts to acquire or renew the Lease")
 	f.DurationVar(&o.watchdogTimeout, "watchdog-timeout", time.Minute, "how long one step of the scheduling loop may take before /livez fails; 0 for no limit")
@@ -115,7 +116,7 @@ func (o *options) flags() *pflag.FlagSet {
 }
 
 func (o options) validate(args []string) error {
-	switch e := o.leaderElection; {
+	switch {
 	case len(args) > 0:
 		return fmt.Errorf("unexpected argument %q: only flags are taken", args[0])
 	case o.enableExtenderWrites && !o.enableExtenders:
@@ -136,9 +137,24 @@ func (o options) validate(args []string) error {
 		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", minShutdownTimeout, o.shutdownTimeout)
 	case o.qps > 0 && o.burst < 1:
 		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
-	case e.LeaderElect && !(e.LeaseDuration > e.RenewDeadline && e.RenewDeadline > e.RetryPeriod && e.RetryPeriod > 0):
-		return fmt.Errorf("--leader-elect-lease-duration (%v) must exceed --leader-elect-renew-deadline (%v), which must exceed --leader-elect-retry-period (%v)",
-			e.LeaseDuration, e.RenewDeadline, e.RetryPeriod)
+	}
+	return o.leaderElection.validate()
+}
+
+// validate returns an error for periods with which two processes could lead at once, and for
+// those that client-go refuses.
+func (e leaderElection) validate() error {
+	// A Lease has its duration in whole seconds, and others count these.
+	lasts := e.LeaseDuration.Truncate(time.Second)
+	switch {
+	case !e.LeaderElect:
+		return nil
+	case lasts <= e.RenewDeadline:
+		return fmt.Errorf("--leader-elect-lease-duration: must exceed --leader-elect-renew-deadline (%v) in whole seconds, is %v", e.RenewDeadline, e.LeaseDuration)
+	case e.RetryPeriod <= 0:
+		return fmt.Errorf("--leader-elect-retry-period: must be positive, is %v", e.RetryPeriod)
+	case float64(e.RenewDeadline) <= leaderelection.JitterFactor*float64(e.RetryPeriod):
+		return fmt.Errorf("--leader-elect-renew-deadline: must exceed %v times --leader-elect-retry-period (%v), is %v", leaderelection.JitterFactor, e.RetryPeriod, e.RenewDeadline)
 	}
 	return nil
 }

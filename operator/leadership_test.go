@@ -127,3 +127,28 @@ func TestTheNamespaceOfTheLeaseMustExist(t *testing.T) {
 		})
 	}
 }
+
+func TestThePeriodsOfTheLeaderElectionAreValidated(t *testing.T) {
+	for name, c := range map[string]struct{ flags, want string }{
+		"the defaults": {"", ""},
+		"a Lease of a second more than the deadline": {"--leader-elect-lease-duration=11s", ""},
+		"a Lease that has no whole second more than the deadline, so that others may lead before this process stops": {"--leader-elect-lease-duration=15900ms --leader-elect-renew-deadline=15500ms",
+			"--leader-elect-lease-duration: must exceed --leader-elect-renew-deadline (15.5s) in whole seconds, is 15.9s"},
+		"a Lease of less than a second": {"--leader-elect-lease-duration=900ms --leader-elect-renew-deadline=500ms --leader-elect-retry-period=100ms",
+			"--leader-elect-lease-duration: must exceed --leader-elect-renew-deadline (500ms) in whole seconds, is 900ms"},
+		"no time between attempts": {"--leader-elect-retry-period=0", "--leader-elect-retry-period: must be positive, is 0s"},
+		"a deadline that a period with client-go's jitter passes": {"--leader-elect-retry-period=9s",
+			"--leader-elect-renew-deadline: must exceed 1.2 times --leader-elect-retry-period (9s), is 10s"},
+		"no election": {"--leader-elect=false --leader-elect-lease-duration=0", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if _, err := parseFlags(strings.Fields(c.flags)); err != nil {
+				got = err.Error()
+			}
+			if got != c.want {
+				t.Errorf("%s: got %q, want %q", c.flags, got, c.want)
+			}
+		})
+	}
+}

@@ -147,6 +147,8 @@ var controllerMutants = []mutant{
 		[]killer{{unserved, "TestPodsThatAnEarlierProcessTriedAreHeldWhenTheirProfileIsDeleted"}}, noUsers},
 	{"CountsStartAtZero", "a new leader publishes counts that start at zero",
 		[]killer{{controllers, "TestANewLeaderContinuesThePublishedCounts"}}, noUsers},
+	{"LeaseNotInWholeSeconds", "flags are accepted with which another process leads before this one stops, since a Lease counts whole seconds",
+		[]killer{{operator, "TestThePeriodsOfTheLeaderElectionAreValidated"}}, "its periods are its own"},
 	{"RequestsNotTraced", "requests to the API server do not carry the attempt's trace context",
 		[]killer{{operator, "TestRequestsOfATracedAttemptCarryItsContext"}}, noTraces},
 	{"WatchesNotRetried", "a watch fails while the API server is away, and is left to back off",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,9 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/decision"
 )
 
 const (
@@ -30,6 +35,9 @@ const (
 	maxEventsPerCheck = 20
 	// maxNames bounds the values of the gauge's label.
 	maxNames = 20
+	// maxNameLength bounds a value of the gauge's label and a name in an Event's note, in bytes.
+	// The API server neither bounds nor checks spec.schedulerName.
+	maxNameLength = 128
 )
 
 // otherNames is the label value for the names beyond maxNames.
@@ -147,6 +155,7 @@ func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, know
 	names, tried := sets.New[string](), sets.New[string]()
 	for _, pod := range pods {
 		switch name := pod.Spec.SchedulerName; {
+		case len(validation.IsDNS1123Subdomain(name)) > 0: // no profile can have the name
 		case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || known.Has(name):
 		case r.isHeld(pod):
 			names.Insert(name)
@@ -184,6 +193,7 @@ func (r *Reporter) isHeld(pod *v1.Pod) bool {
 }
 
 func (r *Reporter) note(name string, served []string) string {
+	name = printable(name)
 	note := fmt.Sprintf("no scheduler has looked at the pod for %v: no SchedulingProfile that runs is called %q", ReportAfter, name)
 	if closest := r.options.ClosestName(name, served); closest != "" {
 		note += fmt.Sprintf(", did you mean %q?", closest)
@@ -191,13 +201,20 @@ func (r *Reporter) note(name string, served []string) string {
 	return note + "; a name that another scheduler serves belongs in the manager's --other-schedulers"
 }
 
+// printable returns a schedulerName as a metric's label and an Event can have it: valid UTF-8 of
+// a bounded length.
+func printable(name string) string {
+	return decision.TruncateBytes(strings.ToValidUTF8(name, "\uFFFD"), maxNameLength, "…")
+}
+
 // findUnserved returns the pods older than ReportAfter whose schedulerName is neither known
-// nor that of any pod with a node: the scheduler that bound such a pod serves the name.
+// nor that of any pod that another scheduler bound, which serves the name then. Pods that Berth
+// bound are those of a profile that was deleted.
 func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
 	var unserved []*v1.Pod
 	served := sets.New[string]()
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" {
+		if _, ours := pod.Annotations[v1alpha1.AnnotationDecision]; pod.Spec.NodeName != "" && !ours {
 			served.Insert(pod.Spec.SchedulerName)
 		}
 	}
@@ -227,7 +244,7 @@ func hasPodScheduled(pod *v1.Pod) bool {
 func setGauge(unserved []*v1.Pod) {
 	names := map[string]int{}
 	for _, pod := range unserved {
-		name := pod.Spec.SchedulerName
+		name := printable(pod.Spec.SchedulerName)
 		if _, counted := names[name]; !counted && len(names) >= maxNames {
 			name = otherNames
 		}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
 )
 
@@ -94,6 +97,11 @@ func counted(t *testing.T) map[string]float64 {
 
 func asBound(p *v1.Pod) { p.Spec.NodeName = "n1" }
 
+func asBoundByBerth(p *v1.Pod) {
+	asBound(p)
+	p.Annotations = map[string]string{v1alpha1.AnnotationDecision: `{"profile":"shop"}`}
+}
+
 func TestAnUnservedPodGetsOneEventAfterAMinute(t *testing.T) {
 	e := newTestEnv()
 	e.pod("web", "bacth")
@@ -143,6 +151,50 @@ func TestPodsThatAreNotReportedAsUnserved(t *testing.T) {
 				t.Errorf("Events %q", e.events.notes)
 			}
 		})
+	}
+}
+
+// The API server stores any bytes as spec.schedulerName.
+func TestAnyNameCanBeReported(t *testing.T) {
+	long := strings.Repeat("é", 450_000)
+	for name, c := range map[string]struct{ scheduler, label string }{
+		"bytes that are no UTF-8":      {"x\xff", "x\uFFFD"},
+		"a name of almost a megabyte":  {long, long[:maxNameLength-4] + "…"},
+		"a long name that is no UTF-8": {"x\xff" + long, "x\uFFFD" + long[:maxNameLength-8] + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newTestEnv()
+			e.pod("web", c.scheduler)
+			e.pod("held", c.scheduler, func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "ProfileDeleted"}}
+			})
+			e.clock.Step(ReportAfter)
+			e.check(t.Context())
+			if got, want := counted(t), map[string]float64{c.label: 1}; !maps.Equal(got, want) {
+				t.Errorf("counted %v, want %v", got, want)
+			}
+			// The API server refuses an Event with a longer note.
+			if len(e.events.notes) != 1 || len(e.events.notes[0]) > 1024 || !utf8.ValidString(e.events.notes[0]) {
+				t.Errorf("Events %q", e.events.notes)
+			}
+			if len(e.heldDeleted) > 0 {
+				t.Errorf("held the pods of %q, which no profile can have as its name", e.heldDeleted)
+			}
+		})
+	}
+}
+
+func TestPodsThatBerthBoundDoNotShowThatTheirNameIsServed(t *testing.T) {
+	e := newTestEnv()
+	e.pod("earlier", "shop", asBoundByBerth)
+	e.pod("later", "shop")
+	e.clock.Step(ReportAfter)
+	e.check(t.Context())
+	if len(e.events.notes) != 1 || !strings.Contains(e.events.notes[0], `later NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "shop"`) {
+		t.Errorf("Events %q, want one about the pod that came after the profile was deleted", e.events.notes)
+	}
+	if got := counted(t); got["shop"] != 1 {
+		t.Errorf("counted %v, want one pod of shop", got)
 	}
 }
 

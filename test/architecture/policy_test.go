@@ -58,7 +58,7 @@ scheduler/sandbox:      scheduler/framework scheduler/cache scheduler/queue sche
 scheduler/fieldpath:
 scheduler/sandbox/log:  scheduler/fieldpath
 scheduler/recorder:     scheduler/framework
-scheduler/unserved:
+scheduler/unserved:     api/... scheduler/decision
 scheduler/leadership:
 scheduler/journal:      scheduler/leadership
 scheduler/binding:      scheduler/journal scheduler/leadership scheduler/framework scheduler/cache

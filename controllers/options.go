@@ -119,10 +119,10 @@ type Options struct {
 	// FinalWrites waits until no pod is scheduled any more, and returns the context of
 	// the writes that follow; nil when nothing is written after the manager ends.
 	FinalWrites func() (context.Context, context.CancelFunc)
-	// Statuses writes statuses, and should do so only while this process leads: one that
-	// was frozen goes on before it knows that it has a successor. nil for the manager's
-	// client.
-	Statuses client.StatusClient
+	// Writes writes statuses and the default profile, and should do so only while this process
+	// leads: one that was frozen goes on before it knows that it has a successor. nil for the
+	// manager's client.
+	Writes client.Client
 	// Recorder reports transitions of conditions as Events; nil for the manager's own,
 	// with the name ReportingController.
 	Recorder events.EventRecorder
@@ -156,7 +156,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := indexProfiles(mgr); err != nil {
 		return err
 	}
-	cluster := Cluster{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Status: o.Statuses, Elected: mgr.Elected()}
+	cluster := Cluster{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Status: o.Writes, Elected: mgr.Elected()}
 	profiles := newProfileReconciler(cluster, o)
 	configs := &pluginConfigReconciler{
 		reader: mgr.GetClient(), status: profiles.status, check: compile.Config, registry: o.Registry,
@@ -166,7 +166,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	if o.DefaultProfile != "" {
 		if err := mgr.Add(&defaultProfileCreator{
-			name: o.DefaultProfile, profiles: mgr.GetClient(), live: mgr.GetAPIReader(), creator: mgr.GetClient(), clock: o.Clock,
+			name: o.DefaultProfile, profiles: mgr.GetClient(), live: mgr.GetAPIReader(), creator: o.Writes, clock: o.Clock,
 		}); err != nil {
 			return err
 		}
@@ -204,8 +204,8 @@ func (o *Options) setDefaults(mgr ctrl.Manager) error {
 	if o.History == nil {
 		o.History = history.New(history.Options{Clock: o.Clock})
 	}
-	if o.Statuses == nil {
-		o.Statuses = mgr.GetClient()
+	if o.Writes == nil {
+		o.Writes = mgr.GetClient()
 	}
 	if o.Recorder == nil {
 		o.Recorder = mgr.GetEventRecorder(ReportingController)

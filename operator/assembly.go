@@ -184,7 +184,7 @@ func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) 
 // setupControllers adds the controllers to the manager, once their CRDs are served.
 func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error {
 	pods := m.informers.Core().V1().Pods()
-	statuses, err := newStatusClient(m.config, client.Options{Scheme: m.scheme, Mapper: m.mgr.GetRESTMapper()}, m.term)
+	writes, err := newControllerClient(m.config, client.Options{Scheme: m.scheme, Mapper: m.mgr.GetRESTMapper()}, m.term)
 	if err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error 
 		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Queue: m.sched, Version: m.version, Readiness: readiness,
 		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderPermissions(), FinalWrites: m.shutdown.finalWrites,
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
-		Statuses: statuses,
-		Crashes:  m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
+		Writes:  writes,
+		Crashes: m.crashReports.crashes(), CrashesRecorded: m.crashReports.markRecorded,
 		Exporter: m.clients.newExporter(m.namespace, m.registry), History: m.clients.newHistory(m.namespace, m.processID, m.probation),
 	})
 }

@@ -106,9 +106,8 @@ func (c clients) newExporter(namespace string, registry framework.Registry) *exp
 	return export.NewExporter(c.records, namespace, registry)
 }
 
-// newStatusClient returns a client that writes statuses of Berth's resources only while this
-// process leads.
-func newStatusClient(config *restclient.Config, options client.Options, term *leadership.Tracker) (client.StatusClient, error) {
+// newControllerClient returns a client that writes only while this process leads.
+func newControllerClient(config *restclient.Config, options client.Options, term *leadership.Tracker) (client.Client, error) {
 	config = restclient.CopyConfig(config)
 	term.FenceWrites(config)
 	c, err := client.New(config, options)

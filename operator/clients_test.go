@@ -132,7 +132,7 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	statuses, err := newStatusClient(config, client.Options{Scheme: scheme, Mapper: mapper}, term)
+	ofControllers, err := newControllerClient(config, client.Options{Scheme: scheme, Mapper: mapper}, term)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,8 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", deletion),
 		"the journal": c.journal.CoreV1().ConfigMaps("shop").Delete(ctx, "journal", deletion),
 		"decisions":   c.decisions.Delete().Namespace("shop").Resource("schedulingdecisions").Name("web").Do(ctx).Error(),
-		"statuses":    statuses.Status().Apply(ctx, berthac.SchedulingProfile("batch"), client.FieldOwner("berth")),
+		"a profile":   ofControllers.Create(ctx, &v1alpha1.SchedulingProfile{ObjectMeta: metav1.ObjectMeta{Name: "berth"}}),
+		"statuses":    ofControllers.Status().Apply(ctx, berthac.SchedulingProfile("batch"), client.FieldOwner("berth")),
 		"revisions":   revisions.PruneDeleted(ctx, func(string) bool { return false }),
 	} {
 		if !errors.Is(err, leadership.ErrNotLeading) {

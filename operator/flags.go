@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -135,10 +136,25 @@ func (o options) validate(args []string) error {
 		return fmt.Errorf("--equivalence-cache-size: must be at least %s, or 0, is %s", &minCacheSize, &o.cacheSize)
 	case o.shutdownTimeout < minShutdownTimeout:
 		return fmt.Errorf("--graceful-shutdown-timeout: must be at least %v, is %v", minShutdownTimeout, o.shutdownTimeout)
+	case o.qps == 0:
+		return fmt.Errorf("--kube-api-qps: must be positive, or -1 for no limit, is 0")
 	case o.qps > 0 && o.burst < 1:
 		return fmt.Errorf("--kube-api-burst: must be at least 1 with --kube-api-qps %v", o.qps)
 	}
-	return o.leaderElection.validate()
+	return cmp.Or(o.leaderElection.validate(), validateAddress("metrics-bind-address", o.metrics.address),
+		validateAddress("health-probe-bind-address", o.probeAddress), validateAddress("pprof-bind-address", o.pprofAddress))
+}
+
+// nowhere is the address of a server that is not started.
+const nowhere = "0"
+
+// validateAddress returns an error for an address on which nothing can be served. controller-runtime
+// would take an empty one for an address of its own.
+func validateAddress(flag, address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil && address != nowhere {
+		return fmt.Errorf("--%s: must be HOST:PORT, :PORT, or %s for nowhere, is %q", flag, nowhere, address)
+	}
+	return nil
 }
 
 // validate returns an error for periods with which two processes could lead at once, and for
@@ -210,7 +226,7 @@ func (o options) managerOptions(scheme *runtime.Scheme, log logr.Logger, end *sh
 	return ctrl.Options{
 		Scheme: scheme, Logger: log,
 		Metrics:                o.metrics.server(),
-		HealthProbeBindAddress: "0", // see probeServer
+		HealthProbeBindAddress: nowhere, // see probeServer
 		PprofBindAddress:       o.pprofAddress,
 		LeaderElection:         o.leaderElection.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.namespace,
 		// What runs after the release writes Events only.

@@ -29,7 +29,7 @@ type probeServer struct {
 	serving sync.WaitGroup
 }
 
-// startProbeServer serves checks at address until set replaces them; with "" and "0"
+// startProbeServer serves checks at address until set replaces them; with "0"
 // nowhere. The caller closes it.
 func startProbeServer(address string, checks probeChecks) (*probeServer, error) {
 	p := &probeServer{}
@@ -38,7 +38,7 @@ func startProbeServer(address string, checks probeChecks) (*probeServer, error) 
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*p.handler.Load()).ServeHTTP(w, r) }),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
 	}
-	if address == "" || address == "0" {
+	if address == nowhere {
 		return p, nil
 	}
 	listener, err := net.Listen("tcp", address)

@@ -77,7 +77,7 @@ func TestTheSmallestShutdownTimeoutLeavesTimeForBindings(t *testing.T) {
 	}
 }
 
-func TestFlagsOfWatchdogAndShutdownAreValidated(t *testing.T) {
+func TestFlagsAreValidated(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--watchdog-timeout=10s":          "--watchdog-timeout: must exceed 10s, after which the loop itself leaves a plugin behind, or be 0, is 10s",
 		"--watchdog-timeout=-1s":          "--watchdog-timeout: must exceed 10s, after which the loop itself leaves a plugin behind, or be 0, is -1s",
@@ -85,6 +85,14 @@ func TestFlagsOfWatchdogAndShutdownAreValidated(t *testing.T) {
 		"--watchdog-timeout=11s":          "",
 		"--graceful-shutdown-timeout=10s": "--graceful-shutdown-timeout: must be at least 11s, is 10s",
 		"--graceful-shutdown-timeout=11s": "",
+		"--metrics-bind-address=8443":     `--metrics-bind-address: must be HOST:PORT, :PORT, or 0 for nowhere, is "8443"`,
+		"--metrics-bind-address=":         `--metrics-bind-address: must be HOST:PORT, :PORT, or 0 for nowhere, is ""`,
+		"--metrics-bind-address=0":        "",
+		"--health-probe-bind-address=a":   `--health-probe-bind-address: must be HOST:PORT, :PORT, or 0 for nowhere, is "a"`,
+		"--health-probe-bind-address=":    `--health-probe-bind-address: must be HOST:PORT, :PORT, or 0 for nowhere, is ""`,
+		"--pprof-bind-address=foo":        `--pprof-bind-address: must be HOST:PORT, :PORT, or 0 for nowhere, is "foo"`,
+		"--pprof-bind-address=[::1]:6060": "",
+		"--kube-api-qps=0":                "--kube-api-qps: must be positive, or -1 for no limit, is 0",
 	} {
 		if _, err := parseFlags([]string{flag}); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("%s: %v", flag, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -22,6 +23,7 @@ type queueTest struct {
 }
 
 func newQueueTest(t *testing.T) *queueTest {
+	explanationsWaiting.Set(0) // what an earlier test left
 	c := &queueTest{t: t, time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	c.Queue = NewQueue(func() time.Time { return c.time }, c)
 	return c
@@ -89,6 +91,10 @@ func (c *queueTest) want(want ...string) {
 	c.t.Helper()
 	if diff := cmp.Diff(want, c.doTasks()); diff != "" {
 		c.t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+	var waiting dto.Metric
+	if err := explanationsWaiting.Write(&waiting); err != nil || int(waiting.GetGauge().GetValue()) != c.len() {
+		c.t.Errorf("berth_explanations_waiting is %v (%v), and %d tasks wait", waiting.GetGauge().GetValue(), err, c.len())
 	}
 }
 

@@ -74,6 +74,7 @@ func (q *Queue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, boo
 			return Task{}, next, false
 		}
 		heap.Pop(&q.heaps[it.kind])
+		explanationsWaiting.Set(float64(q.len()))
 		r := it.record
 		if it.explanation != nil {
 			r.pending = nil
@@ -140,7 +141,6 @@ func (q *Queue) nextOutdatedItem() (*item, time.Time) {
 
 // startTask returns the task of an item that was removed from its heap.
 func (q *Queue) startTask(it *item) Task {
-	explanationsWaiting.Set(float64(q.len()))
 	if it.kind == outdatedItems {
 		q.outdatedInARow++
 	} else {

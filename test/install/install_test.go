@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,35 @@ func TestManagerPodsAreAdmitted(t *testing.T) {
 	for _, pod := range pods.Items {
 		if pod.Spec.SchedulerName != "default-scheduler" {
 			t.Errorf("pod %s waits for %s: a scheduler must not wait for itself", pod.Name, pod.Spec.SchedulerName)
+		}
+	}
+}
+
+// kube-controller-manager writes the rules of the aggregated role: an upgrade that applies rules is
+// refused by a conflict.
+func TestTheManifestsAreAppliedAgainWherePluginsHaveRights(t *testing.T) {
+	roles := cp.Client().RbacV1().ClusterRoles()
+	ofPlugin := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "own-plugin", Labels: map[string]string{"rbac.berth.dev/aggregate-to-plugins": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"quotas"}, Verbs: []string{"get"}}},
+	}
+	if _, err := roles.Create(t.Context(), ofPlugin, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = roles.Delete(context.WithoutCancel(t.Context()), ofPlugin.Name, metav1.DeleteOptions{}) })
+	aggregated := func(ctx context.Context) (bool, error) {
+		role, err := roles.Get(ctx, "berth-plugin-role", metav1.GetOptions{})
+		return err == nil && cmp.Equal(role.Rules, ofPlugin.Rules), err
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, aggregated); err != nil {
+		t.Fatalf("waiting until berth-plugin-role has the rules of a plugin: %v", err)
+	}
+	for range 2 {
+		if out, err := cp.Kubectl(t.Context(), nil, "apply", "--server-side", "-k", filepath.Join("..", "..", "config", "default")); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if kept, err := aggregated(t.Context()); !kept || err != nil {
+			t.Errorf("berth-plugin-role has lost the rules of a plugin: %v", err)
 		}
 	}
 }

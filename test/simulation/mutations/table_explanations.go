@@ -34,6 +34,8 @@ var explanationMutants = []mutant{
 	{"NominationsNotCounted", "the closest nodes are computed as if no pod was nominated",
 		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
 
+	{"DroppedDeletionsCounted", "berth_explanations_waiting counts deletions that turned out to delete nothing",
+		[]killer{{explain, "TestQueue"}}, noMetrics},
 	{"PutWhileWritingLost", "an explanation that is put while the pod's last one is being written counts as written",
 		[]killer{{explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"WallClockKept", "an update or deletion of an earlier process's explanation waits while the wall clock is set back",

@@ -22,9 +22,8 @@ const (
 	handoverRetryInterval = time.Second
 	// handoverPollInterval is how often the informers' progress is checked.
 	handoverPollInterval = 10 * time.Millisecond
-	// requestTimeout is how long an API server may work on a request even when its
-	// client is deleted: its default --request-timeout.
-	requestTimeout = time.Minute
+	// requestTimeout is how long a write of an earlier leader may be in flight.
+	requestTimeout = binding.RequestTimeout
 	// tryTimeout is how long one try of a request may take, since it may be lost: no pod is
 	// scheduled before the handover is complete.
 	tryTimeout = 15 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,8 +28,16 @@ var errPodChanged = errors.New("the pod changed in what scheduling reads while i
 // maxRebinds limits how often an unbound pod is bound again at once.
 const maxRebinds = 5
 
-// retryDelay is the wait between two tries of a failed read or write.
-const retryDelay = time.Second
+const (
+	// retryDelay is the wait between two tries of a failed read or write.
+	retryDelay = time.Second
+	// maxRetryDelay limits a wait that doubles with each try.
+	maxRetryDelay = 30 * time.Second
+)
+
+// RequestTimeout is how long an API server may work on a request even when its client is
+// gone: its default --request-timeout.
+const RequestTimeout = time.Minute
 
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create,roleName=binder-role
 
@@ -82,7 +91,8 @@ func (b *Binding) bind(ctx context.Context, a *Assignment) error {
 		if live.ResourceVersion == version {
 			openVersion = version
 		}
-		if try >= maxRebinds || errors.As(err, new(*framework.PanicError)) {
+		// As in kube-scheduler, an out-of-tree plugin is called once for an attempt.
+		if try >= maxRebinds || errors.As(err, new(*framework.PanicError)) || !a.Framework.InTree(status.Plugin()) {
 			return b.invalidateLostBinding(ctx, a, openVersion, err, entry)
 		}
 		rebindsTotal.Inc()
@@ -118,23 +128,26 @@ func (b *Binding) takeSlot(ctx context.Context) error {
 // invalidateLostBinding makes sure, before the pod may go to another node, that its
 // Binding at openVersion cannot take effect any more: one can, after its connection
 // broke and a quorum read found the pod unbound. It writes the pod's status, so that
-// the Binding carries an old resource version. It returns err, or what the API server
-// says instead: nil when the pod is on its node after all. The entry stays in the
-// journal until the outcome is known.
+// the Binding carries an old resource version. Where the API server refuses that write
+// for good, it waits until no earlier request can take effect. It returns err, or what
+// the API server says instead: nil when the pod is on its node after all. The entry stays
+// in the journal until the outcome is known.
 func (b *Binding) invalidateLostBinding(ctx context.Context, a *Assignment, openVersion string, err error, entry *journalEntry) error {
 	if openVersion == "" {
 		return err
 	}
 	entry.outcomeUnknown = true
-	pod := a.Info.GetPod()
+	pod, answered := a.Info.GetPod(), b.options.Clock.Now()
 	err = fmt.Errorf("%w; a Binding at resource version %s was given up", err, openVersion)
-	for {
+	for delay := retryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		patchErr := b.status.writeBindFailure(ctx, pod, openVersion, err.Error())
 		if patchErr == nil {
 			entry.outcomeUnknown = false
 			return err
 		}
 		klog.FromContext(ctx).V(2).Info("Cannot invalidate a Binding that may still arrive", "pod", klog.KObj(pod), "answer", patchErr.Error())
+		// The clock is read before the pod, which then shows any Binding that took effect.
+		tooLate := refused(patchErr) && b.options.Clock.Since(answered) >= RequestTimeout
 		live, readErr := b.getLivePod(ctx, pod)
 		entry.outcomeUnknown = readErr != nil || live != nil && live.ResourceVersion == openVersion
 		switch {
@@ -146,19 +159,34 @@ func (b *Binding) invalidateLostBinding(ctx context.Context, a *Assignment, open
 			return nil
 		case live.Spec.NodeName != "" || live.DeletionTimestamp != nil:
 			return ErrGone
-		case live.ResourceVersion != openVersion || !b.pause(ctx):
+		case live.ResourceVersion != openVersion || tooLate || !b.pause(ctx, delay):
 			return err
 		}
 	}
 }
 
-// pause waits for retryDelay and reports false when ctx ends first.
-func (b *Binding) pause(ctx context.Context) bool {
+// pause waits for delay and reports false when ctx ends first.
+func (b *Binding) pause(ctx context.Context, delay time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-b.options.Clock.After(retryDelay):
+	case <-b.options.Clock.After(delay):
 		return true
+	}
+}
+
+// refused reports whether the API server refuses a write for what it is. It takes others,
+// and has not stored this one.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500
 	}
 }
 
@@ -189,7 +217,7 @@ func (b *Binding) getLivePod(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) 
 			return nil, nil
 		}
 		klog.FromContext(ctx).Error(err, "Cannot find out whether the pod was bound; it stays assumed", "pod", klog.KObj(pod))
-		if !b.pause(ctx) {
+		if !b.pause(ctx, retryDelay) {
 			return nil, context.Cause(ctx)
 		}
 	}

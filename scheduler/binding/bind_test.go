@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/test/support/fakecluster"
@@ -23,6 +25,11 @@ var (
 	forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no"))
 	internal  = apierrors.NewInternalError(errors.New("etcd is slow"))
 )
+
+// denied is the answer of an API server whose admission webhook denies a write.
+var denied = error(&apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusBadRequest, Message: `admission webhook "policy.example.com" denied the request`,
+}})
 
 // bindTest is a case of TestBindOutcomes.
 type bindTest struct {
@@ -140,6 +147,28 @@ var bindTests = map[string]bindTest{
 			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Panic}
 		},
 		calls: []string{"get web"}, err: errAny,
+	},
+	"an out-of-tree Bind plugin that fails is called once, and the pod is read": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": probe.Fail(errBroken)}
+		},
+		calls: []string{"get web"}, err: errBroken,
+	},
+	"an out-of-tree Bind plugin that fails may have bound the pod": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A"}, map[string]probe.StatusFunc{"Bind": func() *fwk.Status {
+				env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+				return fwk.AsStatus(errBroken)
+			}}
+		},
+		calls: []string{"get web"}, after: "n1",
+	},
+	"DefaultBinder binds again behind an out-of-tree Bind plugin that skips": {
+		before: func(env *testEnv) {
+			env.binders, env.a.Statuses = []string{"A", "DefaultBinder"}, map[string]probe.StatusFunc{"Bind": probe.Skip}
+		},
+		faults: []fakecluster.Fault{{Verb: "bind", Err: internal}},
+		calls:  []string{"bind web n1", "get web", "bind web n1"}, after: "n1",
 	},
 	"a Bind plugin that skips leaves the pod to the next": {
 		before: func(env *testEnv) {
@@ -299,6 +328,57 @@ func TestALostBindingCannotTakeEffectLater(t *testing.T) {
 					t.Errorf("assumed: %v", env.assumed())
 				}
 				env.sendLateBinding(version, c.after)
+			})
+		})
+	}
+}
+
+// Where the API server never takes the patch, the pod must not stay assumed for ever, but
+// as long as the Binding may arrive.
+func TestALostBindingIsWaitedForWhereTheStatusIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer error
+		// arrives is when the Binding takes effect; 0 for never.
+		arrives time.Duration
+		// ends says that the pod is not assumed for ever; an API server that fails may take the
+		// patch later.
+		ends  bool
+		after string
+	}{
+		"by a webhook": {answer: denied, ends: true},
+		"by the role":  {answer: forbidden, ends: true},
+		"and the Binding arrives as late as it can":   {answer: denied, ends: true, arrives: RequestTimeout - time.Millisecond, after: "n1"},
+		"by an API server in trouble":                 {answer: internal},
+		"by an API server that is too busy":           {answer: apierrors.NewTooManyRequests("later", 1)},
+		"by an API server in trouble, until it binds": {answer: internal, ends: true, arrives: time.Hour, after: "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				env.a.Statuses = map[string]probe.StatusFunc{"PreBindPreFlight": probe.Skip}
+				env.b.Statuses = env.a.Statuses
+				env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: internal, Times: maxRebinds + 1}, fakecluster.Fault{Verb: "patch", Err: c.answer, Times: 1e6})
+				var cancel context.CancelFunc
+				env.ctx, cancel = context.WithCancel(env.ctx)
+				if c.arrives > 0 {
+					time.AfterFunc(c.arrives, func() { env.cluster.UpdatePod(env.pod, func(p *v1.Pod) { p.Spec.NodeName = "n1" }) })
+				}
+				ended := false
+				go func() {
+					_, _ = env.bindPod()
+					ended = true
+				}()
+				time.Sleep(24 * time.Hour)
+				if ended != c.ends || env.assumed() == (c.ends && c.after == "") {
+					t.Errorf("ended %v, assumed %v, want the end: %v", ended, env.assumed(), c.ends)
+				}
+				if pod := env.cluster.Pod(env.pod); pod.Spec.NodeName != c.after {
+					t.Errorf("the pod is on %q, want %q", pod.Spec.NodeName, c.after)
+				}
+				patches := strings.Count(strings.Join(env.cluster.TakeCalls(), "\n"), "patch")
+				if day := int(24 * time.Hour / maxRetryDelay); patches > day+5 {
+					t.Errorf("%d patches in a day, want at most one in %v", patches, maxRetryDelay)
+				}
+				cancel()
 			})
 		})
 	}

@@ -153,7 +153,7 @@ func (b *Binding) deleteVictim(ctx context.Context, plan *framework.PreemptionPl
 		if errors.Is(err, ErrGone) {
 			return true, nil
 		}
-		if err == nil || try == maxEvictTries || !ambiguous(err) || !b.pause(ctx) {
+		if err == nil || try == maxEvictTries || !ambiguous(err) || !b.pause(ctx, retryDelay) {
 			return false, err
 		}
 	}

@@ -215,7 +215,7 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 }
 
 // RunBindPlugins calls Bind of one plugin after the other until one does not
-// return Skip. Skip means that no plugin bound the pod.
+// return Skip. Skip means that no plugin bound the pod. A failure names its plugin.
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, point := f.beginPoint(ctx, state, "Bind")
 	defer point.end(&status)
@@ -230,7 +230,7 @@ func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, po
 			continue
 		}
 		if !s.IsSuccess() {
-			return attributeStatus(s, running, "Bind")
+			return attributeStatus(s, running, "Bind").WithPlugin(running)
 		}
 		return nil
 	}

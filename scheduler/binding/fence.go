@@ -27,6 +27,10 @@ const reasonLeaderHandover = "LeaderHandover"
 // default.
 const fenceTimeout = 15 * time.Second
 
+// maxFenceTries is how often the status of one pod is sent, a second apart, while the API server
+// fails.
+const maxFenceTries = 10
+
 // FenceResult is the result of FencePods.
 type FenceResult struct {
 	// Fenced is the number of pods that have another resource version now.
@@ -124,7 +128,7 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		// Where the Lease only seems to be too old, it is renewed soon; otherwise ctx ends. A pod
 		// without a fence would cost the new leader a minute.
 		again := ambiguous(err) || errors.Is(err, leadership.ErrNotLeading)
-		if err != nil && (!again || try >= maxStatusTries || !w.pause(ctx)) {
+		if err != nil && (!again || try >= maxFenceTries || !w.pause(ctx)) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)
 			return live, podStatus{}

@@ -32,7 +32,7 @@ func TestFencePods(t *testing.T) {
 		},
 		"a write is sent again while the API server fails": {err: internal, times: 2, want: fencedOnce, calls: 3},
 		"a pod is not fenced when the API server fails for ten seconds": {
-			err: internal, times: maxStatusTries + 1, want: unfenced, calls: maxStatusTries + 1,
+			err: internal, times: maxFenceTries + 1, want: unfenced, calls: maxFenceTries + 1,
 		},
 		"a pod is not fenced when the write is rejected": {err: apierrors.NewBadRequest("no"), times: 1, want: unfenced, calls: 1},
 	} {

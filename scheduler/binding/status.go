@@ -51,7 +51,7 @@ func (w *statusWriter) writeBindFailure(ctx context.Context, pod *v1.Pod, versio
 }
 
 // StatusFlushed returns a channel that is closed when no status update is pending or
-// in flight. It does not wait for those that failed so often that they are sent later.
+// in flight. It does not wait for those that failed so often that they are sent much later.
 func (b *Binding) StatusFlushed() <-chan struct{} { return b.status.flushed() }
 
 // Forget drops what is held of a pod that is gone or bound.
@@ -72,8 +72,10 @@ type statusUpdate struct {
 	nominated *string
 	// tries is how often the update, or one that it replaces while that waits, failed to be sent.
 	tries int
-	// later says that it waits for runLater.
-	later bool
+	// waits is where it waits.
+	waits waitingPlace
+	// due is when it is sent again, while it waits for that.
+	due time.Time
 	// notBefore is until when the API server asked not to be sent it.
 	notBefore time.Time
 }

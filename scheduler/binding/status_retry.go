@@ -2,39 +2,49 @@ package binding
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/leadership"
 )
 
-const (
-	// maxStatusTries is how often an update is sent, a second apart, while the API server
-	// fails. After that it is sent once per laterInterval: no other attempt of the pod need
-	// follow that would report its state.
-	maxStatusTries = 10
-	laterInterval  = 30 * time.Second
-)
+// maxFlushTries is how often an update is sent before the end of the process does not wait
+// for it any more: some seconds, while the API server fails.
+const maxFlushTries = 4
 
-// repeat queues an update that failed: behind the others, or for later after many tries. A newer
-// update of the pod takes its place. It reports whether runLater is to be started. The caller
-// holds the lock.
+// repeat has an update sent again that failed, after a pause that doubles with each try up to
+// maxRetryDelay. It does not end: no other attempt of the pod need follow that would report its
+// state. A newer update of the pod takes its place. It reports whether runLater is to be started.
+// The caller holds the lock.
 func (w *statusWriter) repeat(u *statusUpdate) (startLater bool) {
 	uid := u.pod.UID
 	if next, ok := w.pending[uid]; ok {
 		next.merge(u)
 		return false
 	}
-	if u.tries < maxStatusTries {
-		w.enqueue(u)
-		return false
+	u.waits, u.due = inLater, w.options.Clock.Now().Add(retryPause(u.tries))
+	if u.due.Before(u.notBefore) {
+		u.due = u.notBefore
 	}
-	u.later = true
 	w.pending[uid] = u
-	w.later = append(w.later, uid)
-	return len(w.later) == 1
+	if !slices.Contains(w.later, uid) { // it has the update that this one replaced
+		w.later = append(w.later, uid)
+		return len(w.later) == 1
+	}
+	return false
+}
+
+// retryPause returns the pause after a number of failed tries.
+func retryPause(tries int) time.Duration {
+	pause := retryDelay
+	for ; tries > 1 && pause < maxRetryDelay; tries-- {
+		pause *= 2
+	}
+	return min(pause, maxRetryDelay)
 }
 
 // notBefore returns until when the API server asks in err to be sent nothing; zero where it does
@@ -47,27 +57,41 @@ func (w *statusWriter) notBefore(err error) time.Time {
 	return w.options.Clock.Now().Add(time.Duration(seconds) * time.Second)
 }
 
-// runLater queues the updates that wait for laterInterval when it is over.
+// runLater moves updates to repetitions when they are due, until none waits for that.
 func (w *statusWriter) runLater() {
-	<-w.options.Clock.After(laterInterval)
-	w.mu.Lock()
-	var workers int
-	for _, uid := range w.later {
+	for waiting := true; waiting; {
+		<-w.options.Clock.After(retryDelay)
+		w.mu.Lock()
+		started := w.moveDue()
+		waiting = len(w.later) > 0
+		w.notifyFlushed()
+		w.mu.Unlock()
+		for range started {
+			w.options.Go(w.runWorker)
+		}
+	}
+}
+
+// moveDue moves the updates that are due from later to repetitions, and returns how many workers
+// are to be started. The caller holds the lock.
+func (w *statusWriter) moveDue() (start int) {
+	now := w.options.Clock.Now()
+	w.later = slices.DeleteFunc(w.later, func(uid types.UID) bool {
 		u := w.pending[uid]
-		if u == nil || !u.later {
-			continue
+		if u == nil || u.waits != inLater {
+			return true
 		}
-		u.later = false
-		w.queue = append(w.queue, uid)
-		if w.reserveWorker() {
-			workers++
+		if now.Before(u.due) {
+			return false
 		}
-	}
-	w.later = nil
-	w.mu.Unlock()
-	for range workers {
-		w.options.Go(w.runWorker)
-	}
+		u.waits = inRepetitions
+		w.repetitions = append(w.repetitions, uid)
+		if start < maxRepeating && w.reserveWorker() {
+			start++
+		}
+		return true
+	})
+	return start
 }
 
 // recordFailure counts a failed write, and returns err when another try may succeed. One that

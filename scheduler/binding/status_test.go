@@ -144,17 +144,18 @@ var statusTests = map[string]struct {
 	},
 	"a patch that fails for minutes is sent again, less often": {
 		history: func(env *testEnv) {
-			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries + 1})
+			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: 7})
 			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
-			time.Sleep(maxStatusTries*retryDelay + laterInterval/2)
-			wantLines(env.t, "calls", env.cluster.TakeCalls(), append([]string{"patch web"}, slices.Repeat([]string{"get web", "patch web"}, maxStatusTries-1)...)...)
+			time.Sleep(75 * time.Second)
+			// After 0, 1, 3, 7, 15, 31 and 61 seconds.
+			wantLines(env.t, "calls", env.cluster.TakeCalls(), append([]string{"patch web"}, slices.Repeat([]string{"get web", "patch web"}, 6)...)...)
 		},
-		calls:     []string{"get web", "patch web", "get web", "patch web"},
+		calls:     []string{"get web", "patch web"},
 		condition: "False ProfilePaused paused",
 	},
 	"a newer update takes the place of one that is to be sent later, and does not wait": {
 		history: func(env *testEnv) {
-			env.failUntilLater(internal, 0)
+			env.failOften(internal, 0, 32*time.Second)
 			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
 			wantLines(env.t, "calls at once", env.cluster.TakeCalls(), "get web", "patch web")
@@ -163,9 +164,9 @@ var statusTests = map[string]struct {
 	},
 	"a newer update that fails at once is sent later, as the one before": {
 		history: func(env *testEnv) {
-			env.failUntilLater(forbidden, 1)
+			env.failOften(forbidden, 1, 32*time.Second)
 			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
-			time.Sleep(laterInterval / 2)
+			time.Sleep(maxRetryDelay / 2)
 			wantLines(env.t, "calls", env.cluster.TakeCalls(), "get web", "patch web")
 		},
 		calls:     []string{"get web", "patch web"},
@@ -173,9 +174,9 @@ var statusTests = map[string]struct {
 	},
 	"a newer update waits where the API server asked for that": {
 		history: func(env *testEnv) {
-			env.failUntilLater(apierrors.NewTooManyRequests("later", 20), 0)
+			env.failOften(apierrors.NewTooManyRequests("later", 20), 0, 101*time.Second)
 			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
-			time.Sleep(laterInterval / 2)
+			time.Sleep(maxRetryDelay / 2)
 			wantLines(env.t, "calls", env.cluster.TakeCalls())
 		},
 		calls:     []string{"get web", "patch web"},
@@ -183,7 +184,7 @@ var statusTests = map[string]struct {
 	},
 	"a newer update does not wait longer than the API server asked for": {
 		history: func(env *testEnv) {
-			env.failUntilLater(apierrors.NewTooManyRequests("later", 5), 0)
+			env.failOften(apierrors.NewTooManyRequests("later", 5), 0, 40*time.Second)
 			time.Sleep(5 * time.Second)
 			env.SetNotScheduled(env.pod, "Unschedulable", "no node fits", nil)
 			synctest.Wait()
@@ -201,10 +202,7 @@ var statusTests = map[string]struct {
 	},
 	"an update that is to be sent later is dropped when the pod is bound": {
 		history: func(env *testEnv) {
-			env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: internal, Times: maxStatusTries})
-			env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
-			time.Sleep(maxStatusTries * retryDelay)
-			env.cluster.TakeCalls()
+			env.failOften(internal, 0, 32*time.Second)
 			if _, err := env.bindPod(); err != nil {
 				env.t.Error(err)
 			}
@@ -294,11 +292,12 @@ var statusTests = map[string]struct {
 	},
 }
 
-// failUntilLater has an update fail so often that it is to be sent later, and further patches.
-func (env *testEnv) failUntilLater(err error, further int) {
-	env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: err, Times: maxStatusTries + further})
+// failOften has an update fail six times, which takes the given time, so that it waits for
+// maxRetryDelay then, and further patches.
+func (env *testEnv) failOften(err error, further int, takes time.Duration) {
+	env.cluster.Inject(fakecluster.Fault{Verb: "patch", Err: err, Times: 6 + further})
 	env.SetNotScheduled(env.pod, "ProfilePaused", "paused", nil)
-	time.Sleep(maxStatusTries * retryDelay)
+	time.Sleep(takes)
 	env.cluster.TakeCalls()
 }
 

@@ -20,6 +20,9 @@ const (
 	// maxStatusWorkers limits the concurrent patches. Binds use a client of
 	// their own and do not wait for them.
 	maxStatusWorkers = 8
+	// maxRepeating limits how many of these patches repeat one that failed: those of pods whose
+	// status is always refused leave room for others.
+	maxRepeating = 2
 	// maxStatusConflicts is how often one patch is computed again because others
 	// change the pod at the same time.
 	maxStatusConflicts = 5
@@ -34,12 +37,12 @@ type statusWriter struct {
 
 	mu      sync.Mutex
 	pending map[types.UID]*statusUpdate
-	queue   []types.UID
-	// later are pods whose pending update joins the queue when laterInterval is over, if it
-	// still waits for that.
-	later    []types.UID
-	inFlight map[types.UID]*patchInFlight
-	workers  int
+	// queue, later and repetitions are pods in the order in which their pending updates are taken,
+	// where these still wait there.
+	queue, later, repetitions []types.UID
+	inFlight                  map[types.UID]*patchInFlight
+	// repeating is the number of workers with an update from repetitions.
+	workers, repeating int
 	// flushWaiters are closed when nothing is pending or in flight.
 	flushWaiters []chan struct{}
 	// known is the status that the newest answer to a patch had, or a newer one
@@ -50,6 +53,18 @@ type statusWriter struct {
 	// known says nothing until the pod is read.
 	unanswered sets.Set[types.UID]
 }
+
+// waitingPlace is where a pending update waits.
+type waitingPlace int
+
+const (
+	// inQueue is the place of an update that did not fail yet.
+	inQueue waitingPlace = iota
+	// inLater is the place of one that failed, until it is due again.
+	inLater
+	// inRepetitions is its place from then on.
+	inRepetitions
+)
 
 // patchInFlight is a patch that is being sent.
 type patchInFlight struct {
@@ -86,18 +101,18 @@ func (w *statusWriter) add(u *statusUpdate) {
 }
 
 // enqueue is add without starting a worker. The caller holds the lock. An update that replaces
-// one for later is sent once without that wait, unless the API server asked to wait.
+// one that failed is sent once without its wait, unless the API server asked to wait.
 func (w *statusWriter) enqueue(u *statusUpdate) {
 	uid := u.pod.UID
 	older, ok := w.pending[uid]
 	if ok {
 		u.merge(older)
-	}
-	if ok && older.later {
 		u.tries, u.notBefore = older.tries, older.notBefore
-		u.later = w.options.Clock.Now().Before(u.notBefore)
 	}
-	if !ok || older.later && !u.later {
+	if ok && older.waits == inLater && w.options.Clock.Now().Before(u.notBefore) {
+		u.waits, u.due = inLater, u.notBefore
+	}
+	if !ok || older.waits != u.waits {
 		w.queue = append(w.queue, uid)
 	}
 	w.pending[uid] = u
@@ -225,10 +240,13 @@ func (w *statusWriter) latest(pod *v1.Pod) podStatus {
 }
 
 // runWorker sends updates until none is left. It pauses after a failed write, to
-// spare an API server in trouble.
+// spare an API server in trouble, unless the API server refuses that write only.
 func (w *statusWriter) runWorker() {
-	for {
+	for repeats := false; ; {
 		w.mu.Lock()
+		if repeats {
+			w.repeating--
+		}
 		u := w.dequeue()
 		if u == nil {
 			w.workers--
@@ -236,8 +254,10 @@ func (w *statusWriter) runWorker() {
 			w.mu.Unlock()
 			return
 		}
-		uid := u.pod.UID
-		s := w.beginPatch(uid)
+		if repeats = u.waits == inRepetitions; repeats {
+			w.repeating++
+		}
+		s := w.beginPatch(u.pod.UID)
 		w.mu.Unlock()
 
 		known, err := w.send(u)
@@ -251,14 +271,14 @@ func (w *statusWriter) runWorker() {
 		if wait {
 			w.options.Go(w.runLater)
 		}
-		if err != nil {
+		if err != nil && !refused(err) {
 			<-w.options.Clock.After(retryDelay)
 		}
 	}
 }
 
 // flushed returns a channel that is closed once nothing is pending or in flight, but for
-// updates that failed so often that they wait.
+// updates that failed maxFlushTries times.
 func (w *statusWriter) flushed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,11 +288,16 @@ func (w *statusWriter) flushed() <-chan struct{} {
 	return done
 }
 
-// notifyFlushed closes flushWaiters when no worker is running. The caller holds the
-// lock.
+// notifyFlushed closes flushWaiters when no worker is running and none is to run soon. The
+// caller holds the lock.
 func (w *statusWriter) notifyFlushed() {
-	if w.workers > 0 {
+	if w.workers > 0 || len(w.flushWaiters) == 0 {
 		return
+	}
+	for _, uid := range w.later {
+		if u := w.pending[uid]; u != nil && u.waits == inLater && u.tries < maxFlushTries {
+			return
+		}
 	}
 	for _, done := range w.flushWaiters {
 		close(done)
@@ -280,16 +305,27 @@ func (w *statusWriter) notifyFlushed() {
 	w.flushWaiters = nil
 }
 
-// dequeue returns the oldest update of a pod without a patch in flight, nil when there
-// is none. The caller holds the lock.
+// dequeue returns the oldest update of a pod without a patch in flight, of those that failed
+// before where maxRepeating permits; nil when there is none. The caller holds the lock.
 func (w *statusWriter) dequeue() *statusUpdate {
-	for i := 0; i < len(w.queue); i++ {
-		uid := w.queue[i]
+	if w.repeating < maxRepeating {
+		if u := w.takeFrom(&w.repetitions, inRepetitions); u != nil {
+			return u
+		}
+	}
+	return w.takeFrom(&w.queue, inQueue)
+}
+
+// takeFrom is dequeue for one place.
+func (w *statusWriter) takeFrom(uids *[]types.UID, place waitingPlace) *statusUpdate {
+	for i := 0; i < len(*uids); i++ {
+		uid := (*uids)[i]
 		u, ok := w.pending[uid]
+		ok = ok && u.waits == place
 		if ok && w.inFlight[uid] != nil {
 			continue
 		}
-		w.queue = slices.Delete(w.queue, i, i+1)
+		*uids = slices.Delete(*uids, i, i+1)
 		if ok {
 			delete(w.pending, uid)
 			return u

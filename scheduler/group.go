@@ -151,9 +151,7 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 			failed = append(failed, memberErr)
 		}
 	}
-	if len(failed) > 0 {
-		g.slices.release(ctx)
-	}
+	g.slices.release(ctx)
 	result, label := queue.GroupScheduled, "scheduled"
 	switch {
 	case err == nil && len(failed) == len(g.cycles):

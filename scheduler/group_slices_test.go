@@ -109,6 +109,47 @@ func TestOtherPodsAreTriedBetweenTheSlicesOfAGroup(t *testing.T) {
 	}
 }
 
+// A pod of priority 9 comes with the first of a gang of priority 0, and wants the room of one of its
+// pods. A pod that takes a slice after it gives evictions time to go on before the gang is decided.
+func TestPodsOfAGroupAreNoVictimsBetweenItsSlices(t *testing.T) {
+	for name, test := range map[string]struct {
+		// cpus are those of the nodes, of which the pod wants some; low are the nodes that have a
+		// pod of priority 1.
+		cpus  []int
+		wants int
+		low   []string
+		// deleted are the pods that are deleted, inGang is how many of the gang are bound in the end.
+		deleted []string
+		inGang  int
+	}{
+		"the gang does not fit, and the pod gets its room":        {cpus: []int{8}, wants: 4},
+		"the gang is bound, and the pod evicts two of it":         {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-1", "a-3"}, inGang: 2},
+		"the gang does not fit, and the pod evicts one that runs": {cpus: []int{8, 4}, wants: 4, low: []string{"n1"}, deleted: []string{"low-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(env *testEnv, pod string) {
+				if pod == "a-0" {
+					env.cluster.Apply(podWithCPUs("single", test.wants, 9).Obj())
+					env.cluster.Apply(podWithCPUs("b-slow", 0, 8).Obj())
+				}
+			}
+			runWithSlowGangs(t, at, func(env *testEnv) {
+				env.create(lowPods(test.low...)...)
+				env.create(gang("a", 4, 4)...)
+				env.wantBound(time.Minute, fmt.Sprintf("a %d, b 1", test.inGang))
+				env.want("the pod is bound", fmt.Sprint(env.nodeOf("single") != ""), "true")
+				var deleted []string
+				for _, call := range env.bindsAndDeletes() {
+					if pod, is := strings.CutPrefix(call, "delete "); is {
+						deleted = append(deleted, pod)
+					}
+				}
+				env.wantLines("deleted", deleted, test.deleted...)
+			}, nodesOfCPUs(test.cpus...)...)
+		})
+	}
+}
+
 // What happens to a node after a pod of the group was decided for it is found out before any is
 // assumed.
 func TestAGroupIsTriedAgainWhenANodeChangesBetweenItsSlices(t *testing.T) {

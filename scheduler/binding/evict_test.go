@@ -110,6 +110,33 @@ func TestAVictimIsEvictedOnce(t *testing.T) {
 
 // The cluster is unchanged meanwhile: another attempt of the preemptor would choose
 // other victims.
+// A victim whose Binding fails before its turn comes is pending again. While its group is decided,
+// it may count on the same node.
+func TestAVictimThatIsPendingAgainIsNotDeleted(t *testing.T) {
+	for name, again := range map[string]func(env *evictionEnv, victim *framework.PodInfo) error{
+		"it counts for other pods": func(env *evictionEnv, victim *framework.PodInfo) error { return env.cache.CountPod(victim, "n1") },
+		"it has no node":           func(*evictionEnv, *framework.PodInfo) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			victim, _ := framework.NewPodInfo(fixture.Pod("shop/a").Obj())
+			env := newEvictionEnv(victim.GetPod())
+			env.cache.RemovePodByUID("shop/a") // it has no node in the API server
+			if err := env.cache.AssumePod(victim, "n1"); err != nil {
+				t.Fatal(err)
+			}
+			result := env.evict(t, handle{}, "bank/p", victim.WithNode("n1").GetPod())
+			env.cache.ForgetPod("shop/a")
+			if err := again(env, victim); err != nil {
+				t.Fatal(err)
+			}
+			env.runWork()
+			if len(env.deleted) > 0 || *result != (binding.EvictionResult{}) {
+				t.Errorf("deleted %q, result %+v, want none, and that no event of a deletion is expected", env.deleted, *result)
+			}
+		})
+	}
+}
+
 func TestAPreemptorWaitsWhileAnotherPlanEvictsItsVictim(t *testing.T) {
 	refused := error(apierrors.NewForbidden(v1.Resource("pods"), "a", errors.New("the server said no")))
 	for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ type claim int
 const (
 	// claimGranted: the plan evicts the victim.
 	claimGranted claim = iota
-	// claimNotNeeded: the victim is terminating, gone or evicted.
+	// claimNotNeeded: the victim is terminating, gone, evicted, or pending again.
 	claimNotNeeded
 	// claimWaits: another plan is evicting the victim right now.
 	claimWaits
@@ -73,15 +73,16 @@ func (b *Binding) EvictionFor(uid types.UID) *framework.PreemptionPlan {
 	return plan
 }
 
-// isOnNode reports whether a victim counts on its node.
+// isOnNode reports whether a victim is on its node, and does not only count there.
 func (b *Binding) isOnNode(victim *v1.Pod) bool {
-	cached := b.options.Cache.Pod(victim.UID)
+	cached := b.options.Cache.Evictable(victim.UID)
 	return cached != nil && cached.Spec.NodeName == victim.Spec.NodeName
 }
 
-// isLeaving reports whether a victim is terminating or not on its node any more.
+// isLeaving reports whether a victim is terminating or not on its node any more. A pod that was
+// chosen, has failed to bind and only counts there now would be deleted for nothing.
 func (b *Binding) isLeaving(victim *v1.Pod) bool {
-	cached := b.options.Cache.Pod(victim.UID)
+	cached := b.options.Cache.Evictable(victim.UID)
 	return cached == nil || cached.DeletionTimestamp != nil || cached.Spec.NodeName != victim.Spec.NodeName
 }
 

@@ -146,13 +146,21 @@ func (c *Cache) RemovePod(pod *v1.Pod) bool {
 // not expire: it ends with SetPod, RemovePod or ForgetPod. AssumePod returns an
 // error when the pod has a node already.
 func (c *Cache) AssumePod(info *framework.PodInfo, node string) error {
-	pod := info.OriginalPod()
+	return c.assume(info.WithNode(node))
+}
+
+// CountPod is AssumePod for a pod that only counts on node, see framework.PodInfo.CountingOn.
+func (c *Cache) CountPod(info *framework.PodInfo, node string) error {
+	return c.assume(info.CountingOn(node))
+}
+
+func (c *Cache) assume(assigned *framework.PodInfo) error {
+	pod := assigned.OriginalPod()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if existing, ok := c.podStates[pod.UID]; ok {
 		return fmt.Errorf("pod %s/%s with UID %s is on node %s already", pod.Namespace, pod.Name, pod.UID, existing.info.NodeName())
 	}
-	assigned := info.WithNode(node)
 	c.podStates[pod.UID] = &podState{info: assigned, assumed: true}
 	c.deltas = append(c.deltas, delta{addPod: assigned})
 	if _, grouped := podgroups.KeyOf(pod); grouped {
@@ -303,6 +311,16 @@ func (c *Cache) Pod(uid types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p, ok := c.podStates[uid]; ok {
+		return p.info.GetPod()
+	}
+	return nil
+}
+
+// Evictable is Pod, but nil for a pod that only counts.
+func (c *Cache) Evictable(uid types.UID) *v1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.podStates[uid]; ok && !framework.OnlyCounts(p.info) {
 		return p.info.GetPod()
 	}
 	return nil

@@ -22,6 +22,8 @@ type PodInfo struct {
 	node string
 	// noPortsOrClaims says that only the pod's requests count on a node.
 	noPortsOrClaims bool
+	// onlyCounts is as in CountingOn.
+	onlyCounts bool
 	// assigned caches pod with spec.nodeName set to node.
 	assigned atomic.Pointer[v1.Pod]
 }
@@ -65,6 +67,20 @@ func (p *PodInfo) ForPodOfSameClass(pod *v1.Pod) *PodInfo {
 // rest is shared and read-only.
 func (p *PodInfo) WithNode(node string) *PodInfo {
 	return &PodInfo{sharedPodInfo: p.sharedPodInfo, pod: p.pod, node: node, noPortsOrClaims: p.noPortsOrClaims}
+}
+
+// CountingOn is WithNode for a pending pod that counts on a node while other pods are tried,
+// and may not go there. It cannot be evicted: no node runs it, and nothing holds it there.
+func (p *PodInfo) CountingOn(node string) *PodInfo {
+	counting := p.WithNode(node)
+	counting.onlyCounts = true
+	return counting
+}
+
+// OnlyCounts reports whether info is a result of CountingOn.
+func OnlyCounts(info fwk.PodInfo) bool {
+	ours, ok := info.(*PodInfo)
+	return ok && ours.onlyCounts
 }
 
 // GetPod returns the pod, which is read-only.

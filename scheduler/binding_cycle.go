@@ -28,6 +28,7 @@ func (s *Scheduler) startBindingCycle(ctx context.Context, t *schedulingCycle) {
 
 // bindingCycle waits on Permit, runs PreBind, Bind and PostBind, and records the result.
 func (s *Scheduler) bindingCycle(ctx context.Context, t *schedulingCycle) {
+	t.state.SetBinding()
 	end := s.monitorBinding(ctx, t)
 	err := s.binding.Finish(ctx, t.assignment)
 	end()

@@ -26,8 +26,9 @@ type groupSlices struct {
 	heartbeat *heartbeat
 	// start is that of the current slice.
 	start time.Time
-	// others is the time that other pods took.
+	// others is the time that other pods took; taken says that there were some.
 	others time.Duration
+	taken  bool
 	// tried are the pods that were tried while pods of the group counted, and counted are those
 	// that counted for the last of them.
 	tried   sets.Set[types.UID]
@@ -71,6 +72,9 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 	}
 }
 
+// Taken implements framework.GroupSlices.
+func (g *groupSlices) Taken() bool { return g.taken }
+
 // tryOthers tries active pods for a slice that began at begin, and returns them.
 func (g *groupSlices) tryOthers(begin time.Time) (tried []types.UID) {
 	g.progress.end()
@@ -84,6 +88,7 @@ func (g *groupSlices) tryOthers(begin time.Time) (tried []types.UID) {
 		if attempt == nil {
 			break
 		}
+		g.taken = true
 		tried = append(tried, attempt.Pod.UID)
 		g.scheduleOne(g.inFlight.ctx, attempt)
 	}

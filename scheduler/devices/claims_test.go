@@ -164,6 +164,34 @@ func TestAllocationsInFlight(t *testing.T) {
 	}, twoClaims...)
 }
 
+// What no other attempt saw has refused no pod. An allocation that two pods share was seen if the
+// attempt of one of them was.
+func TestTheEndOfAnAllocationIsAnEventIfItWasSeen(t *testing.T) {
+	event := []string{"ResourceClaimUpdate a: d0 -> free"}
+	for name, test := range map[string]struct {
+		seen []bool
+		want []string
+	}{
+		"nobody saw it": {[]bool{false}, nil},
+		"it was seen":   {[]bool{true}, event},
+		"it was seen while the first pod shared it": {[]bool{true, false}, event},
+		"nobody saw it while two pods shared it":    {[]bool{false, false}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runInVirtualTime(t, func(env *testEnv) {
+				for range test.seen {
+					env.signal("a", "d0")
+				}
+				for i, seen := range test.seen {
+					env.want("removed", env.EndPending(uidOf("a"), seen), i == len(test.seen)-1)
+				}
+				env.want("devices", env.devices(), []string{})
+				env.wantEvents("of the end", test.want...)
+			}, twoClaims...)
+		})
+	}
+}
+
 // The devices of an allocation in flight are held by its claim, too, from the write on, unless the
 // claim was deallocated since: its pod may be deleted in PreBind.
 func TestTheEndOfAnAllocationInFlightIsAnEventWhereItsDevicesAreFree(t *testing.T) {

@@ -61,6 +61,9 @@ func (offline) UnreserveClaim(context.Context, *resourceapi.ResourceClaim, *v1.P
 	return errNoWrites
 }
 
+// EndPending does nothing, as nothing is pending.
+func (readOnly) EndPending(types.UID, bool) bool { return false }
+
 // DeallocateClaim does nothing.
 func (offline) DeallocateClaim(*resourceapi.ResourceClaim) {}
 

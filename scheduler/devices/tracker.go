@@ -19,6 +19,8 @@ type pendingAllocation struct {
 	claim *resourceapi.ResourceClaim
 	// sharers counts the pods that use it.
 	sharers int
+	// seen says that other attempts may have seen it, since one of the pods went on to bind.
+	seen bool
 }
 
 // Get returns the latest version of a claim, or a NotFound error.
@@ -125,23 +127,31 @@ func (c *claimCache) addPending(uid types.UID, claim *resourceapi.ResourceClaim)
 // they are free, which no event of the API server says: the pod failed before its claim was
 // written, or the claim was deallocated since. kube-scheduler adds none.
 func (c *claimCache) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (removed bool) {
-	c.update(func() { removed = c.removePending(uid, force) })
+	c.update(func() { removed = c.removePending(uid, force, true) })
 	return removed
 }
 
-// removePending removes an allocation in flight. The caller holds the lock.
-func (c *claimCache) removePending(uid types.UID, force bool) (removed bool) {
+// EndPending implements framework.Devices.
+func (d *Devices) EndPending(uid types.UID, seen bool) (removed bool) {
+	d.claims.update(func() { removed = d.claims.removePending(uid, false, seen) })
+	return removed
+}
+
+// removePending removes an allocation in flight. The event of freed devices is added only where
+// it was seen. The caller holds the lock.
+func (c *claimCache) removePending(uid types.UID, force, seen bool) (removed bool) {
 	pending := c.pending[uid]
 	if pending == nil {
 		return false
 	}
+	pending.seen = pending.seen || seen
 	if pending.sharers--; pending.sharers > 0 && !force {
 		return false
 	}
 	delete(c.pending, uid)
 	c.allocated.remove(pending.claim.Status.Allocation)
 	c.changed = true
-	if !c.allocated.holds(pending.claim.Status.Allocation) {
+	if pending.seen && !c.allocated.holds(pending.claim.Status.Allocation) {
 		c.addFreed(pending.claim)
 	}
 	return true

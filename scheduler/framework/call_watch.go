@@ -208,6 +208,16 @@ func (w *CallWatch) abandonIfLate() (left *AbandonedAttempt, next time.Duration)
 	return &AbandonedAttempt{call.Call, keepsRunning}, 0
 }
 
+// isAbandoned reports whether others went on without the work.
+func (w *CallWatch) isAbandoned() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.abandoned
+}
+
 // Overdue returns a call that exceeds its timeout, or nil and when to check again. It is
 // for work that is never abandoned: nobody can know what a call of a binding cycle has
 // done.

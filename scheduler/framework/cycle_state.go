@@ -41,6 +41,8 @@ type CycleState struct {
 	preemption *PreemptionSearch
 	// group is nil unless the cycle of a group decides the pod.
 	group *GroupCycleState
+	// binding says that the pod's binding cycle has begun.
+	binding bool
 }
 
 var _ fwk.CycleState = (*CycleState)(nil)
@@ -223,6 +225,20 @@ func (c *CycleState) ShouldRecordPluginMetrics() bool { return c != nil && c.rec
 
 // SetRecordPluginMetrics sets whether plugin calls of this attempt are timed.
 func (c *CycleState) SetRecordPluginMetrics(record bool) { c.recordPluginMetrics = record }
+
+// SetBinding records that the binding cycle of the pod begins.
+func (c *CycleState) SetBinding() { c.binding = true }
+
+// MayBeSeen reports whether another attempt may have seen what the attempt of state has reserved:
+// the pod's binding cycle has begun, the loop went on without the attempt, or it tried other pods
+// between two slices of the group. What nobody saw has refused nobody.
+func MayBeSeen(state fwk.CycleState) bool {
+	own, ok := state.(*CycleState)
+	if !ok || own == nil || own.binding || own.callWatch.isAbandoned() {
+		return true
+	}
+	return own.group != nil && own.group.slices != nil && own.group.slices.Taken()
+}
 
 // Preemption returns the result of the attempt's search for victims; nil without
 // one.

@@ -28,6 +28,10 @@ type Devices interface {
 	Allocator() DeviceAllocator
 	// ControlledClaims returns the claims whose controller has that UID, by name.
 	ControlledClaims(owner types.UID) []*resourceapi.ResourceClaim
+	// EndPending is MaybeRemoveClaimPendingAllocation without force. Where other
+	// attempts may have seen the allocation, or one that shared it said so, pods
+	// that wait for its devices are requeued.
+	EndPending(uid types.UID, seen bool) (removed bool)
 	// BindClaim writes a claim for a pod that is being bound: the finalizer and
 	// allocation, unless allocation is nil, and the pod's reservation. A conflict
 	// is retried with the newest claim. It is an error if the claim is being

@@ -199,9 +199,10 @@ type VolumeHold interface {
 	// Volume and Claim return the written object, nil if it was not written.
 	Volume(name string) *v1.PersistentVolume
 	Claim(namespace, name string) *v1.PersistentVolumeClaim
-	// Release drops the assumptions that were not written. It may be called
-	// again.
-	Release()
+	// Release drops the assumptions that were not written. seen says that other
+	// attempts may have seen them: then the pods that were rejected because of
+	// them are requeued. It may be called again.
+	Release(seen bool)
 }
 
 // VolumesHandle is a Handle with Volumes. Every Framework is one.

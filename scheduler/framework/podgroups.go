@@ -199,6 +199,8 @@ type GroupSlices interface {
 	// TakeOthers takes it. The given pods of the group, each with its node, count meanwhile
 	// for all others. It updates the snapshot.
 	TakeOthers(group []*PodInfo)
+	// Taken reports whether it has tried other pods.
+	Taken() bool
 }
 
 // SetSlices lets the loop take other work while the group is decided, and during the search for

@@ -40,7 +40,7 @@ func (v *Volumes) Assume(volumes []*v1.PersistentVolume, claims []*v1.Persistent
 		return nil, err
 	}
 	if err := v.claims.assume(h, claims); err != nil {
-		h.Release()
+		h.Release(true)
 		return nil, err
 	}
 	return h, nil
@@ -54,16 +54,16 @@ func (h *hold) Claim(namespace, name string) *v1.PersistentVolumeClaim {
 	return h.writtenClaims[namespace+"/"+name]
 }
 
-// Release ends the assumptions that were not written, and passes an event for each to
-// the queue: other pods may have been rejected because of them.
-func (h *hold) Release() {
+// Release ends the assumptions that were not written. If other attempts may have seen them, it
+// passes an event for each to the queue: other pods may have been rejected because of them.
+func (h *hold) Release(seen bool) {
 	for _, obj := range h.volumes {
-		if before, after, changed := h.parent.volumes.release(h, keyOf(obj)); changed {
+		if before, after, changed := h.parent.volumes.release(h, keyOf(obj)); changed && seen {
 			h.parent.requeueReleased(fwk.PersistentVolume, before, after)
 		}
 	}
 	for _, obj := range h.claims {
-		if before, after, changed := h.parent.claims.release(h, keyOf(obj)); changed {
+		if before, after, changed := h.parent.claims.release(h, keyOf(obj)); changed && seen {
 			h.parent.requeueReleased(fwk.PersistentVolumeClaim, before, after)
 		}
 	}

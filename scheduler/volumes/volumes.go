@@ -32,8 +32,8 @@ type Options struct {
 	Clock  clock.WithDelayedExecution
 	// Wait is how Await waits; nil means framework.Block.
 	Wait framework.WaitFunc
-	// Queue gets an event when a volume or claim that was assumed is released, which no
-	// event of the API server shows. May be nil. No lock is held during the call.
+	// Queue gets an event when a volume or claim is released that others saw as assumed,
+	// which no event of the API server shows. May be nil. No lock is held during the call.
 	Queue EventQueue
 	Log   logr.Logger
 }

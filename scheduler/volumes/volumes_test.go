@@ -144,12 +144,22 @@ func TestReadsReturnAssumedObjects(t *testing.T) {
 			env.t.Error("APIVolume returns an assumed volume")
 		}
 
-		hold.Release()
+		hold.Release(true)
 		env.want("volumes that were released", env.claimedVolumes(), []string{"a -", "b -"})
 		env.want("released", env.released, []string{"a", "two"})
-		hold.Release()
+		hold.Release(true)
 		env.want("released, after a second call", env.released, []string{"a", "two"})
 		env.want("calls", env.cluster.TakeCalls(), []string(nil))
+	}, objects...)
+}
+
+// What no other attempt saw has refused no pod.
+func TestAReleaseThatNobodySawIsNoEvent(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		hold := env.assume(pvs(env.boundVolume("a", "one")), env.claimForNode("two", "n1"))
+		hold.Release(false)
+		env.want("volumes", env.claimedVolumes(), []string{"a -", "b -"})
+		env.want("released", env.released, []string(nil))
 	}, objects...)
 }
 
@@ -175,9 +185,9 @@ func TestAssumeIsAllOrNothing(t *testing.T) {
 func TestReleaseKeepsOtherPodsAssumptions(t *testing.T) {
 	runInVirtualTime(t, func(env *testEnv) {
 		first := env.assume(pvs(env.boundVolume("a", "one")))
-		first.Release()
+		first.Release(true)
 		env.assume(pvs(env.boundVolume("a", "two")))
-		first.Release()
+		first.Release(true)
 		env.want("volumes", env.claimedVolumes(), []string{"a two", "b -"})
 	}, objects...)
 }
@@ -188,7 +198,7 @@ func TestWrittenObjectsStayAssumed(t *testing.T) {
 		if err := hold.Write(env.t.Context()); err != nil {
 			env.t.Fatal(err)
 		}
-		hold.Release()
+		hold.Release(true)
 		env.want("volumes before the informer delivers the writes", env.claimedVolumes(), []string{"a one", "b -"})
 		env.want("calls", env.cluster.TakeCalls(), []string{"volume a", "claim two"})
 		synctest.Wait()
@@ -228,7 +238,7 @@ func TestWriteStopsAtTheFirstError(t *testing.T) {
 			env.t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		hold.Release()
+		hold.Release(true)
 		env.want("volumes", env.claimedVolumes(), []string{"a one", "b -"})
 		env.want("released", env.released, []string{"b"})
 	}, objects...)
@@ -241,7 +251,7 @@ func TestANewerAPIObjectReplacesTheAssumption(t *testing.T) {
 		env.cluster.Replace(fixture.Volume("a", "local").BoundTo(two).Obj())
 		synctest.Wait()
 		env.want("volumes", env.claimedVolumes(), []string{"a two", "b -"})
-		hold.Release()
+		hold.Release(true)
 		env.want("released", env.released, []string(nil))
 	}, objects...)
 }
@@ -346,7 +356,7 @@ func TestNoVolumeIsAssumedForTwoClaims(t *testing.T) {
 				case pv.Spec.ClaimRef == nil && holds[claim] == nil:
 					holds[claim], holders[name] = env.assume(pvs(env.boundVolume(name, claim))), claim
 				case holds[claim] != nil && dice%3 == 0:
-					holds[claim].Release()
+					holds[claim].Release(true)
 					for name, holder := range holders {
 						if holder == claim {
 							delete(holders, name)
@@ -382,5 +392,5 @@ func TestNoVolumeIsAssumedForTwoClaims(t *testing.T) {
 // boundHold is the hold of a pod that is bound.
 type boundHold struct{ framework.VolumeHold }
 
-func (boundHold) Release()                    {}
+func (boundHold) Release(bool)                {}
 func (boundHold) Write(context.Context) error { return nil }

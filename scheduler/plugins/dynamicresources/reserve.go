@@ -93,7 +93,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		// Another pod of the group may have written the allocation since, and it may be given
 		// back and the claim allocated again.
 		isInFlight := c.allocation != nil && tracker.GetPendingAllocation(c.pendingUID) == c.allocation
-		if isInFlight && tracker.MaybeRemoveClaimPendingAllocation(c.pendingUID, false) {
+		if isInFlight && p.devices.EndPending(c.pendingUID, framework.MayBeSeen(state)) {
 			tracker.AssumedClaimRestore(c.claim.Namespace, c.claim.Name)
 			if group != nil {
 				group.inFlight.Delete(c.pendingUID)

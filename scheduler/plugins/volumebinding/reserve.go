@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/framework"
 )
 
 // Reserve assumes the plan for the node, so that no later pod finds the same volume
@@ -58,6 +60,6 @@ func (p *Plugin) assumeVolumes(data *stateData, podPlan *plan, node string) erro
 // Unreserve releases what is assumed and was not written.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
 	if data, err := getStateData(state); err == nil && data != nil && data.assumed != nil {
-		data.assumed.Release()
+		data.assumed.Release(framework.MayBeSeen(state))
 	}
 }

@@ -2,6 +2,12 @@ package main
 
 // deviceMutants break the allocation of devices.
 var deviceMutants = []mutant{
+	{"LastSharerDecides", "pods wait for devices that a pod on its way to a node gave back, since another one shared them last",
+		[]killer{{devices, "TestTheEndOfAnAllocationIsAnEventIfItWasSeen"}}, noVolumes},
+	{"BindingGivesBackSilently", "a pod waits for a volume or a device that was reserved for a pod which was not bound",
+		[]killer{{loop, "TestAReleasedVolumeWakesPodsThatWantIt"}}, noVolumes},
+	{"LateAttemptGivesBackSilently", "a pod waits for a volume that the attempt had reserved without which the loop went on",
+		[]killer{{loop, "TestWhatALateAttemptGivesBackWakesPodsThatSawIt"}}, noVolumes},
 	{"AdminAccessHeld", "a device with admin access is taken for other claims",
 		[]killer{{devices, "TestSharesOfADevice"}}, noVolumes},
 	{"ClaimNotReserved", "a claim is allocated and not reserved for its pod",

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +203,22 @@ func TestEveryAnswerAtEveryPoint(t *testing.T) {
 	}
 }
 
+// A plugin that ends the goroutine which calls it takes the path of one that panics.
+func TestGoexitIsLikeAPanicAtEveryPoint(t *testing.T) {
+	for _, c := range answerCases {
+		if c.does != "panics" {
+			continue
+		}
+		t.Run(c.point, func(t *testing.T) {
+			c.want.Outcome = strings.Replace(c.want.Outcome, fmt.Sprintf("panicked in %s: the probe panics", c.point), fmt.Sprintf("ended its goroutine (runtime.Goexit) in %s", c.point), 1)
+			got := runPod(t, func(env *testEnv) { env.a.SetStatus(c.point, probe.Goexit) }, nil)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // fillNodes nominates other pods for both nodes, so that filters run with them and without.
 func fillNodes(env *testEnv) {
 	for _, node := range []string{"n1", "n2"} {
@@ -243,6 +261,11 @@ func relabelled(env *testEnv) {
 // hint returns a queueing hint with that answer.
 func hint(answer fwk.QueueingHint, err error) fwk.QueueingHintFn {
 	return func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { return answer, err }
+}
+
+func endsItsGoroutine(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) {
+	probe.Goexit()
+	return fwk.QueueSkip, nil
 }
 
 func panics(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error) { panic("the hint panics") }
@@ -295,6 +318,25 @@ var edgeCases = map[string]struct {
 		}, nil,
 		podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
 	},
+	"Unreserve ends its goroutine, and all is undone": {
+		func(env *testEnv) {
+			env.a.SetStatus("Permit", probe.Reject("no"))
+			env.a.SetStatus("Unreserve", probe.Goexit)
+		}, nil,
+		podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
+	},
+	"PreBind ends its goroutine, and the one beside it is cancelled": {
+		func(env *testEnv) {
+			env.a.AllowParallel, env.b.AllowParallel = true, true
+			env.a.SetStatus("PreBind", probe.Goexit)
+			env.b.OnPreBind = func(ctx context.Context) {
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				<-ctx.Done()
+			}
+		}, nil,
+		podPath{preflighted + ", PreBind AB" + unreserved + reenqueued, `False SchedulerError: running PreBind plugin "A": plugin "A" ended its goroutine (runtime.Goexit) in PreBind`, "1 backoff"},
+	},
 
 	"a pod on Permit is allowed": {waits, func(env *testEnv) { env.waitingPods.Get(webPod("a").UID).Allow("A") }, podPath{
 		"PreBind AB, Bind AB, PostBind AB", "n1", "",
@@ -313,6 +355,7 @@ var edgeCases = map[string]struct {
 	"a hint returns QueueSkip":                   {refusedWith(hint(fwk.QueueSkip, nil)), relabelled, podPath{"", isFull, "1 unschedulable"}},
 	"a hint fails, and counts as Queue":          {refusedWith(hint(fwk.QueueSkip, errPlugin)), relabelled, podPath{boundCalls, "n1", ""}},
 	"a hint panics, and counts as Queue":         {refusedWith(panics), relabelled, podPath{boundCalls, "n1", ""}},
+	"a hint calls Goexit, and counts as Queue":   {refusedWith(endsItsGoroutine), relabelled, podPath{boundCalls, "n1", ""}},
 	"no hint is registered, and counts as Queue": {refusedWith(nil), relabelled, podPath{boundCalls, "n1", ""}},
 }
 

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,10 +16,6 @@ type pluginSteps func(ctx context.Context, c *cycle.Cycle) error
 
 // errAbandoned is the cause with which the context of an abandoned attempt ends.
 var errAbandoned = fmt.Errorf("the plugin took longer than %v", framework.CallTimeout)
-
-// errNoResult is the failure of an attempt whose plugin ended its goroutine, with
-// runtime.Goexit: a panic has an error of its own.
-var errNoResult = errors.New("a plugin ended the goroutine that called it")
 
 // runAsync runs the steps in a goroutine and waits for them, but for no plugin call longer
 // than framework.CallTimeout. While the loop waits, snapshot and queue do not change, so
@@ -37,14 +32,13 @@ func (s *Scheduler) runAsync(ctx context.Context, t *schedulingCycle, steps plug
 	t.heartbeat.watch.Store(a.watch)
 	a.watch.Go(func() {
 		t.heartbeat.goroutine.Store(goroutineID())
-		a.err = errNoResult
 		a.err = steps(ownContext, &a.cycle)
 	})
 	abandoned := a.watch.Await()
 	t.heartbeat.goroutine.Store(s.progress.goroutine)
 	if abandoned == nil {
 		s.cycle = a.cycle
-		return true, a.err
+		return true, a.result()
 	}
 	a.abandon(ctx, ownContext, abandoned)
 	return false, nil
@@ -57,6 +51,19 @@ type asyncAttempt struct {
 	watch *framework.CallWatch
 	cycle cycle.Cycle
 	err   error
+}
+
+// result is why the attempt failed, nil where it did not. It is called after the attempt has
+// ended. A plugin that ended its goroutine has stopped the attempt anywhere: the cached
+// verdicts may be incomplete.
+func (a *asyncAttempt) result() error {
+	goexit := a.watch.Goexit(framework.Call{})
+	if goexit == nil {
+		return a.err
+	}
+	a.generation.ResetEquivalenceCache()
+	a.generation.Framework.ReportGoexit(a.Pod, goexit)
+	return goexit
 }
 
 // abandon lets the loop go on without the attempt. What the late call can still read is
@@ -100,14 +107,15 @@ func (a *asyncAttempt) abandon(ctx, ownContext context.Context, abandoned *frame
 func (a *asyncAttempt) resume(ctx context.Context) {
 	defer a.inFlight.Done()
 	defer a.release(a.schedulingCycle)
-	if a.err == nil {
+	err := a.result()
+	if err == nil {
 		a.bindingCycle(ctx, a.schedulingCycle)
 		return
 	}
 	if a.assignment != nil {
-		a.wakeForFreedResources(ctx, a.schedulingCycle, a.err)
+		a.wakeForFreedResources(ctx, a.schedulingCycle, err)
 	}
-	a.handleSchedulingFailure(ctx, a.schedulingCycle, a.err)
+	a.handleSchedulingFailure(ctx, a.schedulingCycle, err)
 }
 
 // runtime is how plugin calls are started, awaited and timed.

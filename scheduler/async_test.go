@@ -307,13 +307,16 @@ func TestAPodIsBoundWhileItsAbandonedCallIsReported(t *testing.T) {
 
 // Without a result the pod is not bound, and what it holds is given back.
 func TestAPluginThatEndsItsGoroutineFailsTheAttempt(t *testing.T) {
-	for _, point := range []string{"PreFilter", "Filter", "Reserve", "Permit"} {
+	for _, point := range []string{"PreFilter", "Filter", "Reserve", "Permit", "PreBindPreFlight", "PreBind"} {
 		t.Run(point, func(t *testing.T) {
 			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
-				ends := faultyPod("a", point+" ends its goroutine")
+				ends, prefix := faultyPod("a", point+" ends its goroutine"), "a Warning FailedScheduling: "
+				if point == "PreBind" {
+					prefix += `running PreBind plugin "Odd": `
+				}
 				go env.cluster.Apply(ends)
 				synctest.Wait()
-				env.wantLines("Events", env.events.take(), "a Warning FailedScheduling: a plugin ended the goroutine that called it")
+				env.wantLines("Events", env.events.take(), prefix+fmt.Sprintf(`plugin "Odd" ended its goroutine (runtime.Goexit) in %s`, point))
 				if env.nodeOf("a") != "" || o.claimed("a") || env.cache.IsAssigned(ends.UID) {
 					t.Errorf("bound to %q, claim %v, assumed %v", env.nodeOf("a"), o.claimed("a"), env.cache.IsAssigned(ends.UID))
 				}

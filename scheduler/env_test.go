@@ -37,10 +37,12 @@ import (
 // profile "p": probe A is at every extension point but Bind, where the default binder is.
 type testEnv struct {
 	*Scheduler
-	t           *testing.T
-	ctx         context.Context
-	cluster     *fakecluster.Cluster
-	a           *probe.Plugin
+	t       *testing.T
+	ctx     context.Context
+	cluster *fakecluster.Cluster
+	a       *probe.Plugin
+	// b is the second plugin in runPod.
+	b           *probe.Plugin
 	journal     *probe.CallLog
 	events      *eventRecorder
 	unsupported string // the field that this build cannot honour

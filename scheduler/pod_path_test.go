@@ -30,14 +30,14 @@ type podPath struct {
 func runPod(t *testing.T, arrange, then func(env *testEnv)) (c podPath) {
 	t.Helper()
 	runTest(t, func(env *testEnv) {
-		b := &probe.Plugin{PluginName: "B", Log: env.journal, Statuses: map[string]probe.StatusFunc{"Bind": probe.Skip}}
-		for name, registration := range probe.Registry(b) {
+		env.b = &probe.Plugin{PluginName: "B", Log: env.journal, Statuses: map[string]probe.StatusFunc{"Bind": probe.Skip}}
+		for name, registration := range probe.Registry(env.b) {
 			env.options.Registry[name] = registration
 		}
 		env.a.Statuses = map[string]probe.StatusFunc{"Bind": probe.Skip}
 		env.a.PermitTimeout = time.Minute
 		blueprint := env.blueprint("one")
-		blueprint.Chains = probe.Chains([]*probe.Plugin{env.a, b})
+		blueprint.Chains = probe.Chains([]*probe.Plugin{env.a, env.b})
 		blueprint.Chains[framework.Bind] = append(blueprint.Chains[framework.Bind], framework.Entry{Name: defaultbinder.Name})
 		arrange(env)
 		if err := env.Profiles().Apply(env.ctx, blueprint); err != nil {

@@ -20,14 +20,26 @@ import (
 // podOf returns a pod of another profile than p.
 func podOf(profile, name string) *v1.Pod { return fixture.Pod(name).SchedulerName(profile).Obj() }
 
+// pointsOfQuarantine are the extension points at which the fault of a plugin counts for a pod.
+var pointsOfQuarantine = []string{
+	"PreEnqueue", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve", "Permit", "PreBindPreFlight", "PreBind",
+}
+
 // The plugin panics at one pod each time; others are scheduled.
 func TestAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
-	for _, point := range []string{
-		"PreEnqueue", "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "NormalizeScore", "Reserve", "Permit", "PreBind",
-	} {
+	testQuarantine(t, "panics", "panicked")
+}
+
+// A plugin that ends the goroutine which calls it leaves nothing behind, as one that panics.
+func TestAPodAtWhichAPluginEndsItsGoroutineIsQuarantined(t *testing.T) {
+	testQuarantine(t, "ends its goroutine", "ended its goroutine")
+}
+
+func testQuarantine(t *testing.T, does, did string) {
+	for _, point := range pointsOfQuarantine {
 		t.Run(point, func(t *testing.T) {
 			runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
-				poison := faultyPod("a", point+" panics")
+				poison := faultyPod("a", point+" "+does)
 				if point == "PostFilter" {
 					poison.Labels["fits nowhere"] = ""
 				}
@@ -37,8 +49,11 @@ func TestAPodAtWhichAPluginPanicsIsQuarantined(t *testing.T) {
 					time.Sleep(2 * time.Second)
 				}
 				synctest.Wait()
-				if got := env.podScheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False Quarantined: plugin \"Odd\" panicked repeatedly in %s: the pod is quarantined until ", point)) {
+				if got := env.podScheduled("a"); !strings.HasPrefix(got, fmt.Sprintf("False Quarantined: plugin \"Odd\" %s repeatedly in %s: the pod is quarantined until ", did, point)) {
 					t.Errorf("condition %q", got)
+				}
+				if o.claimed("a") || env.cache.IsAssigned(poison.UID) {
+					t.Errorf("claim %v, assumed %v: the quarantined pod holds resources", o.claimed("a"), env.cache.IsAssigned(poison.UID))
 				}
 				env.want("queue", env.counts(), "")
 				if c := env.queue.Counts("p"); c.Quarantined != 1 {

@@ -95,26 +95,30 @@ func (f *Framework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, 
 func (f *Framework) RunPreBindPreFlights(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, point := f.beginPoint(ctx, state, "PreBindPreFlight")
 	defer point.end(&status)
-	running := ""
-	defer f.recoverPanic(pod, state, &running, "PreBindPreFlight", &status)
 	var parallel, needed []string
-	for _, plugin := range f.preBind {
-		running = plugin.Name()
-		call := f.beginCall(state, running, "PreBindPreFlight")
-		result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
-		call.end(s)
-		if result != nil && result.AllowParallel {
-			parallel = append(parallel, running)
+	status = f.runRecovered(pod, state, "PreBindPreFlight", f.HasOutOfTreePlugins(), func(running *string) *fwk.Status {
+		for _, plugin := range f.preBind {
+			*running = plugin.Name()
+			call := f.beginCall(state, *running, "PreBindPreFlight")
+			result, s := plugin.PreBindPreFlight(ctx, state, pod, node)
+			call.end(s)
+			if result != nil && result.AllowParallel {
+				parallel = append(parallel, *running)
+			}
+			switch s.Code() {
+			case fwk.Success:
+				needed = append(needed, *running)
+			case fwk.Skip:
+			case fwk.Error:
+				return fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", *running, s.AsError()))
+			default:
+				return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, Skip, or Error status", *running, s.Code()))
+			}
 		}
-		switch s.Code() {
-		case fwk.Success:
-			needed = append(needed, running)
-		case fwk.Skip:
-		case fwk.Error:
-			return fwk.AsStatus(fmt.Errorf("running PreBindPreFlight %q: %w", running, s.AsError()))
-		default:
-			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight %s returned %q, which is unsupported. It is supposed to return Success, Skip, or Error status", running, s.Code()))
-		}
+		return nil
+	})
+	if !status.IsSuccess() {
+		return status
 	}
 	state.SetParallelPreBindPlugins(sets.New(parallel...))
 	if len(needed) == 0 {
@@ -219,22 +223,22 @@ func (f *Framework) runPreBindGroup(ctx context.Context, group []fwk.PreBindPlug
 func (f *Framework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (status *fwk.Status) {
 	ctx, point := f.beginPoint(ctx, state, "Bind")
 	defer point.end(&status)
-	running := ""
-	defer f.recoverPanic(pod, state, &running, "Bind", &status)
-	for _, plugin := range f.bind {
-		running = plugin.Name()
-		call := f.beginCall(state, running, "Bind")
-		s := plugin.Bind(ctx, state, pod, node)
-		call.end(s)
-		if s.IsSkip() {
-			continue
+	return f.runRecovered(pod, state, "Bind", f.HasOutOfTreePlugins(), func(running *string) *fwk.Status {
+		for _, plugin := range f.bind {
+			*running = plugin.Name()
+			call := f.beginCall(state, *running, "Bind")
+			s := plugin.Bind(ctx, state, pod, node)
+			call.end(s)
+			if s.IsSkip() {
+				continue
+			}
+			if !s.IsSuccess() {
+				return attributeStatus(s, *running, "Bind").WithPlugin(*running)
+			}
+			return nil
 		}
-		if !s.IsSuccess() {
-			return attributeStatus(s, running, "Bind").WithPlugin(running)
-		}
-		return nil
-	}
-	return fwk.NewStatus(fwk.Skip, "no Bind plugin bound the pod")
+		return fwk.NewStatus(fwk.Skip, "no Bind plugin bound the pod")
+	})
 }
 
 // RunPostBindPlugins calls PostBind of every plugin.

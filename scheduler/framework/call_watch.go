@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,9 @@ type CallWatch struct {
 	// lastTransition is when a tracked call last began or ended.
 	lastTransition   time.Time
 	abandoned, ended bool
-	whenEnded        func()
+	// goexitStack is the stack where a plugin ended the goroutine of the work; nil without.
+	goexitStack []byte
+	whenEnded   func()
 }
 
 // timedCall is a call and when it began.
@@ -112,14 +115,36 @@ func NewCallWatch(r Runtime) *CallWatch {
 }
 
 // NewCallWatch returns the CallWatch of work that calls f's plugins.
-func (f *Framework) NewCallWatch() *CallWatch { return NewCallWatch(Runtime{f.Clock, f.Go, f.Wait}) }
+func (f *Framework) NewCallWatch() *CallWatch { return NewCallWatch(f.runtime()) }
 
 // Go runs the work in a goroutine of its own.
 func (w *CallWatch) Go(work func()) {
 	w.runtime.Go(func() {
+		returned := false
 		defer w.End()
+		defer func() {
+			if !returned {
+				w.goexitStack = debug.Stack()
+			}
+		}()
 		work()
+		returned = true
 	})
+}
+
+// Goexit returns the error of a plugin that ended the goroutine of the work: that of the
+// innermost tracked call, or of call where none is tracked. It returns nil if the work
+// returned. It is called after the work has ended.
+func (w *CallWatch) Goexit(call Call) *PanicError {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.goexitStack == nil {
+		return nil
+	}
+	if len(w.calls) > 0 {
+		call = w.calls[len(w.calls)-1].Call
+	}
+	return &PanicError{Plugin: call.Plugin, Point: call.Point, Stack: w.goexitStack}
 }
 
 // End ends the work. Go calls it when the work returns.

@@ -8,6 +8,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -200,6 +201,17 @@ func New(ctx context.Context, c Config, registry Registry, host Host) (*Framewor
 }
 
 func (f *Framework) build(ctx context.Context, registry Registry, name string, args runtime.Object) (plugin fwk.Plugin, err error) {
+	if registry[name].InTree {
+		return f.callConstructor(ctx, registry, name, args)
+	}
+	// Its caller closes the plugins that are built already.
+	if f.runtime().isolate(func() { plugin, err = f.callConstructor(ctx, registry, name, args) }) != nil {
+		return nil, errors.New("its constructor ended its goroutine (runtime.Goexit)")
+	}
+	return plugin, err
+}
+
+func (f *Framework) callConstructor(ctx context.Context, registry Registry, name string, args runtime.Object) (plugin fwk.Plugin, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("its constructor panicked: %v", r)

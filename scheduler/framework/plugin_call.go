@@ -2,6 +2,7 @@ package framework
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -115,46 +116,100 @@ func (f *Framework) HasOutOfTreePlugins() bool { return len(f.outOfTree) > 0 }
 // name of the plugin being called; pod and state may be nil.
 func (f *Framework) recoverPanic(pod *v1.Pod, state fwk.CycleState, plugin *string, point string, status **fwk.Status) {
 	if r := recover(); r != nil {
-		w, call := f.watchOf(state, *plugin), Call{*plugin, point}
-		if w != nil {
-			w.end(call)
-		}
-		if *status = abandonedStatus(w); *status != nil {
-			return
-		}
-		f.reportPluginFault(pod, PluginFault{Call: call})
-		*status = panicStatus(*plugin, point, r)
+		*status = f.panicStatus(pod, state, &PanicError{Plugin: *plugin, Point: point, Value: r, Stack: debug.Stack()})
 	}
 }
 
-func panicStatus(plugin, point string, r any) *fwk.Status {
-	return fwk.AsStatus(&PanicError{Plugin: plugin, Point: point, Value: r, Stack: debug.Stack()}).WithPlugin(plugin)
+// panicStatus ends the call that panicked, reports it and returns its status. pod and
+// state may be nil.
+func (f *Framework) panicStatus(pod *v1.Pod, state fwk.CycleState, err *PanicError) *fwk.Status {
+	w, call := f.watchOf(state, err.Plugin), Call{err.Plugin, err.Point}
+	if w != nil {
+		w.end(call)
+	}
+	if abandoned := abandonedStatus(w); abandoned != nil {
+		return abandoned
+	}
+	f.reportPluginFault(pod, PluginFault{Call: call, Goexit: err.Value == nil})
+	return fwk.AsStatus(err).WithPlugin(err.Plugin)
 }
 
-// callRecovered runs call and recovers a panic of plugin. pod and state may be nil.
-func (f *Framework) callRecovered(pod *v1.Pod, state fwk.CycleState, plugin, point string, call func() *fwk.Status) (status *fwk.Status) {
-	defer f.recoverPanic(pod, state, &plugin, point, &status)
-	return call()
+// callRecovered runs call and recovers a panic of plugin, and runtime.Goexit where plugin is
+// out-of-tree. pod and state may be nil.
+func (f *Framework) callRecovered(pod *v1.Pod, state fwk.CycleState, plugin, point string, call func() *fwk.Status) *fwk.Status {
+	return f.runRecovered(pod, state, point, f.outOfTree.Has(plugin), func(running *string) *fwk.Status {
+		*running = plugin
+		return call()
+	})
 }
 
-// PanicError says that a plugin panicked. The attempt fails; the scheduling
-// loop goes on.
+// runRecovered runs calls, which calls plugins and sets running to the name of each, and
+// recovers a panic. A call of runtime.Goexit cannot be recovered, so where isolated is true
+// calls has a goroutine of its own, and its caller still goes on. pod and state may be nil.
+func (f *Framework) runRecovered(pod *v1.Pod, state fwk.CycleState, point string, isolated bool, calls func(running *string) *fwk.Status) (status *fwk.Status) {
+	running := ""
+	run := func() {
+		defer f.recoverPanic(pod, state, &running, point, &status)
+		status = calls(&running)
+	}
+	if !isolated {
+		run()
+		return status
+	}
+	if stack := f.runtime().isolate(run); stack != nil {
+		status = f.panicStatus(pod, state, &PanicError{Plugin: running, Point: point, Stack: stack})
+	}
+	return status
+}
+
+// isolate runs work in a goroutine of its own and waits for it. It returns the stack where
+// work ended the goroutine with runtime.Goexit, and nil where work returned.
+func (r Runtime) isolate(work func()) (stack []byte) {
+	done, returned := make(chan struct{}), false
+	r.Go(func() {
+		defer close(done)
+		defer func() {
+			if !returned {
+				stack = debug.Stack()
+			}
+		}()
+		work()
+		returned = true
+	})
+	_ = r.Wait(context.Background(), done)
+	return stack
+}
+
+// runtime is how f's plugin calls are started, awaited and timed.
+func (f *Framework) runtime() Runtime { return Runtime{f.Clock, f.Go, f.Wait} }
+
+// PanicError says that a plugin panicked, or ended the goroutine that called it. The
+// attempt fails; the scheduling loop goes on.
 type PanicError struct {
+	// Plugin may be empty where Value is nil.
 	Plugin string
 	Point  string
-	Value  any
-	Stack  []byte
+	// Value is what the plugin panicked with; nil where it called runtime.Goexit.
+	Value any
+	Stack []byte
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("plugin %q panicked in %s: %v", e.Plugin, e.Point, e.Value)
+	switch {
+	case e.Value != nil:
+		return fmt.Sprintf("plugin %q panicked in %s: %v", e.Plugin, e.Point, e.Value)
+	case e.Plugin == "":
+		return "a plugin ended its goroutine (runtime.Goexit)"
+	}
+	return fmt.Sprintf("plugin %q ended its goroutine (runtime.Goexit) in %s", e.Plugin, e.Point)
 }
 
-// PluginFault is a call of a plugin for a pod that panicked or timed out.
+// PluginFault is a call of a plugin for a pod that panicked, which includes one that ended
+// its goroutine, or timed out.
 type PluginFault struct {
 	Call
-	// TimedOut distinguishes a timeout from a panic.
-	TimedOut bool
+	// TimedOut distinguishes a timeout from a panic, Goexit a call that ended its goroutine.
+	TimedOut, Goexit bool
 	// Fingerprint is the plugin's; see Config.Fingerprints.
 	Fingerprint string
 }
@@ -170,6 +225,14 @@ var pluginFaults = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "berth_plugin_faults_total",
 	Help: "[ALPHA] Plugin calls that panicked or timed out (late), by profile, plugin and extension point.",
 }, []string{"profile", "plugin", "extension_point", "fault"})
+
+// ReportGoexit counts a call for pod that ended its goroutine, as one that panicked, and
+// reports it to the Host.
+func (f *Framework) ReportGoexit(pod *v1.Pod, err *PanicError) {
+	if err.Plugin != "" {
+		f.reportPluginFault(pod, PluginFault{Call: Call{err.Plugin, err.Point}, Goexit: true})
+	}
+}
 
 // ReportCallTimeout counts a call for pod that timed out, and reports it to the
 // Host.

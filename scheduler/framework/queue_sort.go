@@ -55,17 +55,16 @@ func (f *Framework) callQueueSort(a, b fwk.QueuedEntityInfo) (less bool, panicEr
 // lessWithTimeout calls an out-of-tree plugin in its own goroutine for
 // CallTimeout at most, since the queue's lock is held meanwhile.
 func (f *Framework) lessWithTimeout(a, b fwk.QueuedEntityInfo) bool {
-	var less, answered bool
+	var less bool
 	var panicErr *PanicError
-	watch := f.NewCallWatch()
-	watch.Go(func() {
-		less, panicErr = f.callQueueSort(a, b)
-		answered = true
-	})
-	if watch.Wait(context.Background(), CallTimeout) != nil || !answered {
-		// A plugin that ended its goroutine has returned, but has no answer.
-		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{Call{f.sort.Name(), "Less"}}, Watch: watch})
+	watch, call := f.NewCallWatch(), Call{f.sort.Name(), "Less"}
+	watch.Go(func() { less, panicErr = f.callQueueSort(a, b) })
+	if watch.Wait(context.Background(), CallTimeout) != nil {
+		f.recordQueueSortFault(&QueueSortError{Err: &CallTimeoutError{call}, Watch: watch})
 		return ByPriority(a, b)
+	}
+	if goexit := watch.Goexit(call); goexit != nil {
+		less, panicErr = ByPriority(a, b), goexit
 	}
 	if panicErr != nil {
 		f.recordQueueSortFault(&QueueSortError{Err: panicErr})

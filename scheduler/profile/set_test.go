@@ -103,6 +103,9 @@ func TestAFailedBuildKeepsTheRunningGeneration(t *testing.T) {
 		"EventsToRegister that fails":  {"EventsToRegister": probe.Fail(errors.New("no"))},
 		"EventsToRegister that panics": {"EventsToRegister": probe.Panic},
 		"a Close that panics":          {"EventsToRegister": probe.Panic, "Close": probe.Panic},
+		"a factory that calls Goexit":  {"New": probe.Goexit},
+		"EventsToRegister that does":   {"EventsToRegister": probe.Goexit},
+		"a Close that does":            {"EventsToRegister": probe.Goexit, "Close": probe.Goexit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)

@@ -116,8 +116,11 @@ func (q *Queue) quarantineHold(p *Entity, rules *Rules) Hold {
 	}
 	p.faults = last.faults
 	verb, what := "panicked", "the pod"
-	if p.faults.last.TimedOut {
+	switch {
+	case p.faults.last.TimedOut:
 		verb = "hung"
+	case p.faults.last.Goexit:
+		verb = "ended its goroutine"
 	}
 	if p.podGroup != nil {
 		what = "the group of pod " + last.pod.Name

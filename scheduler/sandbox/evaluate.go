@@ -132,6 +132,9 @@ func (e *evaluation) evaluateAsync(ctx context.Context, pod *v1.Pod) (*LateError
 	if err != nil {
 		return &LateError{Call: e.Trial.LastCall(), Pod: pod, Watch: watch, Err: err}, nil
 	}
+	if goexit := watch.Goexit(e.Trial.LastCall()); goexit != nil {
+		return nil, goexit
+	}
 	return nil, result
 }
 

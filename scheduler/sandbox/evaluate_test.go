@@ -50,6 +50,8 @@ func TestResultOfOnePod(t *testing.T) {
 		"a panic in PreEnqueue":                             {nodes: two, on: map[string]probe.StatusFunc{"PreEnqueue": probe.Panic}, want: `failure: plugin "A" panicked in PreEnqueue: the probe panics`},
 		"a panic in PreFilter":                              {nodes: two, on: map[string]probe.StatusFunc{"PreFilter": probe.Panic}, want: `failure: plugin "A" panicked in PreFilter: the probe panics`},
 		"a panic in Filter":                                 {nodes: two, on: map[string]probe.StatusFunc{"Filter b": probe.Panic}, want: `failure: plugin "A" panicked in Filter: the probe panics`},
+		"a Goexit in PreEnqueue":                            {nodes: two, on: map[string]probe.StatusFunc{"PreEnqueue": probe.Goexit}, want: `failure: plugin "A" ended its goroutine (runtime.Goexit) in PreEnqueue`},
+		"a Goexit in Filter":                                {nodes: two, on: map[string]probe.StatusFunc{"Filter b": probe.Goexit}, want: `failure: plugin "A" ended its goroutine (runtime.Goexit) in Filter`},
 		"an error in PreScore":                              {nodes: two, on: map[string]probe.StatusFunc{"PreScore": probe.Fail(errors.New("no"))}, want: `failure: running PreScore plugin "A": no`},
 		"an error in Score":                                 {nodes: two, on: map[string]probe.StatusFunc{"Score": probe.Fail(errors.New("no"))}, want: `failure: running Score plugins: plugin "A" failed with: no`},
 		"plugins after the node is selected are not called": {nodes: two, on: map[string]probe.StatusFunc{"Reserve": probe.Panic, "Permit": probe.Panic, "PreBind": probe.Panic, "Bind": probe.Panic}, want: "fits"},

@@ -5,6 +5,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"sync"
 
@@ -72,6 +73,12 @@ func Fail(err error) StatusFunc { return func() *fwk.Status { return fwk.AsStatu
 
 // Panic panics.
 func Panic() *fwk.Status { panic("the probe panics") }
+
+// Goexit ends the goroutine.
+func Goexit() *fwk.Status {
+	goruntime.Goexit()
+	return nil
+}
 
 // Registry registers the plugins under their names. A plugin whose status for "New" is
 // not a success cannot be built.

@@ -106,11 +106,12 @@ func TestTheProfileSelectsWhichPodsAreExplained(t *testing.T) {
 
 func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
 	runTest(t, func(env *testEnv) {
-		env.a.SetStatus("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a.`))
+		env.a.SetStatus("Filter", probe.Reject(`node "n1" (n1/4) is kept for bank/secret, 1 of 2; not for shop/a. See pods/bank/secret, bank/secret/main, https://api:443/api/v1/namespaces/bank/pods/secret/log and pods/shop/a`))
 		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
 		defer env.startLeading()()
 		env.create(fixture.Pod("shop/a").SchedulerName("p").Obj())
-		const said = `node "<node>" (<node>/4) is kept for <pod>, 1 of 2; not for shop/a.`
+		const paths = ` See pods/<pod>, <pod>/main, https://api:443/api/v1/namespaces/<pod>/log and pods/shop/a`
+		const said = `node "<node>" (<node>/4) is kept for <pod>, 1 of 2; not for shop/a.` + paths
 		why := env.status("a")
 		if why == nil {
 			t.Fatal("it is not explained")
@@ -121,7 +122,7 @@ func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
 
 		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailNodes)
 		time.Sleep(2 * time.Minute)
-		env.want("reason, with detail Nodes", env.status("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`)
+		env.want("reason, with detail Nodes", env.status("a").Rejections[0].Reason, `node "n1" (n1/4) is kept for <pod>, 1 of 2; not for shop/a.`+paths)
 
 		// Nothing reads it: the existing object must be deleted.
 		env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)

@@ -30,24 +30,38 @@ func (b *Builder) Redactor(a Attempt) func(plugin, reason string) string {
 var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)
 
 // redact replaces names of nodes by <node>, unless the profile's decisions show nodes, and
-// namespace/name of pods of other namespaces by <pod>. Everybody with read access to the
+// pods of other namespaces by <pod>: namespace/name, also within a longer path, and
+// namespace/pods/name, as in a URL of the API server. Everybody with read access to the
 // namespace reads its SchedulingDecisions. Reasons of in-tree plugins name no objects;
 // other plugins, PostFilter and the API server may.
 func (b *Builder) redact(a Attempt, text string) string {
 	return objectNames.ReplaceAllStringFunc(text, func(word string) string {
 		parts := strings.Split(word, "/")
-		if len(parts) == 2 && parts[0] != a.Pod.Namespace {
-			if _, err := b.Pods.Pods(parts[0]).Get(parts[1]); err == nil {
-				return "<pod>"
+		shown := parts[:0] // not longer than what is read
+		for i := 0; i < len(parts); i++ {
+			switch {
+			case b.isForeignPod(a, parts[i:], 1):
+				shown, i = append(shown, "<pod>"), i+1
+			case i+1 < len(parts) && parts[i+1] == "pods" && b.isForeignPod(a, parts[i:], 2):
+				shown, i = append(shown, "<pod>"), i+2
+			case b.isHiddenNode(a, parts[i]):
+				shown = append(shown, "<node>")
+			default:
+				shown = append(shown, parts[i])
 			}
 		}
-		for i, part := range parts {
-			if b.isHiddenNode(a, part) {
-				parts[i] = "<node>"
-			}
-		}
-		return strings.Join(parts, "/")
+		return strings.Join(shown, "/")
 	})
+}
+
+// isForeignPod reports whether the first part is another namespace than that of the
+// explained pod, and has a pod that the part at that index names.
+func (b *Builder) isForeignPod(a Attempt, parts []string, name int) bool {
+	if name >= len(parts) || parts[0] == a.Pod.Namespace {
+		return false
+	}
+	_, err := b.Pods.Pods(parts[0]).Get(parts[name])
+	return err == nil
 }
 
 // isHiddenNode reports whether word is the name of a node that must be hidden. A number

@@ -8,6 +8,8 @@ var explanationMutants = []mutant{
 		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
 	{"WithdrawnForGood", "a pod whose explanation was withdrawn is not explained again",
 		[]killer{{explain, "TestQueue"}, {explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
+	{"PathsNotRedacted", "explanations name pods of other namespaces by a path",
+		[]killer{{loop, "TestAnExplanationNamesNoOtherTenantsObject"}}, noWhy},
 	{"EarlyWithdrawalLost", "an explanation of an earlier process stays that is withdrawn before it is known",
 		[]killer{{explain, "TestQueue"}}, noWhy},
 	{"LateReasonsRecordABind", "an explanation that was written after the bind stays for a minute, although it says why the pod waits",

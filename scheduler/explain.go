@@ -100,6 +100,14 @@ func (s *Scheduler) explainPermitWait(t *schedulingCycle) {
 	s.putExplanation(s.explainer.WaitingOnPermit(s.explainedAttempt(t, nil), waiting.GetPendingPlugins()))
 }
 
+// explainPassed tells the explanation queue that a pod has passed its scheduling cycle and
+// Permit.
+func (s *Scheduler) explainPassed(t *schedulingCycle) {
+	if s.options.Explanations != nil {
+		s.options.Explanations.Passed(t.Pod.Namespace, t.Pod.Name, t.Pod.UID)
+	}
+}
+
 // explainBound tells the explanation queue that a pod is bound. Where the profile
 // explains all pods, it first adds an explanation of the bind.
 func (s *Scheduler) explainBound(t *schedulingCycle, d decision.Decision) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,42 @@ func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		env.want("reason, with detail Reasons again", env.status("a").Rejections[0].Reason, said)
 	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
+}
+
+// Why a pod was not tried or waited is not true any more while PreBind runs.
+func TestAPodThatIsBeingBoundIsNotExplained(t *testing.T) {
+	for name, pass := range map[string]struct{ explained, after func(env *testEnv) }{
+		"a pod that was refused fits": {refusedWith(nil), relabelled},
+		"a pod on Permit is allowed":  {waits, func(env *testEnv) { env.waitingPods.Get(webPod("a").UID).Allow("A") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				begun, release := false, make(chan struct{})
+				env.a.PermitTimeout = time.Hour
+				env.a.SetStatus("PreBindPreFlight", nil) // so that PreBind is called
+				env.a.OnPreBind = func(context.Context) { begun = true; <-release }
+				pass.explained(env)
+				env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+				defer env.startLeading()()
+				env.create(webPod("a"))
+				if env.status("a") == nil {
+					t.Fatal("it is not explained")
+				}
+				pass.after(env)
+				time.Sleep(time.Minute)
+				if !begun {
+					t.Fatal("it is not in PreBind")
+				}
+				env.wantStatus("a", nil)
+				env.a.SetStatus("PreBind", probe.Fail(errPlugin))
+				close(release)
+				time.Sleep(time.Millisecond)
+				if why := env.status("a"); why == nil || why.Result != v1alpha1.ResultError {
+					t.Errorf("after a failure in PreBind: %+v", why)
+				}
+			}, node("n1"))
+		})
+	}
 }
 
 func TestAPodThatIsDeletedIsExplainedNoMore(t *testing.T) {

@@ -259,7 +259,10 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error {
 	t.assignment = &binding.Assignment{
 		Framework: t.generation.Framework, State: t.state, Info: t.podInfo, Node: t.placement.Node,
-		StopRecordingEvents: t.StopRecordingEvents,
+		StopRecordingEvents: func() {
+			t.StopRecordingEvents()
+			s.explainPassed(t)
+		},
 	}
 	nominated := s.cache.NominatedNode(t.Pod.UID)
 	err := s.binding.Begin(ctx, t.assignment)

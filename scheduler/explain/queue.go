@@ -24,6 +24,9 @@ const (
 	// pods of a group are created one after another; what the first attempt finds would
 	// wait for minUpdateInterval if one of them had said that the group has too few.
 	gatedGroupDelay = 5 * time.Second
+	// passedDelay is how long the SchedulingDecision of a pod that has passed its scheduling
+	// cycle is kept: where the pod is bound or fails at once, no further write is needed.
+	passedDelay = 5 * time.Second
 	// boundRetention is how long the SchedulingDecision of a bound pod is kept.
 	boundRetention = time.Minute
 	// maxOutdatedInARow is how many outdated objects are handled in a row while other
@@ -66,6 +69,8 @@ type podRecord struct {
 	pending *item
 	// deletion is when the object has to be deleted; nil while its pod is pending.
 	deletion *item
+	// passed says that deletion is that of a pod that has passed its scheduling cycle.
+	passed bool
 	// inProgress says that the writer works on the object.
 	inProgress bool
 	// podBound and podDeleted never become false again for the same UID.
@@ -134,6 +139,18 @@ func (q *Queue) PodBound(namespace, pod string, uid types.UID) {
 	defer q.mu.Unlock()
 	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podBound {
 		q.markPodBound(r)
+		q.notify()
+	}
+}
+
+// Passed records that a pod has passed its scheduling cycle, and does not wait on Permit: its
+// SchedulingDecision, which says why it had not, is deleted after passedDelay unless a later
+// Put replaces it. It does nothing for a pod that was not explained.
+func (q *Queue) Passed(namespace, pod string, uid types.UID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r := q.recordOf(namespace, pod, uid); r != nil && !r.podBound && !r.podDeleted {
+		q.markPassed(r)
 		q.notify()
 	}
 }

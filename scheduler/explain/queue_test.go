@@ -177,6 +177,36 @@ func TestQueue(t *testing.T) {
 			c.Put(explanationOf("db", "cpu"))
 			c.want("create web of web: cpu", "create db of db: cpu")
 		},
+		"a pod that passes its scheduling cycle is explained no more, a little later": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.doTasks()
+			c.Put(explanationOf("db", "cpu"))
+			c.Passed("shop", "web", "web")
+			c.Passed("shop", "db", "db")
+			c.Passed("shop", "never-explained", "never-explained")
+			c.want()
+			c.advance(passedDelay)
+			c.want("delete web of web")
+			c.Put(explanationOf("web", "cpu"))
+			c.want("create web of web: cpu")
+		},
+		"a pod that passes and fails as before at once needs no write": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.doTasks()
+			c.Passed("shop", "web", "web")
+			c.Put(explanationOf("web", "cpu"))
+			c.advance(passedDelay)
+			c.want()
+		},
+		"the object of a pod that passes and is bound is deleted once, at once": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.doTasks()
+			c.Passed("shop", "web", "web")
+			c.PodBound("shop", "web", "web")
+			c.want("delete web of web")
+			c.advance(passedDelay)
+			c.want()
+		},
 		"an explanation of an earlier process that is withdrawn before it is known is deleted": func(c *queueTest) {
 			c.Withdraw("shop", "web", "web")
 			c.Withdraw("shop", "db", "db")

@@ -89,7 +89,7 @@ func (q *Queue) markPodBound(r *podRecord) {
 	if r.pending != nil && r.pending.explanation.Status.Result != v1alpha1.ResultBound {
 		q.clearPending(r)
 	}
-	if r.deletion == nil {
+	if r.deletion == nil || r.passed {
 		q.scheduleDeletion(r, outdatedItems, q.now())
 	}
 	q.forgetIfDone(r)
@@ -111,6 +111,15 @@ func (q *Queue) withdraw(r *podRecord) {
 	q.scheduleDeletion(r, deletionItems, q.now())
 }
 
+// markPassed schedules the deletion of the object for passedDelay later. The reasons of a
+// later Put may be those that the object has still.
+func (q *Queue) markPassed(r *podRecord) {
+	r.reasons = 0
+	q.clearPending(r)
+	q.scheduleDeletion(r, deletionItems, q.now().Add(passedDelay))
+	r.passed = true
+}
+
 // scheduleDeletion adds a deletion of that kind at due.
 func (q *Queue) scheduleDeletion(r *podRecord, kind int, due time.Time) {
 	q.cancelDeletion(r)
@@ -119,7 +128,7 @@ func (q *Queue) scheduleDeletion(r *podRecord, kind int, due time.Time) {
 
 func (q *Queue) cancelDeletion(r *podRecord) {
 	q.remove(r.deletion)
-	r.deletion = nil
+	r.deletion, r.passed = nil, false
 }
 
 // forgetIfDone deletes the record of a bound or deleted pod when neither an object nor a

@@ -80,7 +80,7 @@ func (q *Queue) takeItem(choose func() (*item, time.Time)) (Task, time.Time, boo
 			r.pending = nil
 			return q.startTask(it), time.Time{}, true
 		}
-		r.deletion = nil
+		r.deletion, r.passed = nil, false
 		if r.pending != nil { // boundRetention passed before it was written
 			missed = append(missed, r.pending.explanation.Status.Profile.Name)
 			q.clearPending(r)

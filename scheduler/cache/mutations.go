@@ -167,6 +167,19 @@ func (s *Snapshot) RemovePod(_ klog.Logger, pod *v1.Pod, node string) error {
 	return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, node)
 }
 
+// RemovedPod implements framework.MutableSnapshot.
+func (s *Snapshot) RemovedPod(pod types.UID, node string) fwk.PodInfo {
+	hasUID := func(info fwk.PodInfo) bool { return framework.OriginalPod(info).UID == pod }
+	if n := s.Node(node); s.mutated == nil || n == nil || slices.ContainsFunc(n.GetPods(), hasUID) {
+		return nil
+	}
+	before := s.mutated.pods[node].All()
+	if at := slices.IndexFunc(before, hasUID); at >= 0 {
+		return before[at]
+	}
+	return nil
+}
+
 // keepPods keeps the pods of a node before the first mutation of it.
 func (s *Snapshot) keepPods(node string) error {
 	if s.mutated == nil {
@@ -182,16 +195,40 @@ func (s *Snapshot) keepPods(node string) error {
 	return nil
 }
 
-// restorePods gives a node the pods that it had before.
+// restorePods gives a node the pods that it had before. A pod that was added in another version is
+// replaced: its requests and labels may differ, and the sums and counts must be those of its PodInfo.
 func (s *Snapshot) restorePods(node string, before framework.PlacedPods) *nodeState {
 	n := s.nodes[node]
 	now := slices.Clone(n.GetPods())
-	for _, info := range podsWithout(now, uidsOf(before.All())) {
-		s.removePod(info.(*framework.PodInfo))
+	changed := changedUIDs(before.All(), now)
+	for _, info := range now {
+		if changed.Has(framework.OriginalPod(info).UID) {
+			s.removePod(info.(*framework.PodInfo))
+		}
 	}
-	for _, info := range podsWithout(before.All(), uidsOf(now)) {
-		s.addPod(info.(*framework.PodInfo))
+	for _, info := range before.All() {
+		if changed.Has(framework.OriginalPod(info).UID) {
+			s.addPod(info.(*framework.PodInfo))
+		}
 	}
 	n.SetPlacedPods(before)
 	return n
+}
+
+// changedUIDs returns the UIDs of the PodInfos that before and now do not have equally often.
+func changedUIDs(before, now []fwk.PodInfo) sets.Set[types.UID] {
+	added := map[fwk.PodInfo]int{}
+	for _, info := range before {
+		added[info]--
+	}
+	for _, info := range now {
+		added[info]++
+	}
+	changed := sets.New[types.UID]()
+	for info, times := range added {
+		if times != 0 {
+			changed.Insert(framework.OriginalPod(info).UID)
+		}
+	}
+	return changed
 }

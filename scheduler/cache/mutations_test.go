@@ -9,56 +9,131 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/framework/counts"
 	"github.com/berthdev/berth/test/support/fixture"
 )
+
+// web are the pods with the label app: web.
+var web = &counts.PodSet{Selector: labels.SelectorFromSet(labels.Set{"app": "web"})}
 
 // nodesOf describes each node, with the order of its pods.
 func nodesOf(s *Snapshot) (nodes []string) {
 	for _, node := range s.Nodes() {
-		nodes = append(nodes, fmt.Sprint(node, " images ", len(node.GetImageStates()), " row ", s.Columns().Rows[s.nodes[node.Node().Name].slot].RequestedCPU))
+		slot := s.nodes[node.Node().Name].slot
+		nodes = append(nodes, fmt.Sprint(node, " images ", len(node.GetImageStates()), " row ", s.Columns().Rows[slot].RequestedCPU,
+			" claims ", node.GetPVCRefCounts(), " web ", s.incremental.ByNode(web).BySlot[slot]))
 	}
 	return nodes
 }
 
-// Whatever a session changes, the snapshot has the same pods in the same order after it, and
-// the counts of a scan.
+// sessionHistory applies the same random changes to two caches. Only the snapshot of the first has
+// sessions of mutations.
+type sessionHistory struct {
+	*rand.Rand
+	cache, plain *Cache
+	pods         []*v1.Pod
+}
+
+func (h *sessionHistory) apply(change func(c *Cache)) {
+	change(h.cache)
+	change(h.plain)
+}
+
+func (h *sessionHistory) update() {
+	h.apply(func(c *Cache) { c.UpdateSnapshot() })
+}
+
+func (h *sessionHistory) node() string { return fmt.Sprint("n", h.IntN(4)) }
+
+func (h *sessionHistory) setNode(name string) {
+	node := fixture.Node(name).Label("zone", name).Capacity("cpu", "64").Image(1<<30, "web").Obj()
+	h.apply(func(c *Cache) { c.SetNode(node) })
+}
+
+// setPod adds a pod, or another version of it.
+func (h *sessionHistory) setPod(i int, node string) {
+	b := fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", fmt.Sprint(1+h.IntN(4))).Label("app", []string{"web", "db"}[h.IntN(2)]).On(node)
+	switch i % 3 {
+	case 0:
+		b = b.HostPort("", v1.ProtocolTCP, 80) // also where another pod of the node has it
+	case 1:
+		b = b.Claim(fmt.Sprint("c", h.IntN(2)))
+	}
+	h.pods[i] = b.Obj()
+	h.apply(func(c *Cache) { c.SetPod(h.pods[i]) })
+}
+
+// meanwhile is what happens while a session is suspended.
+func (h *sessionHistory) meanwhile() {
+	for range h.IntN(4) {
+		i := h.IntN(len(h.pods))
+		switch h.IntN(6) {
+		case 0:
+			h.apply(func(c *Cache) { c.RemovePodByUID(h.pods[i].UID) })
+		case 1:
+			h.setPod(i, h.node())
+		case 2:
+			name := h.node()
+			h.apply(func(c *Cache) { c.RemoveNodeByName(name) })
+			if h.IntN(2) == 0 {
+				h.update()
+			}
+			h.setNode(name)
+		default:
+			h.setPod(i, h.pods[i].Spec.NodeName)
+		}
+	}
+	h.update()
+}
+
+// mutate is one step of a session. It may add a version of a pod that is not the newest.
+func (h *sessionHistory) mutate(t *testing.T) {
+	s, pod := h.cache.Snapshot(), h.pods[h.IntN(len(h.pods))]
+	if err := s.RemovePod(klog.Background(), pod, pod.Spec.NodeName); err != nil {
+		return // it is away
+	}
+	if h.IntN(3) == 0 {
+		s.SuspendMutations(h.meanwhile)
+	}
+	if info, _ := framework.NewPodInfo(pod); h.IntN(2) == 0 {
+		if err := s.AddPod(info, pod.Spec.NodeName); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever a session changes, and whatever happens to its pods and nodes while it is suspended, the
+// snapshot is after it as if there had been none: the pods in their order, the sums and the counts.
 func TestASessionOfMutationsLeavesNothingBehind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for round := range 50 {
-		c := New()
-		var pods []*v1.Pod
+	for round := range 200 {
+		h := &sessionHistory{random, New(), New(), make([]*v1.Pod, 12)}
 		for i := range 4 {
-			c.SetNode(fixture.Node(fmt.Sprint("n", i)).Label("zone", fmt.Sprint(i%2)).Capacity("cpu", "64").Image(1<<30, "web").Obj())
+			h.setNode(fmt.Sprint("n", i))
 		}
-		for i := range 12 {
-			b := fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", "1").On(fmt.Sprint("n", random.IntN(4)))
-			if i%3 == 0 {
-				b = b.HostPort("", v1.ProtocolTCP, 80) // also where another pod of the node has it
+		for i := range h.pods {
+			h.setPod(i, h.node())
+		}
+		h.apply(func(c *Cache) { c.RemovePod(h.pods[0]) })
+		h.update()
+		same := func(when string) {
+			t.Helper()
+			if diff := cmp.Diff(nodesOf(h.plain.Snapshot()), nodesOf(h.cache.Snapshot())); diff != "" {
+				t.Fatalf("round %d, %s (-without a session +with it):\n%s", round, when, diff)
 			}
-			pods = append(pods, b.Obj())
-			c.SetPod(b.Obj())
 		}
-		c.RemovePod(pods[0])
-		pods = pods[1:]
-		s := c.UpdateSnapshot()
-		before := nodesOf(s)
+		same("before it")
+		s := h.cache.Snapshot()
 		if err := s.StartMutations(); err != nil {
 			t.Fatal(err)
 		}
 		for range random.IntN(20) {
-			at := random.IntN(len(pods))
-			if err := s.RemovePod(klog.Background(), pods[at], pods[at].Spec.NodeName); err != nil {
-				continue // it is away
-			}
-			if info, _ := framework.NewPodInfo(pods[at]); random.IntN(2) == 0 {
-				if err := s.AddPod(info, pods[at].Spec.NodeName); err != nil {
-					t.Fatal(err)
-				}
-			}
+			h.mutate(t)
 		}
 		foreign, _ := framework.NewPodInfo(fixture.Pod("foreign").Requests("cpu", "2").Obj())
 		if err := s.AddPod(foreign, "n1"); err != nil {
@@ -70,9 +145,14 @@ func TestASessionOfMutationsLeavesNothingBehind(t *testing.T) {
 		if err := s.EndMutations(); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(before, nodesOf(s)); diff != "" {
-			t.Fatalf("round %d (-before +after):\n%s", round, diff)
-		}
+		same("after it")
+		h.apply(func(c *Cache) {
+			for _, pod := range h.pods {
+				c.RemovePod(pod)
+			}
+		})
+		h.update()
+		same("without the pods")
 	}
 }
 
@@ -178,22 +258,28 @@ func TestASuspendedSessionOfMutations(t *testing.T) {
 		update func(c *Cache)
 		// inside are the pods of the nodes in the session, outside those of the snapshot.
 		inside, outside map[string]string
+		// away are the CPUs of a where the session still takes it away.
+		away string
 	}{
 		"nothing changes": {func(c *Cache) {},
-			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}},
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}, "1"},
 		"a pod comes": {func(c *Cache) { c.SetPod(pod("e", "n0")) },
-			map[string]string{"n0": "b e", "n1": "c x"}, map[string]string{"n0": "a b e", "n1": "c d"}},
+			map[string]string{"n0": "b e", "n1": "c x"}, map[string]string{"n0": "a b e", "n1": "c d"}, "1"},
 		"a removed one goes": {func(c *Cache) { c.RemovePod(pod("a", "n0")) },
-			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "b", "n1": "c d"}},
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "b", "n1": "c d"}, ""},
+		"a removed one moves": {func(c *Cache) { c.SetPod(pod("a", "n1")) },
+			map[string]string{"n0": "b", "n1": "a c x"}, map[string]string{"n0": "b", "n1": "a c d"}, ""},
 		"a removed one changes": {func(c *Cache) { c.SetPod(fixture.Pod("a").Requests("cpu", "2").On("n0").Obj()) },
-			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}},
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d"}, "2"},
 		"an added one comes": {func(c *Cache) { c.SetPod(pod("x", "n1")) },
-			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d x"}},
+			map[string]string{"n0": "b", "n1": "c x"}, map[string]string{"n0": "a b", "n1": "c d x"}, "1"},
 		"a node goes with its pods": {func(c *Cache) {
 			c.RemovePod(pod("a", "n0"))
 			c.RemovePod(pod("b", "n0"))
 			c.RemoveNodeByName("n0")
-		}, map[string]string{"n1": "c x"}, map[string]string{"n1": "c d"}},
+		}, map[string]string{"n1": "c x"}, map[string]string{"n1": "c d"}, ""},
+		"a node goes before its pods": {func(c *Cache) { c.RemoveNodeByName("n0") },
+			map[string]string{"n1": "c x"}, map[string]string{"n1": "c d"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := New()
@@ -239,6 +325,13 @@ func TestASuspendedSessionOfMutations(t *testing.T) {
 				want("suspended", test.outside)
 			})
 			want("inside", test.inside)
+			away := ""
+			if info := s.RemovedPod(pod("a", "n0").UID, "n0"); info != nil {
+				away = info.GetPod().Spec.Containers[0].Resources.Requests.Cpu().String()
+			}
+			if away != test.away {
+				t.Errorf("a is away with %q CPUs, want %q", away, test.away)
+			}
 			must(s.EndMutations())
 			want("after it", test.outside)
 		})

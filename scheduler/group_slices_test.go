@@ -10,12 +10,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
@@ -220,6 +222,56 @@ func TestOtherPodsAreTriedDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
 				env.want("failed attempts", fmt.Sprint(len(failures)), "1")
 			}, nodesWithCPUs(2, 4+test.free)...)
 		})
+	}
+}
+
+// A gang of two pods wants 4 CPUs on each node, of which n0 has 6 and runs two pods of a lower
+// priority. What happens to these at a call of Filter counts for the search for the victims, and stays
+// counted after it.
+func TestVictimsThatChangeDuringTheSearchForThem(t *testing.T) {
+	resize := func(pod, cpus string) func(env *testEnv) {
+		return func(env *testEnv) {
+			env.cluster.UpdatePod(webPod(pod), func(p *v1.Pod) {
+				p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)}
+			})
+		}
+	}
+	for name, test := range map[string]struct {
+		change  func(env *testEnv)
+		evicted []string
+	}{
+		"one grows, and can stay":    {resize("small", "2"), []string{"delete low"}},
+		"one grows, and cannot stay": {resize("small", "3"), []string{"delete low", "delete small"}},
+		"one shrinks, and can stay":  {resize("low", "1"), nil},
+		"one is deleted":             {func(env *testEnv) { env.cluster.DeletePod(webPod("small")) }, []string{"delete low"}},
+		"the victim is deleted":      {func(env *testEnv) { env.cluster.DeletePod(webPod("low")) }, nil},
+	} {
+		for comes := range 8 {
+			t.Run(fmt.Sprint(name, " at call ", comes+1), func(t *testing.T) {
+				filters := 0
+				at := func(env *testEnv, pod string) {
+					if filters++; filters == comes+1 {
+						env.cluster.Apply(podWithCPUs("single", 0, 0).Obj()) // ends a slice
+						test.change(env)
+					}
+				}
+				runWithSlowGangs(t, at, func(env *testEnv) {
+					env.create(podWithCPUs("low", 4, 1).On("n0").StartTime(6).Obj(), podWithCPUs("small", 1, 1).On("n0").StartTime(5).Obj())
+					env.create(withPriority(9, gang("b", 2, 2))...)
+					env.wantBound(time.Minute, "a 0, b 2")
+					deleted := env.deletions()
+					slices.Sort(deleted)
+					env.wantLines("deletions", deleted, test.evicted...)
+					for _, node := range env.cache.UpdateSnapshot().Nodes() {
+						sum := framework.NewNodeInfo()
+						for _, info := range node.GetPods() {
+							sum.AddPodInfo(info)
+						}
+						env.want("CPUs of "+node.Node().Name, fmt.Sprint(node.GetRequested().GetMilliCPU()), fmt.Sprint(sum.Requested.MilliCPU))
+					}
+				}, nodesOfCPUs(6, 5)...)
+			})
+		}
 	}
 }
 

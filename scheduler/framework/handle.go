@@ -76,6 +76,9 @@ type MutableSnapshot interface {
 	fwk.MutableSnapshotSharedLister
 	// SuspendMutations ends the session while update runs, which may change the snapshot.
 	SuspendMutations(update func())
+	// RemovedPod returns the present version of a pod that the session has removed from a node; nil
+	// where there is none, since the pod has left the node while the session was suspended.
+	RemovedPod(pod types.UID, node string) fwk.PodInfo
 }
 
 // guardedSnapshot refuses mutations outside of PodGroupPostFilter.

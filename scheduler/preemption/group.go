@@ -183,6 +183,9 @@ func (g *groupDryRun) putBack(ctx context.Context, v *victim) (fits bool, err er
 	if err := g.takeOthers(ctx); err != nil {
 		return false, err
 	}
+	if !g.slices.refresh(v) {
+		return true, nil
+	}
 	// The pods whose Filter may answer differently now.
 	affected := g.assigned
 	if g.nodeLocal {

@@ -78,3 +78,22 @@ func (g *groupDryRun) takeOthers(ctx context.Context) error {
 	}
 	return nil
 }
+
+// refresh gives a victim that is away the versions of its pods as of the last slice. It returns false
+// where none of them is on its node any more: such a victim is neither put back nor evicted.
+func (s *searchSlices) refresh(v *victim) bool {
+	if s == nil || !s.taken {
+		return true
+	}
+	var pods []fwk.PodInfo
+	for info := range v.pods() {
+		if present := s.snapshot.RemovedPod(framework.OriginalPod(info).UID, nodeNameOf(info)); present != nil {
+			pods = append(pods, present)
+		}
+	}
+	if len(pods) == 0 {
+		return false
+	}
+	v.PodInfo, v.others = pods[0], pods[1:]
+	return true
+}

@@ -127,3 +127,15 @@ func TestNodeOfFreedResources(t *testing.T) {
 		})
 	}
 }
+
+// Otherwise the node would have room without an event that says so.
+func TestANominationThatTheStatusShowsLateOutlivesTheProfile(t *testing.T) {
+	w := newTestEnv(t)
+	w.podAdded(unscheduledPod("a").Obj())
+	w.nominate(unscheduledPod("a"), "n")
+	w.queue.RemoveProfile("p", queue.Hold{Reason: queue.ProfileDeleted})
+	w.podUpdated(unscheduledPod("a").Obj(), newerVersion(unscheduledPod("a").NominatedNodeName("n")))
+	if node := w.cache.NominatedNode(unscheduledPod("a").Obj().UID); node != "n" {
+		t.Errorf("the pod is nominated for %q, want n, as its status says", node)
+	}
+}

@@ -180,14 +180,14 @@ func (p *PendingPods) update(ctx context.Context, oldPod, newPod *v1.Pod) {
 		return
 	}
 	p.Queue.Update(ctx, oldPod, newPod, changes...)
-	nominated := p.nominatedNodes(oldPod)
+	nominated, written := p.nominatedNodes(oldPod), newPod.Status.NominatedNodeName
 	if info, _ := framework.NewPodInfo(newPod); info != nil && p.Queue.Serves(newPod.Spec.SchedulerName) {
 		p.Cache.UpdateNominatedPod(p.Log, oldPod, info)
-	} else if terminating(newPod) || oldPod.Status.NominatedNodeName != newPod.Status.NominatedNodeName {
-		// A nomination outlives its profile, but not the pod's status.
+	} else if terminating(newPod) || written != oldPod.Status.NominatedNodeName && written != p.Cache.NominatedNode(newPod.UID) {
+		// A nomination outlives its profile, but not the pod's status, which may show it only now.
 		p.Cache.DeleteNominatedPodIfExists(newPod)
 	}
-	kept := cmp.Or(p.Cache.NominatedNode(newPod.UID), newPod.Status.NominatedNodeName)
+	kept := cmp.Or(p.Cache.NominatedNode(newPod.UID), written)
 	if terminating(newPod) {
 		kept = "" // whatever its status says: it will not use the node
 	}

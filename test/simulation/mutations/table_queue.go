@@ -59,6 +59,8 @@ var queueMutants = []mutant{
 		[]killer{{eventhandlers, "TestHistories"}, {loop, "TestAPodThatChangesWhileItIsBoundIsRetriedAtItsNewVersion"}}, ""},
 	{"NominationOutlivesProfile", "a nomination that ends while its profile is gone is kept",
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
+	{"LateNominationEnds", "a nomination that the status of a pod shows only after its profile was deleted ends without an event",
+		[]killer{{eventhandlers, "TestANominationThatTheStatusShowsLateOutlivesTheProfile"}}, rare},
 	{"DeletedWithoutNode", "the deletion of an assumed pod does not name its node",
 		[]killer{{eventhandlers, "TestHistories"}}, rare},
 	{"TerminatingPodKeepsItsNode", "a pod whose deletion begins after Permit holds resources until its binding cycle ends",

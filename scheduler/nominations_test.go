@@ -18,6 +18,7 @@ import (
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/fakecluster"
+	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
 
@@ -111,6 +112,50 @@ func TestALesserPodLosesItsNomination(t *testing.T) {
 			t.Errorf("%d nominations, want that of great", n)
 		}
 	}, nodeWithCPUs("n1", 4), podWithCPUs("shop/old", 2, 1).StartTime(1).On("n1").Obj(), podWithCPUs("shop/young", 2, 1).StartTime(2).On("n1").Obj())
+}
+
+// A preemptor that takes the node wakes the pods that another nomination kept away, whether or not
+// an update of a pod says so.
+func TestALesserNominationThatEndsWakesOtherPods(t *testing.T) {
+	refused := fakecluster.Fault{Verb: "patch", Err: apierrors.NewBadRequest("no")}
+	for name, c := range map[string]struct {
+		statusNode     string
+		making, ending []fakecluster.Fault
+	}{
+		"that only the cache has": {making: []fakecluster.Fault{refused}},
+		"that the status shows":   {statusNode: "n1"},
+		"that the status keeps":   {statusNode: "n1", ending: []fakecluster.Fault{refused, refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Evictions write no condition, so that the first patch is that of early.
+			evicted := func(victim *fixture.PodBuilder) *v1.Pod {
+				return victim.On("n1").Mutate(func(pod *v1.Pod) {
+					pod.Status.Conditions = []v1.PodCondition{{
+						Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
+						Message: "p: preempting to accommodate a higher priority pod",
+					}}
+				}).Obj()
+			}
+			runWithInTreePlugins(t, func(env *testEnv) {
+				env.cluster.TerminateGracefully()
+				env.cluster.Inject(c.making...)
+				env.create(podWithCPUs("bank/early", 4, 5).Obj())
+				env.want("nomination of early", env.cache.NominatedNode(webPod("bank/early").UID), "n1")
+				env.want("nominated node in the status of early", env.nominated("bank/early"), c.statusNode)
+				env.create(podWithCPUs("bank/next", 4, 5).Obj())
+				env.events.take()
+				env.cluster.Inject(c.ending...)
+				env.create(podWithCPUs("bank/great", 0, 9).Requests("example.com/gpu", "1").Obj())
+				env.want("nomination of early at the end", env.cache.NominatedNode(webPod("bank/early").UID), "")
+				env.want("nomination of great", env.cache.NominatedNode(webPod("bank/great").UID), "n1")
+				tried := strings.Join(env.events.take(), "\n")
+				if !strings.Contains(tried, "next Warning FailedScheduling") {
+					t.Errorf("next was not tried as the nomination ended; history: %s", tried)
+				}
+			}, fixture.Node("n1").Capacity("cpu", "4", "pods", "20", "example.com/gpu", "1").Obj(), evicted(podWithCPUs("shop/cpus", 4, 1)),
+				evicted(podWithCPUs("shop/gpu", 0, 1).Requests("example.com/gpu", "1")))
+		})
+	}
 }
 
 func TestTheNominationOfAPodThatIsDeletedEnds(t *testing.T) {

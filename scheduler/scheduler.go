@@ -169,7 +169,7 @@ func New(o Options) *Scheduler {
 	})
 	s.binding = binding.New(binding.Options{
 		Client: o.Client, Cache: s.cache, Clock: o.Clock, Transform: o.Transform, Go: o.Go, Wait: o.Wait,
-		Journal: s.bindingJournal(), Log: o.Log,
+		Journal: s.bindingJournal(), NominationFreed: s.pendingPods.NominationFreed, Log: o.Log,
 	})
 	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
 	s.groupStatus = newGroupStatus(o, s.inFlight, s.resumeConditionOf)

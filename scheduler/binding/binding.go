@@ -41,6 +41,9 @@ type Options struct {
 	// gives a pod that is read from the API server the form of one that the
 	// informer delivered.
 	Transform toolscache.TransformFunc
+	// NominationFreed wakes the pods that may use the resources on node that were nominated to
+	// pod; required for Evict.
+	NominationFreed func(ctx context.Context, pod *v1.Pod, node string)
 	// Journal holds the pods that are being bound although their status has
 	// PodScheduled=False; nil when no other leader can follow this process.
 	Journal Journal

@@ -83,8 +83,9 @@ func (b *Binding) runEviction(ctx context.Context, task *evictionTask) {
 }
 
 // clearNominations removes the nominations of pods with a lower priority for the
-// plan's node. They may not fit there any more and should be tried elsewhere. As in
-// kube-scheduler, the plan of a group, whose victims are on several nodes, removes none.
+// plan's node, and wakes pods that they kept away. They may not fit there any more and
+// should be tried elsewhere. As in kube-scheduler, the plan of a group, whose victims are
+// on several nodes, removes none.
 func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan *framework.PreemptionPlan) {
 	none := ""
 	for _, info := range handle.NominatedPodsForNode(plan.Node) {
@@ -94,6 +95,9 @@ func (b *Binding) clearNominations(ctx context.Context, handle fwk.Handle, plan 
 		}
 		handle.AddNominatedPod(klog.FromContext(ctx), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride})
 		b.status.add(&statusUpdate{pod: pod, nominated: &none})
+		// No update of the pod may say so: its status may never have shown the nomination, or be
+		// refused.
+		b.options.NominationFreed(ctx, pod, plan.Node)
 	}
 }
 

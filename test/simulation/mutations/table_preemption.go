@@ -44,6 +44,8 @@ var preemptionMutants = []mutant{
 		[]killer{{loop, "TestAVictimInItsBindingCycleGoesBackToTheQueue"}}, "to delete it breaks no promise that it knows"},
 	{"LowerNominationKept", "a pod of lower priority keeps its nomination to the preemptor's node",
 		[]killer{{loop, "TestALesserPodLosesItsNomination"}}, noHaste},
+	{"LesserNominationEndsUnseen", "pods wait that fit since a preemptor took the node of a nomination which no status showed",
+		[]killer{{loop, "TestALesserNominationThatEndsWakesOtherPods"}}, rare},
 	{"EvictionEndsWithTheCycle", "evictions end with the scheduling cycle that chose the victims",
 		[]killer{{loop, "TestAPodOfAProfileWithOutOfTreePluginsGetsTheResourcesOfItsVictims"}}, ""},
 	{"EarliestStartOfTheFirst", "the start of the first victim counts, whatever the priorities of the others",

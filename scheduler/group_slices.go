@@ -5,9 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
 	"github.com/berthdev/berth/scheduler/framework"
@@ -29,16 +26,19 @@ type groupSlices struct {
 	// others is the time that other pods took; taken says that there were some.
 	others time.Duration
 	taken  bool
-	// tried are the pods that were tried while pods of the group counted, and counted are those
-	// that counted for the last of them.
-	tried   sets.Set[types.UID]
-	counted []*framework.PodInfo
+	// counting says that pods of the group count now, and counted are those that counted last
+	// while other pods were tried.
+	counting bool
+	counted  []*framework.PodInfo
+	// notPreempted are the pods, by UID, for which PostFilter plugins were not called since pods of
+	// the group counted.
+	notPreempted map[string]*v1.Pod
 }
 
 var _ framework.GroupSlices = &groupSlices{}
 
 func (s *Scheduler) newGroupSlices(loop context.Context, h *heartbeat) *groupSlices {
-	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start, tried: sets.New[types.UID]()}
+	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start, notPreempted: map[string]*v1.Pod{}}
 }
 
 // Over implements framework.GroupSlices.
@@ -46,8 +46,9 @@ func (g *groupSlices) Over() bool {
 	return g.options.Clock.Since(g.start) >= groupSlice && g.loop.Err() == nil && g.queue.HasActivePod()
 }
 
-// TakeOthers implements framework.GroupSlices. The pods of the group count meanwhile. They are no
-// victims: what deletes one that is pending still frees nothing.
+// TakeOthers implements framework.GroupSlices. The pods of the group count meanwhile. As long as
+// they do no pod preempts others: it might fit once the group is decided, or want victims that are
+// pending still. An eviction cannot be taken back.
 func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 	begin, counted := g.options.Clock.Now(), make([]*framework.PodInfo, 0, len(group))
 	for _, info := range group {
@@ -58,16 +59,16 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 			counted = append(counted, info)
 		} // else another component has bound the pod, as its binding cycle will find out
 	}
+	g.counting = len(counted) > 0
 	defer func() { // also where the loop panics
+		g.counting = false
 		for _, info := range counted {
 			g.cache.ForgetPod(info.OriginalPod().UID)
 		}
 		g.cache.UpdateSnapshot()
 		g.others += g.start.Sub(begin)
 	}()
-	tried := g.tryOthers(begin)
-	if len(counted) > 0 && len(tried) > 0 {
-		g.tried.Insert(tried...)
+	if g.tryOthers(begin) && len(counted) > 0 {
 		g.counted = counted
 	}
 }
@@ -75,8 +76,8 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 // Taken implements framework.GroupSlices.
 func (g *groupSlices) Taken() bool { return g.taken }
 
-// tryOthers tries active pods for a slice that began at begin, and returns them.
-func (g *groupSlices) tryOthers(begin time.Time) (tried []types.UID) {
+// tryOthers tries active pods for a slice that began at begin, and reports whether there was one.
+func (g *groupSlices) tryOthers(begin time.Time) (tried bool) {
 	g.progress.end()
 	// Deferred, so that a panic gets through scheduleGroup, which calls end once more.
 	defer func() {
@@ -88,27 +89,30 @@ func (g *groupSlices) tryOthers(begin time.Time) (tried []types.UID) {
 		if attempt == nil {
 			break
 		}
-		g.taken = true
-		tried = append(tried, attempt.Pod.UID)
-		g.scheduleOne(g.inFlight.ctx, attempt)
+		g.taken, tried = true, true
+		g.scheduleOne(g.inFlight.ctx, attempt, g)
 	}
 	return tried
 }
 
-// release requeues pods that were refused while pods of the group counted, at the end of the
-// group's attempt. Where these go to no node, this is like their deletion. Where they go to
-// their nodes, they can be evicted from now on, for pods of a higher priority: the event of
-// their deletion is what requeues a pod that it helps.
-func (g *groupSlices) release(ctx context.Context) {
-	for _, info := range g.counted {
-		pod, goesToNode := info.GetPod(), g.cache.IsAssigned(info.GetPod().UID)
-		g.queue.Event(ctx, eventAssignedPodDelete, pod, nil, func(refused *v1.Pod) bool {
-			return g.tried.Has(refused.UID) && (!goesToNode || corev1.PodPriority(refused) > corev1.PodPriority(pod))
-		})
+// preempts reports whether a pod that is tried now may preempt others. g may be nil, for a pod that
+// is tried between two attempts.
+func (g *groupSlices) preempts() bool { return g == nil || !g.counting }
+
+// release requeues pods that were refused while pods of the group counted, at the end of the group's
+// attempt: those that may preempt others now, and, where failed says that pods of the group go to no
+// node, those which may fit. For these it is like the deletion of the pods that counted.
+func (g *groupSlices) release(ctx context.Context, failed bool) {
+	if len(g.counted) == 0 {
+		return
 	}
-	if len(g.counted) > 0 {
-		klog.FromContext(ctx).V(1).Info("Other pods were tried while pods of the group counted", "tried", len(g.tried), "counted", len(g.counted))
+	if failed {
+		for _, info := range g.counted {
+			g.queue.Event(ctx, eventAssignedPodDelete, info.GetPod(), nil, nil)
+		}
 	}
+	g.queue.Activate(ctx, g.notPreempted)
+	klog.FromContext(ctx).V(1).Info("Other pods were tried while pods of the group counted", "counted", len(g.counted), "failed", failed, "triedAgain", len(g.notPreempted))
 }
 
 // took returns the time since start that the loop spent on the group.

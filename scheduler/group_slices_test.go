@@ -111,9 +111,9 @@ func TestOtherPodsAreTriedBetweenTheSlicesOfAGroup(t *testing.T) {
 	}
 }
 
-// A pod of priority 9 comes with the first of a gang of priority 0, and wants the room of one of its
-// pods. A pod that takes a slice after it gives evictions time to go on before the gang is decided.
-func TestPodsOfAGroupAreNoVictimsBetweenItsSlices(t *testing.T) {
+// A pod of priority 9 comes with the first of a gang, and wants the room of one of its pods. A pod
+// that takes a slice after it gives evictions time to go on before the gang is decided.
+func TestNoPodPreemptsBetweenTheSlicesOfAGroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		// cpus are those of the nodes, of which the pod wants some; low are the nodes that have a
 		// pod of priority 1.
@@ -124,9 +124,10 @@ func TestPodsOfAGroupAreNoVictimsBetweenItsSlices(t *testing.T) {
 		deleted []string
 		inGang  int
 	}{
-		"the gang does not fit, and the pod gets its room":        {cpus: []int{8}, wants: 4},
-		"the gang is bound, and the pod evicts two of it":         {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-1", "a-3"}, inGang: 2},
-		"the gang does not fit, and the pod evicts one that runs": {cpus: []int{8, 4}, wants: 4, low: []string{"n1"}, deleted: []string{"low-0"}},
+		"the gang does not fit, and the pod gets its room":              {cpus: []int{8}, wants: 4},
+		"the gang does not fit, and no pod that runs is evicted":        {cpus: []int{8}, wants: 4, low: []string{"n0"}},
+		"the gang does not fit, and the pod evicts what is in its way":  {cpus: []int{8}, wants: 8, low: []string{"n0"}, deleted: []string{"low-0"}},
+		"the gang is bound, and the pod evicts two of it":               {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-0", "a-2"}, inGang: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(env *testEnv, pod string) {

@@ -32,14 +32,15 @@ func (s *Scheduler) run(ctx context.Context) {
 		if attempt.Group != nil {
 			s.scheduleGroup(ctx, attempt)
 		} else {
-			s.scheduleOne(s.inFlight.ctx, attempt)
+			s.scheduleOne(s.inFlight.ctx, attempt, nil)
 		}
 	}
 }
 
 // scheduleOne takes one pod through steps 2 to 6. The binding cycle, and an attempt that
 // the loop abandoned, go on in goroutines of their own, which record the result (step 6).
-func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
+// between are the slices of the group that is being decided; nil where there is none.
+func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt, between *groupSlices) {
 	ctx = withPodLogger(ctx, attempt.Pod)
 	heartbeat := s.progress.begin(attempt.Pod, s.options.Clock.Now())
 	defer s.progress.end()
@@ -56,6 +57,7 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
 		generation.Release()
 		return
 	}
+	t.mayPreempt = between.preempts()
 	ctx = s.startTrace(ctx, t)
 
 	// 3. Within an attempt the snapshot changes here and nowhere else.
@@ -71,6 +73,9 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt) {
 		return s.beginBinding(ctx, t)
 	})
 	s.queue.RecordLoopTime(attempt.Pod.Spec.SchedulerName, s.options.Clock.Since(t.start), 1)
+	if !t.mayPreempt && (!finished || cycle.IsUnschedulable(err)) && generation.Framework.HasPostFilterPlugins() {
+		between.notPreempted[string(attempt.Pod.UID)] = attempt.Pod
+	}
 
 	// 6. The result is recorded: now after a failure, else at the end of the binding cycle.
 	switch {
@@ -101,6 +106,8 @@ type schedulingCycle struct {
 	heartbeat *heartbeat
 	// cancel ends the context of an asynchronous attempt; nil for others.
 	cancel context.CancelCauseFunc
+	// mayPreempt says that PostFilter plugins are called where no node fits.
+	mayPreempt bool
 	// nodeCount is the number of nodes in the snapshot. explanation is what the scheduling
 	// cycle found out about its failure; may be nil.
 	nodeCount   int
@@ -230,6 +237,11 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 	var fitErr *framework.FitError
 	f := t.generation.Framework
 	if !errors.As(err, &fitErr) || !f.HasPostFilterPlugins() {
+		return
+	}
+	if !t.mayPreempt {
+		t.nominatingInfo = nil // its victims may be on their way out
+		fitErr.Diagnosis.PostFilterMsg = "preemption: waits until the group is decided whose pods count meanwhile"
 		return
 	}
 	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, fitErr.Diagnosis.NodeToStatus)

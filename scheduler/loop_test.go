@@ -205,7 +205,7 @@ func TestAPodThatGotANodeAfterItWasPoppedIsNotTried(t *testing.T) {
 		env.cluster.UpdatePod(webPod("a"), func(p *v1.Pod) { p.Spec.NodeName = "n9" })
 		synctest.Wait()
 		env.journal.Take()
-		env.scheduleOne(env.ctx, attempt)
+		env.scheduleOne(env.ctx, attempt, nil)
 		synctest.Wait()
 		env.wantLines("calls of plugins", env.journal.Take())
 		history, _ := env.options.Ledger.History("p", 1)

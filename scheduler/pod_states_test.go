@@ -133,7 +133,7 @@ func TestAPodThatIsDeletedLeavesNothingBehind(t *testing.T) {
 					env.deletePod()
 				}
 				if attempt != nil {
-					env.scheduleOne(env.ctx, attempt)
+					env.scheduleOne(env.ctx, attempt, nil)
 				}
 				synctest.Wait()
 				if diff := cmp.Diff(leftovers{}, env.leftovers()); diff != "" {

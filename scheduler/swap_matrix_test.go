@@ -119,7 +119,7 @@ func (c *swapCase) proceed(s testPlace) {
 	}
 	c.unblock(s)
 	if c.attempt != nil {
-		c.scheduleOne(c.ctx, c.attempt)
+		c.scheduleOne(c.ctx, c.attempt, nil)
 		synctest.Wait() // a new leader finds no cycle in flight
 	}
 	c.becomeLeader()

@@ -232,7 +232,7 @@ func TestNoPodPassesAGateThatASwapBrings(t *testing.T) {
 		attempt := env.queue.TryPop()
 		env.a.SetStatus("PreEnqueue", probe.Reject("shut"))
 		env.apply("two")
-		env.scheduleOne(env.ctx, attempt)
+		env.scheduleOne(env.ctx, attempt, nil)
 		synctest.Wait()
 		env.want("node", env.nodeOf("a"), "")
 		env.want("queue", env.counts(), "1 gated")

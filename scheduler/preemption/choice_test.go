@@ -116,8 +116,7 @@ func TestVictimsAreOrderedByImportance(t *testing.T) {
 	}
 }
 
-// A group that is disrupted as a whole is one victim, and stays rather than single pods. Pods that
-// only count are in none.
+// A group that is disrupted as a whole is one victim, and stays rather than single pods.
 func TestVictimsInGroups(t *testing.T) {
 	groups, nodes := podgroups.NewStore(), cache.New()
 	for name, mode := range map[string]*schedulingv1beta1.DisruptionMode{"whole": {All: &schedulingv1beta1.AllDisruptionMode{}}, "loose": nil, "vip": nil} {
@@ -133,18 +132,11 @@ func TestVictimsInGroups(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		nodes.SetNode(fixture.Node(node).Capacity("cpu", "8").Obj())
 		for _, group := range []string{"", "loose", "vip", "whole"} {
-			inGroup := func(p *v1.Pod) {
+			pod := fixture.Pod(node + group).Priority(5).StartTime(3).On(node).Mutate(func(p *v1.Pod) {
 				if group != "" {
 					p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 				}
-			}
-			pod := fixture.Pod(node + group).Priority(5).StartTime(3).On(node).Mutate(inGroup).Obj()
-			counting, _ := framework.NewPodInfo(fixture.Pod("counting" + node + group).Priority(5).Mutate(inGroup).Obj())
-			if err := nodes.CountPod(counting, node); err != nil {
-				t.Fatal(err)
-			}
-			groups.SetPod(counting.OriginalPod())
-			groups.AssumePod(counting.WithNode(node).GetPod())
+			}).Obj()
 			nodes.SetPod(pod)
 			groups.SetPod(pod)
 		}

@@ -57,8 +57,7 @@ type victimSearch struct {
 	seen map[podgroups.Key]bool
 }
 
-// on returns the victims on a node. A group that is evicted as a whole is a victim once. Pods
-// that only count on the node are none.
+// on returns the victims on a node. A group that is evicted as a whole is a victim once.
 func (s *victimSearch) on(node fwk.NodeInfo) []*victim {
 	var all []victim // one allocation, because there are many nodes
 	pods := node.GetPods()
@@ -66,7 +65,7 @@ func (s *victimSearch) on(node fwk.NodeInfo) []*victim {
 		pod := framework.OriginalPod(info)
 		s.looked++
 		priority, disruption, inGroup := s.priorityOf(pod)
-		if priority >= s.below || framework.OnlyCounts(info) {
+		if priority >= s.below {
 			continue
 		}
 		v := victim{PodInfo: info, priority: priority, inGroup: inGroup, start: startTime(pod, s.now.Add(s.looked))}
@@ -98,7 +97,7 @@ func (s *victimSearch) priorityOf(pod *v1.Pod) (priority int32, d podgroups.Disr
 
 // addOthers adds the other pods of a group to the victim of its first pod that is met. It
 // returns false for a group that is a victim already. Pods that the snapshot does not have on
-// a node, or that only count on one, are left out.
+// a node are left out.
 func (s *victimSearch) addOthers(v *victim, first *v1.Pod) bool {
 	key, _ := podgroups.KeyOf(first)
 	if s.seen[key] {
@@ -117,7 +116,7 @@ func (s *victimSearch) addOthers(v *victim, first *v1.Pod) bool {
 			continue
 		}
 		for _, info := range node.GetPods() {
-			if framework.OriginalPod(info).UID == pod.UID && !framework.OnlyCounts(info) {
+			if framework.OriginalPod(info).UID == pod.UID {
 				v.others = append(v.others, info)
 				s.looked++
 				if start := startTime(pod, s.now.Add(s.looked)); start.Before(v.start) {

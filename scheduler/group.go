@@ -151,7 +151,7 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 			failed = append(failed, memberErr)
 		}
 	}
-	g.slices.release(ctx, len(failed) > 0)
+	g.slices.release(ctx)
 	result, label := queue.GroupScheduled, "scheduled"
 	switch {
 	case err == nil && len(failed) == len(g.cycles):

@@ -26,19 +26,16 @@ type groupSlices struct {
 	// others is the time that other pods took; taken says that there were some.
 	others time.Duration
 	taken  bool
-	// counting says that pods of the group count now, and counted are those that counted last
-	// while other pods were tried.
+	// counting says that pods of the group count now, and refused are the pods, by UID, that no node
+	// fitted meanwhile.
 	counting bool
-	counted  []*framework.PodInfo
-	// notPreempted are the pods, by UID, for which PostFilter plugins were not called since pods of
-	// the group counted.
-	notPreempted map[string]*v1.Pod
+	refused  map[string]*v1.Pod
 }
 
 var _ framework.GroupSlices = &groupSlices{}
 
 func (s *Scheduler) newGroupSlices(loop context.Context, h *heartbeat) *groupSlices {
-	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start, notPreempted: map[string]*v1.Pod{}}
+	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start, refused: map[string]*v1.Pod{}}
 }
 
 // Over implements framework.GroupSlices.
@@ -68,16 +65,14 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 		g.cache.UpdateSnapshot()
 		g.others += g.start.Sub(begin)
 	}()
-	if g.tryOthers(begin) && len(counted) > 0 {
-		g.counted = counted
-	}
+	g.tryOthers(begin)
 }
 
 // Taken implements framework.GroupSlices.
 func (g *groupSlices) Taken() bool { return g.taken }
 
-// tryOthers tries active pods for a slice that began at begin, and reports whether there was one.
-func (g *groupSlices) tryOthers(begin time.Time) (tried bool) {
+// tryOthers tries active pods for a slice that began at begin.
+func (g *groupSlices) tryOthers(begin time.Time) {
 	g.progress.end()
 	// Deferred, so that a panic gets through scheduleGroup, which calls end once more.
 	defer func() {
@@ -87,32 +82,24 @@ func (g *groupSlices) tryOthers(begin time.Time) (tried bool) {
 	for g.loop.Err() == nil && g.options.Clock.Since(begin) < groupSlice {
 		attempt := g.queue.TryPopPod()
 		if attempt == nil {
-			break
+			return
 		}
-		g.taken, tried = true, true
+		g.taken = true
 		g.scheduleOne(g.inFlight.ctx, attempt, g)
 	}
-	return tried
 }
 
 // preempts reports whether a pod that is tried now may preempt others. g may be nil, for a pod that
 // is tried between two attempts.
 func (g *groupSlices) preempts() bool { return g == nil || !g.counting }
 
-// release requeues pods that were refused while pods of the group counted, at the end of the group's
-// attempt: those that may preempt others now, and, where failed says that pods of the group go to no
-// node, those which may fit. For these it is like the deletion of the pods that counted.
-func (g *groupSlices) release(ctx context.Context, failed bool) {
-	if len(g.counted) == 0 {
-		return
+// release tries the pods again that were refused while pods of the group counted, at the end of the
+// group's attempt: they may preempt others now, and fit if pods of the group go to no node.
+func (g *groupSlices) release(ctx context.Context) {
+	if len(g.refused) > 0 {
+		g.queue.Activate(ctx, g.refused)
+		klog.FromContext(ctx).V(1).Info("Pods that were refused while pods of the group counted are tried again", "pods", len(g.refused))
 	}
-	if failed {
-		for _, info := range g.counted {
-			g.queue.Event(ctx, eventAssignedPodDelete, info.GetPod(), nil, nil)
-		}
-	}
-	g.queue.Activate(ctx, g.notPreempted)
-	klog.FromContext(ctx).V(1).Info("Other pods were tried while pods of the group counted", "counted", len(g.counted), "failed", failed, "triedAgain", len(g.notPreempted))
 }
 
 // took returns the time since start that the loop spent on the group.

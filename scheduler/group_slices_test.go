@@ -124,10 +124,10 @@ func TestNoPodPreemptsBetweenTheSlicesOfAGroup(t *testing.T) {
 		deleted []string
 		inGang  int
 	}{
-		"the gang does not fit, and the pod gets its room":              {cpus: []int{8}, wants: 4},
-		"the gang does not fit, and no pod that runs is evicted":        {cpus: []int{8}, wants: 4, low: []string{"n0"}},
-		"the gang does not fit, and the pod evicts what is in its way":  {cpus: []int{8}, wants: 8, low: []string{"n0"}, deleted: []string{"low-0"}},
-		"the gang is bound, and the pod evicts two of it":               {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-0", "a-2"}, inGang: 2},
+		"the gang does not fit, and the pod gets its room":             {cpus: []int{8}, wants: 4},
+		"the gang does not fit, and no pod that runs is evicted":       {cpus: []int{8}, wants: 4, low: []string{"n0"}},
+		"the gang does not fit, and the pod evicts what is in its way": {cpus: []int{8}, wants: 8, low: []string{"n0"}, deleted: []string{"low-0"}},
+		"the gang is bound, and the pod evicts two of it":              {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-0", "a-2"}, inGang: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(env *testEnv, pod string) {

@@ -73,8 +73,8 @@ func (s *Scheduler) scheduleOne(ctx context.Context, attempt *queue.Attempt, bet
 		return s.beginBinding(ctx, t)
 	})
 	s.queue.RecordLoopTime(attempt.Pod.Spec.SchedulerName, s.options.Clock.Since(t.start), 1)
-	if !t.mayPreempt && (!finished || cycle.IsUnschedulable(err)) && generation.Framework.HasPostFilterPlugins() {
-		between.notPreempted[string(attempt.Pod.UID)] = attempt.Pod
+	if !t.mayPreempt && (!finished || cycle.IsUnschedulable(err)) {
+		between.refused[string(attempt.Pod.UID)] = attempt.Pod
 	}
 
 	// 6. The result is recorded: now after a failure, else at the end of the binding cycle.

@@ -178,7 +178,7 @@ var answerCases = []struct {
 		boundCalls, "n1", "",
 	}},
 	{"Bind", "fails", probe.Fail(errPlugin), podPath{
-		prebound + ", Bind AAAAAA" + unreserved + reenqueued, `False SchedulerError: running Bind plugin "A": broken; a Binding at resource version N was given up`, "1 backoff",
+		prebound + ", Bind A" + unreserved + reenqueued, `False SchedulerError: running Bind plugin "A": broken; a Binding at resource version N was given up`, "1 backoff",
 	}},
 	{"Bind", "panics", probe.Panic, podPath{
 		prebound + ", Bind A" + unreserved + reenqueued, `False SchedulerError: plugin "A" panicked in Bind: the probe panics; a Binding at resource version N was given up`, "1 backoff",

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,27 @@ func TestAnExplanationNamesNoOtherTenantsObject(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		env.want("reason, with detail Reasons again", env.status("a").Rejections[0].Reason, said)
 	}, node("n1"), fixture.Pod("bank/secret").On("n1").Obj())
+}
+
+// The message is cut before it is redacted, and redaction shortens it: half a name at the cut would
+// stay.
+func TestALongExplanationNamesNoNode(t *testing.T) {
+	const name = "node-of-a-customer-with-a-name-that-is-long-enough"
+	for padding := range 4 {
+		runTest(t, func(env *testEnv) {
+			env.a.SetStatus("Filter", probe.Reject("no quota on "+strings.Repeat("x", padding*len(name)/4)+strings.Repeat(" "+name, 2*v1alpha1.MaxExplanation/len(name))))
+			env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+			defer env.startLeading()()
+			env.create(webPod("a"))
+			why := env.status("a")
+			if why == nil {
+				t.Fatal("it is not explained")
+			}
+			if !strings.Contains(why.Message, "<node>") || strings.Contains(why.Message, "node-") {
+				t.Errorf("the message is %q", why.Message)
+			}
+		}, node(name))
+	}
 }
 
 // Why a pod was not tried or waited is not true any more while PreBind runs.

@@ -95,7 +95,7 @@ func TestAnAttemptIsATrace(t *testing.T) {
 			func(env *testEnv) { env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: forbidden}) },
 			"berth.nodes.evaluated=2 berth.nodes.feasible=2 berth.result=Error k8s.node.name=n1" +
 				` failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no`,
-			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no, Unreserve`,
+			cycle + `Bind by DefaultBinder Error failed: running Bind plugin "DefaultBinder": pods "a" is forbidden: no, Unreserve`,
 		},
 		"a pod that waits on Permit": {
 			func(env *testEnv) {
@@ -111,7 +111,7 @@ func TestAnAttemptIsATrace(t *testing.T) {
 				env.cluster.Inject(fakecluster.Fault{Verb: "bind", Err: errors.New("no answer"), Before: func() { env.cluster.DeletePod(webPod("a")) }})
 			},
 			"berth.result=Gone",
-			cycle + `Bind Error failed: running Bind plugin "DefaultBinder": no answer, Unreserve`,
+			cycle + `Bind by DefaultBinder Error failed: running Bind plugin "DefaultBinder": no answer, Unreserve`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

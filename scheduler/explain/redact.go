@@ -10,9 +10,13 @@ import (
 
 // redactedMessage returns the text of an attempt's error without names that a tenant may
 // not read, truncated to MaxExplanation characters. The text is truncated to twice that
-// first, which bounds the cost; a name that this cuts in two is cut off afterwards.
+// first, which bounds the cost.
 func (b *Builder) redactedMessage(a Attempt, err error) string {
-	text := decision.Truncate(err.Error(), 2*v1alpha1.MaxExplanation)
+	text := err.Error()
+	if cut := decision.Truncate(text, 2*v1alpha1.MaxExplanation); cut != text {
+		// Half a name is no name, and redaction may shorten the text before it.
+		text = strings.TrimRight(strings.TrimSuffix(cut, "…"), nameCharacters) + "…"
+	}
 	return decision.Truncate(b.redact(a, text), v1alpha1.MaxExplanation)
 }
 
@@ -25,6 +29,9 @@ func (b *Builder) Redactor(a Attempt) func(plugin, reason string) string {
 		return b.redact(a, reason)
 	}
 }
+
+// nameCharacters are those of objectNames.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789./-"
 
 // objectNames matches what may be an object's name, or several joined by slashes.
 var objectNames = regexp.MustCompile(`[a-z0-9]([a-z0-9./-]*[a-z0-9])?`)

@@ -42,6 +42,8 @@ var explanationMutants = []mutant{
 
 	{"DroppedDeletionsCounted", "berth_explanations_waiting counts deletions that turned out to delete nothing",
 		[]killer{{explain, "TestQueue"}}, noMetrics},
+	{"HalfANameShown", "a long explanation ends in a part of a node's name",
+		[]killer{{loop, "TestALongExplanationNamesNoNode"}}, noWhy},
 	{"PutWhileWritingLost", "an explanation that is put while the pod's last one is being written counts as written",
 		[]killer{{explain, "TestRandomHistoriesLoseNoExplanation"}}, noWhy},
 	{"WallClockKept", "an update or deletion of an earlier process's explanation waits while the wall clock is set back",

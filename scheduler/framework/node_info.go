@@ -224,12 +224,16 @@ func (n *NodeInfo) SetPlacedPods(p PlacedPods) {
 	n.pods, n.podsWithAffinity, n.podsWithRequiredAntiAffinity, n.usedPorts = p.pods, p.withAffinity, p.withRequiredAntiAffinity, p.usedPorts
 }
 
-// removePodByUID removes the pod with uid from list and returns it, or nil. The
-// last pod takes its place, as in kube-scheduler: the order of pods influences
+// removePodByUID removes the pod with uid from list that was added last, and returns it,
+// or nil: a pod of a group counts twice for a while when another component binds it to the
+// node that was chosen for it. The last pod takes its place, as in kube-scheduler: the order of pods influences
 // the choice of preemption victims.
 func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
-	at := slices.IndexFunc(pods, func(pod fwk.PodInfo) bool { return OriginalPod(pod).UID == uid })
+	at := len(pods) - 1
+	for at >= 0 && OriginalPod(pods[at]).UID != uid {
+		at--
+	}
 	if at < 0 {
 		return nil
 	}

@@ -82,6 +82,19 @@ func TestRemovingAPodMovesTheLastIntoItsPlace(t *testing.T) {
 	}
 }
 
+// A pod that is decided for a node is added to it, and may be there already, since another component
+// has bound it.
+func TestOfAPodThatIsThereTwiceTheOneThatWasAddedLastIsRemoved(t *testing.T) {
+	bound, decided := fixture.Pod("shop/web").Requests("cpu", "3").Obj(), fixture.Pod("shop/web").Requests("cpu", "1").Obj()
+	n := framework.NewNodeInfo(bound, decided)
+	if err := n.RemovePod(klog.Background(), decided); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.GetPods(); n.Requested.MilliCPU != 3000 || len(left) != 1 || left[0].GetPod() != bound {
+		t.Errorf("%v are left, with %d mCPU", left, n.Requested.MilliCPU)
+	}
+}
+
 func TestRemovingEveryPodLeavesEmptySums(t *testing.T) {
 	web, db, proxy := podsOfEveryKind()
 	n := framework.NewNodeInfo(web, db, proxy)

@@ -104,6 +104,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestNoPodPreemptsBetweenTheSlicesOfAGroup"}}, singlePods},
 	{"CountingVictimDeleted", "a victim is deleted that has failed to bind since and only counts on its node",
 		[]killer{{binding, "TestAVictimThatIsPendingAgainIsNotDeleted"}}, singlePods},
+	{"FirstOfTwoRemoved", "the version of a pod that another component bound is removed from its node instead of the one that its group was decided with",
+		[]killer{{framework, "TestOfAPodThatIsThereTwiceTheOneThatWasAddedLastIsRemoved"}}, rare},
 	{"GroupKeepsItsFirstCache", "a group goes on with a cache to which a call that hangs may still write",
 		[]killer{{loop, "TestAGroupLeavesTheCacheOfAnAttemptThatHangsBetweenItsSlices"}}, singlePods},
 	{"ChangedNodeNotChecked", "pods of a group go to nodes that changed between its slices",

@@ -50,6 +50,9 @@ type evictions struct {
 	ourPods map[types.UID]*v1.Pod
 	// evicted are the victims whose eviction an Event reported, and the process that did.
 	evicted map[types.UID]int
+	// turns are, by the name of a claim for one pod, how many of its users were preempted by another
+	// one since the faults have ended.
+	turns map[string]int
 }
 
 // checkEvict checks each deletion by Berth that the server commits.
@@ -91,6 +94,9 @@ func (sim *simulation) checkPreempted(victim *v1.Pod, note string) {
 		sim.failf("%s was preempted by %s, whose preemption policy is Never", describe(victim), describe(preemptor))
 	}
 	sim.logf("%s is preempted by %s", describe(victim), uid)
+	if preemptor := sim.ourPods[types.UID(uid)]; preemptor != nil {
+		sim.countTurn(victim, preemptor)
+	}
 	if strings.Contains(note, "memory") {
 		sim.count("a victim that was not bound yet goes back to the queue")
 		return
@@ -110,7 +116,7 @@ func (sim *simulation) finishTermination(i int) {
 		sim.logf("outside: victim %s is deleted", describe(now))
 		sim.server.dropPod(keyOf(now))
 	}
-	if _, ours := sim.ourPods[victim.UID]; !sim.settings.recreate || !ours || sim.gangOf(victim) != nil {
+	if _, ours := sim.ourPods[victim.UID]; !sim.settings.recreate || !ours || sim.gangOf(victim) != nil || sim.takesTurnsWithoutEnd(victim) {
 		return
 	}
 	again := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Labels: maps.Clone(victim.Labels)}, Spec: *victim.Spec.DeepCopy()}
@@ -120,6 +126,39 @@ func (sim *simulation) finishTermination(i int) {
 	}
 	sim.addPod(again)
 	sim.count("a victim is created again")
+}
+
+// maxTurns is how often one user of a claim for one pod may preempt another one after the faults have
+// ended until the victims are not created again.
+const maxTurns = 20
+
+// takesTurnsWithoutEnd says whether the victim's owner gives up, since victims and preemptors would
+// take turns with a claim for one pod without end. kube-scheduler lets them, too. A nomination keeps
+// no such claim: PreFilter of VolumeRestrictions counts pods on nodes alone, and skips the plugin
+// where none of them has the claim. A pod that is created again, and is tried before the preemptor,
+// gets the claim on any node where it fits. It may always be tried first: a new pod has no backoff,
+// a pod with few attempts has a short one, and a QueueSort plugin may prefer lower priorities. When
+// the owner has given up, the preemptor must get the claim: a preemptor that waits for another reason
+// is still found.
+func (sim *simulation) takesTurnsWithoutEnd(victim *v1.Pod) bool {
+	if !slices.ContainsFunc(sim.claimsForOnePod(victim), func(claim string) bool { return sim.turns[claim] > maxTurns }) {
+		return false
+	}
+	sim.count("a victim and its preemptor take turns with a claim without end")
+	return true
+}
+
+// countTurn counts a preemption by a pod that needs a claim for one pod of the victim.
+func (sim *simulation) countTurn(victim, preemptor *v1.Pod) {
+	if !sim.healed {
+		return
+	}
+	needed, _ := claimNamesOf(preemptor)
+	for _, claim := range sim.claimsForOnePod(victim) {
+		if slices.Contains(needed, claim) {
+			sim.turns[claim]++
+		}
+	}
 }
 
 // addPod creates a pod for one of our profiles.

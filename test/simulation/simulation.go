@@ -146,7 +146,7 @@ func (k kind) runInput(in input, o runOptions) *simulation {
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), skipped: map[int]bool{}, keepLog: o.keepLog, cover: o.cover,
 		tasks: newExecutor(), server: newServer(), logHash: fnv.New64a(), counts: map[string]int{},
 		specOf: map[string]int{}, placements: map[types.UID][]placement{}, bindingsSent: map[types.UID]int{},
-		evictions: evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}},
+		evictions: evictions{ourPods: map[types.UID]*v1.Pod{}, evicted: map[types.UID]int{}, turns: map[string]int{}},
 		boundBy:   map[types.UID]int{}, boundElsewhere: map[types.UID]bool{}, unwritable: map[types.UID]bool{}, specs: map[int]*profileSpec{},
 	}
 	sim.replicas = []*replica{sim.newReplica()}

@@ -321,3 +321,14 @@ func (f *factory) Storage() storagegroup.Interface { return storagegroup.New(f, 
 func isClaimBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }
+
+// claimsForOnePod are the names of the claims of a pod that no other pod may use at the same time.
+func (sim *simulation) claimsForOnePod(pod *v1.Pod) (names []string) {
+	all, _ := claimNamesOf(pod)
+	for _, name := range all {
+		if claim := find[*v1.PersistentVolumeClaim](sim.server, pod.Namespace+"/"+name); claim != nil && isForOnePod(claim) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -175,6 +175,7 @@ func TestAPodThatIsBeingBoundIsNotExplained(t *testing.T) {
 				}
 				pass.after(env)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if !begun {
 					t.Fatal("it is not in PreBind")
 				}

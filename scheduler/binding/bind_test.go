@@ -368,6 +368,7 @@ func TestALostBindingIsWaitedForWhereTheStatusIsRefused(t *testing.T) {
 					ended = true
 				}()
 				time.Sleep(24 * time.Hour)
+				synctest.Wait()
 				if ended != c.ends || env.assumed() == (c.ends && c.after == "") {
 					t.Errorf("ended %v, assumed %v, want the end: %v", ended, env.assumed(), c.ends)
 				}

@@ -90,6 +90,7 @@ func (b *Binding) forgetAll(namespace string, n int) {
 func TestAFailingAPIServerIsSpared(t *testing.T) {
 	for name, answer := range map[string]error{
 		"that has an internal error": internal,
+		"that knows no such user":    apierrors.NewUnauthorized("the token has expired"),
 		"that is too busy":           apierrors.NewTooManyRequests("later", 1),
 		"that nobody reaches":        &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 	} {

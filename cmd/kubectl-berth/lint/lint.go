@@ -149,7 +149,11 @@ func (o *options) summarize(s summary) error {
 	if s.unresolved {
 		fmt.Fprintln(o.ErrOut, "PluginConfigs are looked up in the files only: add them with -f.")
 	}
-	if others -= len(configurationsOf(s.files)); others > 0 {
+	configurations, err := configurationsOf(s.files)
+	if err != nil {
+		return err
+	}
+	if others -= len(configurations); others > 0 {
 		fmt.Fprintf(o.ErrOut, "%s of other kinds ignored.\n", show.Count(others, "document"))
 	}
 	if s.invalid > 0 {

@@ -56,7 +56,11 @@ func (o *options) printWarnings(ctx context.Context, files *manifest.Files) (war
 	if o.othersGiven {
 		k.givenBy = "--other-schedulers"
 	}
-	for _, d := range configurationsOf(files) {
+	configurations, err := configurationsOf(files)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range configurations {
 		names, err := servedNames(d)
 		if err != nil {
 			return 0, err
@@ -98,19 +102,21 @@ func (k *otherSchedulers) warningsFor(p *v1alpha1.SchedulingProfile) []string {
 }
 
 // configurationsOf returns the configurations of kube-scheduler in the files, also in
-// ConfigMaps. A ConfigMap without a readable configuration is ignored.
-func configurationsOf(files *manifest.Files) (found []manifest.Document) {
+// ConfigMaps. A ConfigMap without one is ignored; one that cannot be read is an error.
+func configurationsOf(files *manifest.Files) (found []manifest.Document, err error) {
 	for _, d := range files.Others {
 		switch d.Object.GetKind() {
 		case upstreamconfig.Kind:
 			found = append(found, d)
 		case manifest.ConfigMap:
-			if inside, err := manifest.Configurations(d); err == nil {
-				found = append(found, inside...)
+			inside, err := manifest.Configurations(d)
+			if err != nil {
+				return nil, err
 			}
+			found = append(found, inside...)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // servedNames returns the names that a kube-scheduler with this configuration serves. A

@@ -51,6 +51,7 @@ func TestNamesThatAnotherSchedulerServesOffline(t *testing.T) {
 		"a name in a configuration without names":   {in: profileYAML("default-scheduler", takeOverAnnotation, "true") + "---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"},
 		"a name in a ConfigMap":                     {in: profileYAML("batch") + configMapYAML},
 		"a ConfigMap without a configuration":       {in: profileYAML("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}\n"},
+		"a ConfigMap with a broken configuration":   {in: profileYAML("batch") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: scheduler}\ndata:\n  config.yaml: |\n    kind: KubeSchedulerConfiguration\n    profiles: [\n"},
 		"warnings as errors":                        {in: profileYAML("default-scheduler"), args: []string{"--warnings-as-errors"}},
 		"no warnings as errors":                     {in: profileYAML("batch"), args: []string{"--warnings-as-errors"}},
 	} {

@@ -124,13 +124,12 @@ func (s *Set) generationClosed(name string) {
 }
 
 // forget calls Options.Forget if nothing is left of name. A failed build of name may have
-// left metric series, too.
+// left metric series, too. No profile of that name begins meanwhile: it would keep the
+// series that are deleted.
 func (s *Set) forget(name string) {
 	s.mu.Lock()
-	_, exists := s.profiles[name]
-	nothingLeft := !exists && s.oldGenerations[name] == 0
-	s.mu.Unlock()
-	if nothingLeft && s.options.Forget != nil {
+	defer s.mu.Unlock()
+	if _, exists := s.profiles[name]; !exists && s.oldGenerations[name] == 0 && s.options.Forget != nil {
 		s.options.Forget(name)
 	}
 }

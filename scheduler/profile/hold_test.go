@@ -118,7 +118,13 @@ func TestANameIsForgottenWhenNothingIsLeftOfIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			var forgotten []string
-			env.options.Forget = func(name string) { forgotten = append(forgotten, name) }
+			env.options.Forget = func(name string) {
+				forgotten = append(forgotten, name)
+				if env.mu.TryLock() {
+					env.mu.Unlock()
+					t.Error("a profile of that name may begin meanwhile")
+				}
+			}
 			want := do(env)
 			if !slices.Equal(forgotten, want) {
 				t.Errorf("forgotten: %q, want %q", forgotten, want)

@@ -100,7 +100,7 @@ type Options struct {
 	// Applied is called with each Generation that has just begun to decide; may be nil.
 	Applied func(g *Generation)
 	// Forget is called with a name of which no Generation is left, also if there never was
-	// one; may be nil.
+	// one; may be nil. It must not call the Set.
 	Forget func(name string)
 	Clock  clock.WithDelayedExecution
 	Log    logr.Logger

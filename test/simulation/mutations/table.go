@@ -275,6 +275,8 @@ var generalMutants = []mutant{
 		[]killer{{loop, "TestEveryAnswerAtEveryPoint"}, {binding, "TestOrderOfThePluginCalls"}}, ""},
 	{"TrialMeasured", "metrics count the plugin calls of trials",
 		[]killer{{profile, "TestATrialLeavesNoMetricSeries"}}, noTrial},
+	{"NewProfileForgotten", "a profile that is created as the last generation of its name ends loses its metric series for good",
+		[]killer{{profile, "TestANameIsForgottenWhenNothingIsLeftOfIt"}}, noMetrics},
 	{"AbandonedAttemptGoesOn", "an abandoned attempt goes on when its plugin returns",
 		[]killer{{loop, "TestALateResultIsDiscarded"}}, ""},
 	{"StatusesOfClaimsKept", "a node with nominated pods has the status that it had before a claim lost its devices",

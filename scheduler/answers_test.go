@@ -236,6 +236,14 @@ func full(answer probe.StatusFunc) func(env *testEnv) {
 	}
 }
 
+// rejectedOnPermit makes A reject the pod on Permit, and answer in Unreserve.
+func rejectedOnPermit(unreserve probe.StatusFunc) func(env *testEnv) {
+	return func(env *testEnv) {
+		env.a.SetStatus("Permit", probe.Reject("no"))
+		env.a.SetStatus("Unreserve", unreserve)
+	}
+}
+
 // waits makes A let the pod wait on Permit.
 func waits(env *testEnv) { env.a.SetStatus("Permit", probe.Wait) }
 
@@ -312,18 +320,10 @@ var edgeCases = map[string]struct {
 		strings.Replace(strings.Replace(boundCalls, scored, filtered, 1), "Filter ABAB", "Filter ABA", 1), "n1", "",
 	}},
 	"Unreserve panics, and all is undone": {
-		func(env *testEnv) {
-			env.a.SetStatus("Permit", probe.Reject("no"))
-			env.a.SetStatus("Unreserve", probe.Panic)
-		}, nil,
-		podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
+		rejectedOnPermit(probe.Panic), nil, podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
 	},
 	"Unreserve ends its goroutine, and all is undone": {
-		func(env *testEnv) {
-			env.a.SetStatus("Permit", probe.Reject("no"))
-			env.a.SetStatus("Unreserve", probe.Goexit)
-		}, nil,
-		podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
+		rejectedOnPermit(probe.Goexit), nil, podPath{reserved + ", Permit A" + unreserved, waiting, "1 unschedulable"},
 	},
 	"PreBind ends its goroutine, and the one beside it is cancelled": {
 		func(env *testEnv) {

@@ -111,7 +111,7 @@ func TestOtherPodsAreTriedBetweenTheSlicesOfAGroup(t *testing.T) {
 	}
 }
 
-// A pod of priority 9 comes with the first of a gang, and wants the room of one of its pods. A pod
+// A pod of priority 9 comes with the first of a gang, and wants the resources of one of its pods. A pod
 // that takes a slice after it gives evictions time to go on before the gang is decided.
 func TestNoPodPreemptsBetweenTheSlicesOfAGroup(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -124,7 +124,7 @@ func TestNoPodPreemptsBetweenTheSlicesOfAGroup(t *testing.T) {
 		deleted []string
 		inGang  int
 	}{
-		"the gang does not fit, and the pod gets its room":             {cpus: []int{8}, wants: 4},
+		"the gang does not fit, and the pod gets its place":            {cpus: []int{8}, wants: 4},
 		"the gang does not fit, and no pod that runs is evicted":       {cpus: []int{8}, wants: 4, low: []string{"n0"}},
 		"the gang does not fit, and the pod evicts what is in its way": {cpus: []int{8}, wants: 8, low: []string{"n0"}, deleted: []string{"low-0"}},
 		"the gang is bound, and the pod evicts two of it":              {cpus: []int{8, 8}, wants: 8, deleted: []string{"a-0", "a-2"}, inGang: 2},

@@ -21,7 +21,7 @@ const (
 	// their own and do not wait for them.
 	maxStatusWorkers = 8
 	// maxRepeating limits how many of these patches repeat one that failed: those of pods whose
-	// status is always refused leave room for others.
+	// status is always refused leave workers for others.
 	maxRepeating = 2
 	// maxStatusConflicts is how often one patch is computed again because others
 	// change the pod at the same time.

@@ -320,7 +320,7 @@ func (c *Cache) Pod(uid types.UID) *v1.Pod {
 func (c *Cache) Evictable(uid types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.podStates[uid]; ok && !framework.OnlyCounts(p.info) {
+	if p, ok := c.podStates[uid]; ok && !p.info.OnlyCounts() {
 		return p.info.GetPod()
 	}
 	return nil

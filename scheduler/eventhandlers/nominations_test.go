@@ -128,7 +128,7 @@ func TestNodeOfFreedResources(t *testing.T) {
 	}
 }
 
-// Otherwise the node would have room without an event that says so.
+// Otherwise the node would have more free resources without an event that says so.
 func TestANominationThatTheStatusShowsLateOutlivesTheProfile(t *testing.T) {
 	w := newTestEnv(t)
 	w.podAdded(unscheduledPod("a").Obj())

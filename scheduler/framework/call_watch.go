@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,15 +119,8 @@ func (f *Framework) NewCallWatch() *CallWatch { return NewCallWatch(f.runtime())
 // Go runs the work in a goroutine of its own.
 func (w *CallWatch) Go(work func()) {
 	w.runtime.Go(func() {
-		returned := false
 		defer w.End()
-		defer func() {
-			if !returned {
-				w.goexitStack = debug.Stack()
-			}
-		}()
-		work()
-		returned = true
+		recordGoexit(&w.goexitStack, work)
 	})
 }
 

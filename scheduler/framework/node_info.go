@@ -226,8 +226,8 @@ func (n *NodeInfo) SetPlacedPods(p PlacedPods) {
 
 // removePodByUID removes the pod with uid from list that was added last, and returns it,
 // or nil: a pod of a group counts twice for a while when another component binds it to the
-// node that was chosen for it. The last pod takes its place, as in kube-scheduler: the order of pods influences
-// the choice of preemption victims.
+// node that was chosen for it. The last pod takes its place, as in kube-scheduler: the order
+// of pods influences the choice of preemption victims.
 func removePodByUID(list *[]fwk.PodInfo, uid types.UID) fwk.PodInfo {
 	pods := *list
 	at := len(pods) - 1

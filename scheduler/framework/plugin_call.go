@@ -165,19 +165,25 @@ func (f *Framework) runRecovered(pod *v1.Pod, state fwk.CycleState, point string
 // isolate runs work in a goroutine of its own and waits for it. It returns the stack where
 // work ended the goroutine with runtime.Goexit, and nil where work returned.
 func (r Runtime) isolate(work func()) (stack []byte) {
-	done, returned := make(chan struct{}), false
+	done := make(chan struct{})
 	r.Go(func() {
 		defer close(done)
-		defer func() {
-			if !returned {
-				stack = debug.Stack()
-			}
-		}()
-		work()
-		returned = true
+		recordGoexit(&stack, work)
 	})
 	_ = r.Wait(context.Background(), done)
 	return stack
+}
+
+// recordGoexit runs work. Where work ends the goroutine, it stores the stack.
+func recordGoexit(stack *[]byte, work func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			*stack = debug.Stack()
+		}
+	}()
+	work()
+	returned = true
 }
 
 // runtime is how f's plugin calls are started, awaited and timed.

@@ -77,11 +77,8 @@ func (p *PodInfo) CountingOn(node string) *PodInfo {
 	return counting
 }
 
-// OnlyCounts reports whether info is a result of CountingOn.
-func OnlyCounts(info fwk.PodInfo) bool {
-	ours, ok := info.(*PodInfo)
-	return ok && ours.onlyCounts
-}
+// OnlyCounts reports whether p is a result of CountingOn.
+func (p *PodInfo) OnlyCounts() bool { return p.onlyCounts }
 
 // GetPod returns the pod, which is read-only.
 func (p *PodInfo) GetPod() *v1.Pod {

@@ -155,8 +155,8 @@ func (r *Reporter) holdDeletedProfiles(ctx context.Context, pods []*v1.Pod, know
 	names, tried := sets.New[string](), sets.New[string]()
 	for _, pod := range pods {
 		switch name := pod.Spec.SchedulerName; {
-		case len(validation.IsDNS1123Subdomain(name)) > 0: // no profile can have the name
 		case pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || known.Has(name):
+		case len(validation.IsDNS1123Subdomain(name)) > 0: // no profile can have the name
 		case r.isHeld(pod):
 			names.Insert(name)
 		case hasPodScheduled(pod):

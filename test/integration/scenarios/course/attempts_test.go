@@ -136,8 +136,8 @@ var attemptCases = map[string]struct {
 		attempt{allCalls, "n1", notPending}},
 	"Bind rejects, no other is called, and PostBind is not": {answers{"A.Bind": probe.Reject("no")},
 		attempt{preBindCalls + ", Bind A" + unreserveBA + preEnqueueAgain, unschedulableStatus + "no", oneInBackoff}},
-	"Bind fails, is called again while nothing is bound, and PostBind is not called": {answers{"A.Bind": probe.Fail(errBroken)},
-		attempt{preBindCalls + ", Bind AAAAAA" + unreserveBA + preEnqueueAgain, errorStatus + `running Bind plugin "A": broken; a Binding at resource version N was given up`, oneInBackoff}},
+	"Bind fails, no other is called, and PostBind is not": {answers{"A.Bind": probe.Fail(errBroken)},
+		attempt{preBindCalls + ", Bind A" + unreserveBA + preEnqueueAgain, errorStatus + `running Bind plugin "A": broken; a Binding at resource version N was given up`, oneInBackoff}},
 }
 
 var _ = Describe("Plugins are called in order, and their statuses count:", func() {

@@ -81,37 +81,22 @@ var _ = Describe("A pod that fails after a node was chosen,", func() {
 		})
 	}
 
-	It("rejected at Bind, is tried again without an event", minute, func(ctx SpecContext) {
-		answer := once(failure())
-		first.setFuncs(pluginFuncs{bind: func(context.Context, fwk.Handle, *v1.Pod, string) *fwk.Status {
-			if s := answer(); s != nil {
-				// An error of Bind would be resolved at once by reading the pod: see the
-				// Bindings of test/integration. A rejection is not.
-				return fwk.NewStatus(fwk.Unschedulable, s.Message())
-			}
-			return fwk.NewStatus(fwk.Skip)
-		}})
-		p := createProfile(ctx, disableAt(bindSet, "DefaultBinder"), enableAt(bindSet, "First", "DefaultBinder"), setBackoff(1))
-		createNode(ctx, node("n"))
-		pod := createPod(ctx, p, pod("a"))
-		admin.ExpectBound(ctx, pod)
-		Eventually(attempts(p, pod)).Should(Equal(2))
-	})
-
-	It("whose Bind plugin returns an error and has not bound it, is bound again at once, in the same attempt", minute, func(ctx SpecContext) {
-		answer := once(failure())
-		first.setFuncs(pluginFuncs{bind: func(context.Context, fwk.Handle, *v1.Pod, string) *fwk.Status {
-			if s := answer(); s != nil {
-				return s
-			}
-			return fwk.NewStatus(fwk.Skip)
-		}})
-		p := createProfile(ctx, disableAt(bindSet, "DefaultBinder"), enableAt(bindSet, "First", "DefaultBinder"))
-		createNode(ctx, node("n"))
-		pod := createPod(ctx, p, pod("a"))
-		admin.ExpectBound(ctx, pod)
-		Eventually(attempts(p, pod)).Should(Equal(1))
-	})
+	for what, code := range map[string]fwk.Code{"rejected": fwk.Unschedulable, "failed": fwk.Error} {
+		It(what+" at Bind, is tried again without an event", minute, func(ctx SpecContext) {
+			answer := once(fwk.NewStatus(code, "broken"))
+			first.setFuncs(pluginFuncs{bind: func(context.Context, fwk.Handle, *v1.Pod, string) *fwk.Status {
+				if s := answer(); s != nil {
+					return s
+				}
+				return fwk.NewStatus(fwk.Skip)
+			}})
+			p := createProfile(ctx, disableAt(bindSet, "DefaultBinder"), enableAt(bindSet, "First", "DefaultBinder"), setBackoff(1))
+			createNode(ctx, node("n"))
+			pod := createPod(ctx, p, pod("a"))
+			admin.ExpectBound(ctx, pod)
+			Eventually(attempts(p, pod)).Should(Equal(2))
+		})
+	}
 
 	It("rejected while it waits on Permit, is requeued by an earlier event, for which the hint is called once", minute, func(ctx SpecContext) {
 		var hintCalls atomic.Int32

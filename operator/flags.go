@@ -104,7 +104,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.defaultProfile, "default-profile", "berth", "the SchedulingProfile that is created while the cluster has none; empty for none")
 	f.BoolVar(&o.enableExtenders, "enable-extenders", false, "allow profiles to call HTTP extenders to filter and to prioritize")
 	f.BoolVar(&o.enableExtenderWrites, "enable-extender-writes", false, "also allow extenders to choose victims and to bind pods; needs --enable-extenders")
-	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and a SchedulingProfile of such a name is rejected")
+	f.StringSliceVar(&o.otherSchedulers, "other-schedulers", []string{"default-scheduler"}, "names that other schedulers serve: their pods are not reported as unserved, and, where this flag is set, a SchedulingProfile of such a name is rejected")
 	f.StringVar(&o.otherSchedulerLease, "other-scheduler-lease", "", "the Lease of the scheduler that serves default-scheduler, as NAMESPACE/NAME, such as kube-system/kube-scheduler: a profile of that name runs once this process has observed no change of the Lease for its duration, and for 15 seconds at least; none: no other scheduler serves that name. Without it such a profile runs only with the annotation berth.dev/take-over")
 	f.BoolVar(&o.leaderElection.LeaderElect, "leader-elect", true, "schedule only while holding the Lease, so that other replicas can stand by")
 	f.DurationVar(&o.leaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a Lease that is not renewed keeps others out, in whole seconds")

@@ -20,20 +20,22 @@
 //	compile         a profile's spec becomes a Blueprint or a Rejection
 //	upstreamconfig  KubeSchedulerConfiguration to profiles, and back
 //	profile         the running profiles, and how they are replaced
-//	trial           a trial of a profile on a copy of the cluster
 //	scopedinformers informers that belong to one generation
 //	cycle           one scheduling cycle: filter, score, select
 //	preemption      which victims would make a pod fit
 //	sandbox         cycle, cache and plugins on given objects, without an API server
 //	binding         every write to a Pod, and its undo
 //	leadership      whether this process may write; what a new leader reads first
+//	devices         which claim gets which devices, assumed ones included
+//	podgroups       groups of pods: their PodGroups and their pods
+//	journal         the journal of Bindings, for the next leader
 //	volumes         which claim is bound to which volume, assumed ones included
 //	decision        what was decided, and why
 //	explain         explanations of pending pods: the builder, and the queue to their writer
 //	unserved        pods whose schedulerName no scheduler serves
 //	recorder        Events, which yield to binds
 //	debug           dumps of caches and queues
-//	fault           mutations of the code, in a build for mutation tests only
+//	fieldpath       the value that the error of a decoder is about
 //
 // No package calls another one while it holds its lock.
 package scheduler

@@ -239,7 +239,7 @@ func digest(texts ...string) uint64 {
 var (
 	explanationsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "berth_explanations_waiting",
-		Help: "[ALPHA] SchedulingDecisions that wait to be written or deleted, at 20 a second.",
+		Help: "[ALPHA] SchedulingDecisions that wait to be written or deleted, at 20 a second, or 2 while pods are being bound.",
 	})
 	explanationsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "berth_explanations_total",

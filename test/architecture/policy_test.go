@@ -5,9 +5,12 @@ package architecture
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // root is the module's folder, relative to this one.
@@ -161,5 +164,33 @@ func TestTheModuleDoesNotRequireKubernetesItself(t *testing.T) {
 		if f := strings.Fields(line); slices.Contains(f, "k8s.io/kubernetes") || slices.Contains(f, "replace") {
 			t.Errorf("go.mod says %q: it must not require k8s.io/kubernetes or replace a module", strings.TrimSpace(line))
 		}
+	}
+}
+
+// packageInDoc is a line of scheduler/doc.go about a package.
+var packageInDoc = regexp.MustCompile(`(?m)^//\t([a-z]+) +\S`)
+
+func TestTheDocumentationOfTheSchedulerNamesItsPackages(t *testing.T) {
+	folder := filepath.Join(root, "scheduler")
+	text, err := os.ReadFile(filepath.Join(folder, "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named, found []string
+	for _, match := range packageInDoc.FindAllStringSubmatch(string(text), -1) {
+		named = append(named, match[1])
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && entry.Name() != "testdata" {
+			found = append(found, entry.Name())
+		}
+	}
+	slices.Sort(named)
+	if diff := cmp.Diff(found, named); diff != "" {
+		t.Errorf("the packages below scheduler and those in its doc.go (-there +named):\n%s", diff)
 	}
 }

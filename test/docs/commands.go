@@ -53,6 +53,7 @@ var CommandRules = []CommandRule{
 	{Prefix: "sha256sum ", Reason: "there is no release yet"},
 	{Prefix: "go build ", Reason: "builds the reader's own scheduler: test/integration/outoftree is one"},
 	{Prefix: "kubectl apply --server-side -k config/", Append: " --force-conflicts --dry-run=server", Reason: reasonInProcess},
+	{Prefix: "kubectl apply -f config/admission/", Append: " --dry-run=server", Reason: "nothing deletes it again, and it would refuse pods of other pages"},
 	{Prefix: "kubectl create clusterrolebinding ", Append: " --dry-run=server", Reason: "nothing deletes it again"},
 	{Prefix: "kubectl -n berth-system create serviceaccount ", Append: " --dry-run=server", Reason: "nothing deletes it again"},
 	{Prefix: "kubectl -n berth-system rollout status ", Reason: reasonNoKubelet},

@@ -61,7 +61,8 @@ Wait for it, and see that it works:
   kubectl get sprof
   kubectl berth check{{ if ne .Release.Namespace "berth-system" }} --berth-namespace={{ .Release.Namespace }}{{ end }}
 
-A pod chooses the profile berth with schedulerName: berth. No other pod is scheduled by it.
+A pod chooses one of these profiles with its schedulerName. Where there was none, Berth creates
+the profile berth. No other pod is scheduled by Berth.
 {{- if not .Values.crds.install }}
 
 The CustomResourceDefinitions are not part of this release: until they are there, Berth

@@ -18,7 +18,7 @@ A {{ markdownRenderTypeLink $type.UnderlyingType }}{{ range $type.Validation }};
 | `kind` | `{{ $type.GVK.Kind }}` | | |
 {{ end -}}
 {{ range $type.Members -}}
-| `{{ .Name }}`<br />{{ if eq .Type.Name "UID" }}_string_{{ else }}{{ markdownRenderType .Type }}{{ end }} |{{/* Kubernetes' reference has no place for UID */}} {{ template "type_members" . }} | {{ with .Default }}{{ markdownRenderDefault . }}{{ end }} | {{ template "rules" .Validation }} |
+| `{{ .Name }}`<br />{{ if eq .Type.Name "UID" }}_string_{{ else if eq (markdownRenderType .Type) "integer array" }}_string_ in base64{{/* []byte */}}{{ else }}{{ markdownRenderType .Type }}{{ end }} |{{/* Kubernetes' reference has no place for UID */}} {{ template "type_members" . }} | {{ with .Default }}{{ markdownRenderDefault . }}{{ end }} | {{ template "rules" .Validation }} |
 {{ end -}}
 {{ end -}}
 {{ if $type.EnumValues }}

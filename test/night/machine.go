@@ -12,13 +12,18 @@ import (
 
 // tested are the pathspecs of what parts test. They leave out documents, among which are the parts;
 // the files in which layers leave what they find, which add one more input; and what no layer runs:
-// the specs of integration, of installation, of what is observed and of the page, the demo, the
-// site, and the Makefile.
+// the specs of integration, of installation, of what is observed, of documents, of the sources'
+// layout and of the page, the demo, the site, the Makefile, and what is made of config/ and the sources,
+// with its tools.
 var tested = []string{
 	".", ":(exclude)docs", ":(exclude,glob)**/*.md",
 	":(exclude,glob)**/testdata/fuzz/**", ":(exclude)test/exactness/oracle/cases",
 	":(exclude,glob)test/integration/*_test.go", ":(exclude)test/integration/scenarios",
-	":(exclude)test/install", ":(exclude)test/ui", ":(exclude)test/observability", ":(exclude)demo", ":(exclude)site", ":(exclude)Makefile",
+	":(exclude)test/install", ":(exclude)test/ui", ":(exclude)test/observability", ":(exclude)test/docs", ":(exclude)test/architecture",
+	":(exclude)demo", ":(exclude)site", ":(exclude)Makefile",
+	":(exclude)bundle", ":(exclude)charts", ":(exclude)dist",
+	":(exclude)tools/apidocs", ":(exclude)tools/bundle", ":(exclude)tools/chart", ":(exclude)tools/helm", ":(exclude)tools/olm",
+	":(exclude)tools/plot", ":(exclude)tools/release",
 }
 
 // newPart returns a part that begins now.

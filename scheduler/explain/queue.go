@@ -144,8 +144,8 @@ func (q *Queue) PodBound(namespace, pod string, uid types.UID) {
 }
 
 // Passed records that a pod has passed its scheduling cycle, and does not wait on Permit: its
-// SchedulingDecision, which says why it had not, is deleted after passedDelay unless a later
-// Put replaces it. It does nothing for a pod that was not explained.
+// SchedulingDecision, which says why it had not, is deleted after passedDelay, and
+// minUpdateInterval after it was written at the earliest, unless a later Put replaces it. It does nothing for a pod that was not explained.
 func (q *Queue) Passed(namespace, pod string, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -185,10 +185,33 @@ func TestQueue(t *testing.T) {
 			c.Passed("shop", "db", "db")
 			c.Passed("shop", "never-explained", "never-explained")
 			c.want()
-			c.advance(passedDelay)
+			c.advance(minUpdateInterval - time.Second)
+			c.want()
+			c.advance(time.Second)
 			c.want("delete web of web")
 			c.Put(explanationOf("web", "cpu"))
 			c.want("create web of web: cpu")
+		},
+		"a pod that was explained a minute ago and passes is explained no more after five seconds": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.doTasks()
+			c.advance(minUpdateInterval)
+			c.Passed("shop", "web", "web")
+			c.want()
+			c.advance(passedDelay)
+			c.want("delete web of web")
+		},
+		"a pod that passes and fails as before each ten seconds needs no write for a minute": func(c *queueTest) {
+			c.Put(explanationOf("web", "cpu"))
+			c.doTasks()
+			for range 5 {
+				c.Passed("shop", "web", "web")
+				c.advance(passedDelay)
+				c.want()
+				c.advance(passedDelay)
+				c.Put(explanationOf("web", "cpu"))
+				c.want()
+			}
 		},
 		"a pod that passes and fails as before at once needs no write": func(c *queueTest) {
 			c.Put(explanationOf("web", "cpu"))

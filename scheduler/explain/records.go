@@ -111,12 +111,18 @@ func (q *Queue) withdraw(r *podRecord) {
 	q.scheduleDeletion(r, deletionItems, q.now())
 }
 
-// markPassed schedules the deletion of the object for passedDelay later. The reasons of a
-// later Put may be those that the object has still.
+// markPassed schedules the deletion of the object for passedDelay later, and for
+// minUpdateInterval after its last write at the earliest: a pod whose binding fails again and
+// again does not need two writes for each attempt. The reasons of a later Put may be those that the
+// object has still.
 func (q *Queue) markPassed(r *podRecord) {
 	r.reasons = 0
 	q.clearPending(r)
-	q.scheduleDeletion(r, deletionItems, q.now().Add(passedDelay))
+	due := q.now().Add(passedDelay)
+	if next := r.writtenAt.Add(minUpdateInterval); r.objectExists && next.After(due) {
+		due = next
+	}
+	q.scheduleDeletion(r, deletionItems, due)
 	r.passed = true
 }
 

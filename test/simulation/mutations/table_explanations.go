@@ -12,6 +12,8 @@ var explanationMutants = []mutant{
 		[]killer{{loop, "TestAPodThatIsBeingBoundIsNotExplained"}}, noWhy},
 	{"PassedDeletedAtOnce", "a pod that passes its scheduling cycle, and fails to be bound as before, costs two writes each time",
 		[]killer{{explain, "TestQueue"}}, noWhy},
+	{"PassedDeletedEachTime", "a pod whose binding fails after some seconds, again and again, costs two writes each time",
+		[]killer{{explain, "TestQueue"}}, noWhy},
 	{"PathsNotRedacted", "explanations name pods of other namespaces by a path",
 		[]killer{{loop, "TestAnExplanationNamesNoOtherTenantsObject"}}, noWhy},
 	{"EarlyWithdrawalLost", "an explanation of an earlier process stays that is withdrawn before it is known",

@@ -65,7 +65,7 @@ const (
 	OnAnotherNode DifferenceType = "OnAnotherNode"
 	// Allocatable: the allocatable resources of a node differ.
 	Allocatable DifferenceType = "Allocatable"
-	// Requested: the sum of the requests of a node's pods differs.
+	// Requested: the sum of the requests of the pods that Berth has on a node differs.
 	Requested DifferenceType = "Requested"
 	// NotQueued: a pod is pending and not in the queue.
 	NotQueued DifferenceType = "NotQueued"
@@ -114,7 +114,7 @@ func (d Debugger) compare(state *APIServerState, stale string) Comparison {
 	}
 	c.comparePods(state, placed)
 	if stale == "" {
-		c.compareNodes(state, placed, d.Cache)
+		c.compareNodes(state, d.Cache)
 	}
 	c.compareQueue(state, placed, d)
 	slices.SortFunc(c.Assumed, func(a, b PodOnNode) int { return comparePodRefs(a.PodRef, b.PodRef) })
@@ -153,26 +153,9 @@ func (c *Comparison) comparePods(state *APIServerState, placed map[types.UID]cac
 	}
 }
 
-// compareNodes compares which nodes found are, their allocatable resources and the
-// requests of their pods. Assumed pods count on the node that the cache has them on:
-// comparePods handles them.
-func (c *Comparison) compareNodes(state *APIServerState, placed map[types.UID]cache.AssignedPod, nodeCache *cache.Cache) {
-	requested := map[string]*framework.Resource{}
-	add := func(node string, requests *framework.Resource) {
-		if requested[node] == nil {
-			requested[node] = &framework.Resource{}
-		}
-		requested[node].AddRequest(requests)
-		requested[node].AllowedPodNumber++
-	}
-	for uid, pod := range state.pods {
-		if place, found := placed[uid]; pod.node == "" && found && place.Assumed {
-			pod.node = place.Node
-		}
-		if pod.node != "" {
-			add(pod.node, &pod.requests)
-		}
-	}
+// compareNodes compares which nodes there are, their allocatable resources and the requests
+// of their pods.
+func (c *Comparison) compareNodes(state *APIServerState, nodeCache *cache.Cache) {
 	known := map[string]bool{}
 	nodeCache.EachNode(func(name string, node *framework.NodeInfo) {
 		known[name] = true
@@ -186,12 +169,9 @@ func (c *Comparison) compareNodes(state *APIServerState, placed map[types.UID]ca
 		case !maps.Equal(amountsOf(&allocatable), amountsOf(&node.Allocatable)):
 			c.addNodeDifference(name, Allocatable, amountsOf(&allocatable).String(), amountsOf(&node.Allocatable).String())
 		}
-		want, have := requested[name], node.Requested.Clone()
-		if want == nil {
-			want = &framework.Resource{}
-		}
-		if have.AllowedPodNumber = len(node.GetPods()); !maps.Equal(amountsOf(want), amountsOf(&have)) {
-			c.addNodeDifference(name, Requested, amountsOf(want).String(), amountsOf(&have).String())
+		want, have := state.requestsOf(node), node.Requested.Clone()
+		if have.AllowedPodNumber = len(node.GetPods()); !maps.Equal(amountsOf(&want), amountsOf(&have)) {
+			c.addNodeDifference(name, Requested, amountsOf(&want).String(), amountsOf(&have).String())
 		}
 	})
 	for name := range state.nodes {
@@ -199,6 +179,28 @@ func (c *Comparison) compareNodes(state *APIServerState, placed map[types.UID]ca
 			c.addNodeDifference(name, Missing, "known", "not known")
 		}
 	}
+}
+
+// requestsOf returns the sum of the requests of the pods that Berth has on a node, and their
+// number. comparePods finds pods that only one of the two has there: the API server is read for
+// seconds, in which pods come and go on a node.
+func (s *APIServerState) requestsOf(node *framework.NodeInfo) framework.Resource {
+	var sum framework.Resource
+	seen := map[types.UID]bool{}
+	for _, info := range node.GetPods() {
+		requests := info.(*framework.PodInfo).Requests()
+		uid := framework.OriginalPod(info).UID
+		if seen[uid] {
+			continue
+		}
+		seen[uid] = true
+		if pod, found := s.pods[uid]; found {
+			requests = pod.requests
+		}
+		sum.AddRequest(&requests)
+		sum.AllowedPodNumber++
+	}
+	return sum
 }
 
 // compareQueue compares which pods are queued.

@@ -32,6 +32,8 @@ var explanationMutants = []mutant{
 		[]killer{{operator, "TestAProcessThatDoesNotLeadWritesEventsOnly"}}, noWhy},
 	{"WatchLagIsADifference", "what a watch has not delivered yet is reported as a difference",
 		[]killer{{debug, "TestATransientDifferenceIsIgnored"}}, noLooks},
+	{"PodsOfOneReadDiffer", "a node to which pods come is reported as one whose sum is wrong",
+		[]killer{{debug, "TestATransientDifferenceIsIgnored"}}, noLooks},
 
 	{"ClosestNodesOutliveSnapshot", "the closest nodes of a pod's class are never computed again",
 		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},

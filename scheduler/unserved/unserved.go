@@ -91,6 +91,8 @@ type Reporter struct {
 	// deletedProfiles are the names for which HoldDeleted was called, while pods of them are
 	// held.
 	deletedProfiles sets.Set[string]
+	// ran are the names of profiles that ran since this process leads, while pods name them.
+	ran sets.Set[string]
 	// started says that the pods were held whose profile was deleted before this process led,
 	// though no status says that they are held.
 	started bool
@@ -98,7 +100,7 @@ type Reporter struct {
 
 // New returns a Reporter that has checked nothing yet.
 func New(o Options) *Reporter {
-	return &Reporter{options: o, reported: sets.New[types.UID](), deletedProfiles: sets.New[string]()}
+	return &Reporter{options: o, reported: sets.New[types.UID](), deletedProfiles: sets.New[string](), ran: sets.New[string]()}
 }
 
 // NeedLeaderElection reports that only the leader writes the Events.
@@ -131,7 +133,8 @@ func (r *Reporter) check(ctx context.Context) {
 	served := r.options.Profiles.Names()
 	known := sets.New(append(slices.Clone(served), r.options.OtherSchedulers...)...)
 	r.holdDeletedProfiles(ctx, pods, known)
-	unserved := findUnserved(pods, known, r.options.Clock.Now())
+	r.rememberProfiles(pods, served)
+	unserved := findUnserved(pods, known, r.ran, r.options.Clock.Now())
 	setGauge(unserved)
 	pending, written := sets.New[types.UID](), 0
 	for _, pod := range unserved {
@@ -207,14 +210,27 @@ func printable(name string) string {
 	return decision.TruncateBytes(strings.ToValidUTF8(name, "\uFFFD"), maxNameLength, "…")
 }
 
+// rememberProfiles adds the names of profiles that run to those that ran, and removes those of
+// no pod.
+func (r *Reporter) rememberProfiles(pods []*v1.Pod, served []string) {
+	r.ran.Insert(served...)
+	named := sets.New[string]()
+	for _, pod := range pods {
+		named.Insert(pod.Spec.SchedulerName)
+	}
+	r.ran = r.ran.Intersection(named)
+}
+
 // findUnserved returns the pods older than ReportAfter whose schedulerName is neither known
 // nor that of any pod that another scheduler bound, which serves the name then. Pods that Berth
-// bound are those of a profile that was deleted.
-func findUnserved(pods []*v1.Pod, known sets.Set[string], now time.Time) []*v1.Pod {
+// bound are those of a profile that was deleted: they have an annotation, or their profile, whose
+// decisions.annotate is Disabled, is one of ran.
+func findUnserved(pods []*v1.Pod, known, ran sets.Set[string], now time.Time) []*v1.Pod {
 	var unserved []*v1.Pod
 	served := sets.New[string]()
 	for _, pod := range pods {
-		if _, ours := pod.Annotations[v1alpha1.AnnotationDecision]; pod.Spec.NodeName != "" && !ours {
+		_, annotated := pod.Annotations[v1alpha1.AnnotationDecision]
+		if ours := annotated || ran.Has(pod.Spec.SchedulerName); pod.Spec.NodeName != "" && !ours {
 			served.Insert(pod.Spec.SchedulerName)
 		}
 	}

@@ -43,11 +43,14 @@ type testEnv struct {
 	heldDeleted []string
 	// remembered are the names that NamesOfProfiles returns.
 	remembered []string
+	// running are the profiles that run.
+	running []string
 }
 
 func newTestEnv() *testEnv {
 	e := &testEnv{
-		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events: &recorder{},
+		running: []string{"batch"},
+		store:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events: &recorder{},
 		clock: testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
 	e.Reporter = New(Options{
@@ -63,7 +66,7 @@ func newTestEnv() *testEnv {
 }
 
 // Names and HoldDeleted implement Profiles.
-func (e *testEnv) Names() []string         { return []string{"batch"} }
+func (e *testEnv) Names() []string         { return e.running }
 func (e *testEnv) HoldDeleted(name string) { e.heldDeleted = append(e.heldDeleted, name) }
 
 func (e *testEnv) pod(name, scheduler string, edits ...func(*v1.Pod)) {
@@ -185,16 +188,28 @@ func TestAnyNameCanBeReported(t *testing.T) {
 }
 
 func TestPodsThatBerthBoundDoNotShowThatTheirNameIsServed(t *testing.T) {
-	e := newTestEnv()
-	e.pod("earlier", "shop", asBoundByBerth)
-	e.pod("later", "shop")
-	e.clock.Step(ReportAfter)
-	e.check(t.Context())
-	if len(e.events.notes) != 1 || !strings.Contains(e.events.notes[0], `later NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "shop"`) {
-		t.Errorf("Events %q, want one about the pod that came after the profile was deleted", e.events.notes)
-	}
-	if got := counted(t); got["shop"] != 1 {
-		t.Errorf("counted %v, want one pod of shop", got)
+	for sentence, prepare := range map[string]func(e *testEnv){
+		"with the annotation of a decision": func(e *testEnv) { e.pod("earlier", "shop", asBoundByBerth) },
+		"without it, while the profile ran": func(e *testEnv) {
+			e.running = []string{"batch", "shop"}
+			e.pod("earlier", "shop", asBound)
+			e.check(t.Context())
+			e.running = []string{"batch"}
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			e := newTestEnv()
+			prepare(e)
+			e.pod("later", "shop")
+			e.clock.Step(ReportAfter)
+			e.check(t.Context())
+			if len(e.events.notes) != 1 || !strings.Contains(e.events.notes[0], `later NameNotServed: no scheduler has looked at the pod for 1m0s: no SchedulingProfile that runs is called "shop"`) {
+				t.Errorf("Events %q, want one about the pod that came after the profile was deleted", e.events.notes)
+			}
+			if got := counted(t); got["shop"] != 1 {
+				t.Errorf("counted %v, want one pod of shop", got)
+			}
+		})
 	}
 }
 

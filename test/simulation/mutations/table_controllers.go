@@ -151,6 +151,8 @@ var controllerMutants = []mutant{
 		[]killer{{unserved, "TestAnyNameCanBeReported"}}, noUsers},
 	{"OwnBindsServeNames", "pods that Berth bound keep later pods of their deleted profile from being reported",
 		[]killer{{unserved, "TestPodsThatBerthBoundDoNotShowThatTheirNameIsServed"}}, noUsers},
+	{"DeletedProfileServesName", "pods that Berth bound without an annotation keep new pods of a deleted profile from being reported",
+		[]killer{{unserved, "TestPodsThatBerthBoundDoNotShowThatTheirNameIsServed"}}, noUsers},
 	{"CountsStartAtZero", "a new leader publishes counts that start at zero",
 		[]killer{{controllers, "TestANewLeaderContinuesThePublishedCounts"}}, noUsers},
 	{"LeaseNotInWholeSeconds", "flags are accepted with which another process leads before this one stops, since a Lease counts whole seconds",

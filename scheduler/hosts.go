@@ -5,8 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/cache"
 	"github.com/berthdev/berth/scheduler/devices"
@@ -33,11 +35,45 @@ type hosts struct {
 func (h *hosts) HostFor(profile string) framework.Host {
 	return framework.Host{
 		Client: h.options.Client, KubeConfig: h.options.KubeConfig, Informers: h.options.Informers,
-		Recorder: h.options.RecorderFor(profile), Lister: h.cache.Snapshot(), PinnedLister: h.cache.PinnedSnapshot(), Nominator: h.cache.Nominator,
+		Recorder: h.options.RecorderFor(profile), Lister: h.cache.Snapshot(), PinnedLister: h.cache.PinnedSnapshot(), Nominator: nominator{h.cache.Nominator, h.cache, h.options.Informers.Core().V1().Pods().Lister()},
 		Activator: activator{h.queue}, WaitingPods: h.waitingPods, PodsInPreBind: h.inPreBind,
 		Preemptor: h.preemptor, Volumes: h.volumes, Devices: h.devices, Clock: h.options.Clock,
 		PluginFaults: h.queue, Groups: h.cache.Groups(), Go: h.options.Go, Wait: h.options.Wait,
 	}
+}
+
+// nominator is what plugins nominate pods with. As in kube-scheduler it ignores a pod that was
+// deleted or has a node: nothing would remove such a nomination.
+type nominator struct {
+	cache.Nominator
+	cache *cache.Cache
+	pods  corelisters.PodLister
+}
+
+// AddNominatedPod does what cache.Nominator.AddNominatedPod does for a pod that is pending.
+func (n nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	n.nominate(pod.GetPod(), func() { n.cache.AddNominatedPod(logger, pod, info) })
+}
+
+// UpdateNominatedPod does what cache.Nominator.UpdateNominatedPod does for a pod that is pending.
+func (n nominator) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
+	n.nominate(newPod.GetPod(), func() { n.cache.UpdateNominatedPod(logger, oldPod, newPod) })
+}
+
+// nominate calls change if the pod is pending. It looks again afterwards: the handler of the pod's
+// last event may have run before the change.
+func (n nominator) nominate(pod *v1.Pod, change func()) {
+	if n.isPending(pod) {
+		change()
+	}
+	if !n.isPending(pod) {
+		n.DeleteNominatedPodIfExists(pod)
+	}
+}
+
+func (n nominator) isPending(pod *v1.Pod) bool {
+	latest, err := n.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && latest.UID == pod.UID && latest.Spec.NodeName == ""
 }
 
 // activator implements framework.Activator on the queue.

@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 	"github.com/berthdev/berth/test/support/fakecluster"
 	"github.com/berthdev/berth/test/support/fixture"
@@ -245,4 +247,30 @@ func TestAVictimInItsBindingCycleGoesBackToTheQueue(t *testing.T) {
 			}, nodeWithCPUs("n1", 4))
 		})
 	}
+}
+
+func TestPluginsNominatePendingPodsOnly(t *testing.T) {
+	runWithFaultyPlugin(t, func(env *testEnv, o *faultyPlugin) {
+		bound, gone, pending := webPod("bound"), webPod("gone"), fixture.Pod("pending").SchedulerName("other").Obj()
+		env.create(bound, pending)
+		time.Sleep(time.Second)
+		if env.nodeOf("bound") == "" {
+			t.Fatal("the pod is not bound")
+		}
+		for _, pod := range []*v1.Pod{bound, gone, pending} {
+			info, err := framework.NewPodInfo(pod)
+			env.must(err)
+			o.handle.AddNominatedPod(klog.Background(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n2"})
+			nominated := pod.DeepCopy()
+			nominated.Status.NominatedNodeName = "n2"
+			info, err = framework.NewPodInfo(nominated)
+			env.must(err)
+			o.handle.UpdateNominatedPod(klog.Background(), pod, info)
+		}
+		var names []string
+		for _, info := range o.handle.NominatedPodsForNode("n2") {
+			names = append(names, info.GetPod().Name)
+		}
+		env.wantLines("pods that are nominated", names, "pending")
+	})
 }

@@ -104,10 +104,21 @@ func (q *Queue) GateOpened(ctx context.Context, uid types.UID) {
 // plugins may ask. Pods in flight are activated when they come back; held and
 // unknown ones are ignored.
 func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
+	activated := q.detachToActivate(pods)
+	q.requeueAll(ctx, ForceActivate.CustomLabel, constantStrategy(queueImmediately), activated...)
+}
+
+// detachToActivate takes the given pods from where they wait, and marks those in flight. A plugin
+// may have put nil into the map.
+func (q *Queue) detachToActivate(pods map[string]*v1.Pod) []*Entity {
 	var activated []*Entity
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	// Removals in another order leave a heap in another order where pods compare as equal.
 	for _, key := range slices.Sorted(maps.Keys(pods)) {
+		if pods[key] == nil {
+			continue
+		}
 		p, ok := q.pods[pods[key].UID]
 		if !ok {
 			continue
@@ -125,8 +136,7 @@ func (q *Queue) Activate(ctx context.Context, pods map[string]*v1.Pod) {
 		}
 	}
 	sortByTimestamp(activated)
-	q.mu.Unlock()
-	q.requeueAll(ctx, ForceActivate.CustomLabel, constantStrategy(queueImmediately), activated...)
+	return activated
 }
 
 // unschedulableGroup holds the unschedulable or gated pods of one profile that

@@ -185,6 +185,11 @@ var transitions = map[string]func(*testEnv){
 		w.Activate(w.ctx, map[string]*v1.Pod{"a": pod("a"), "b": pod("b")})
 		w.expectAt(Held, "a")
 	},
+	"activation ignores what is no pod": func(w *testEnv) {
+		w.addRejectedBy(pod("a"), "Other")
+		w.Activate(w.ctx, map[string]*v1.Pod{"": nil, "a": pod("a")})
+		w.expectAt(Active, "a")
+	},
 	"an event of the gating plugin runs it again": func(w *testEnv) {
 		w.closedGates.Insert("Gate")
 		w.Add(w.ctx, pod("a"))

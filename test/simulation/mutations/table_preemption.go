@@ -26,6 +26,8 @@ var preemptionMutants = []mutant{
 		[]killer{{preemption, keptDryRuns}}, noPlans},
 	{"DryRunsAtAnyTime", "a pod that will start in the future is taken for one that started, when it is past",
 		[]killer{{preemption, keptDryRuns}}, noPlans},
+	{"PluginsNominateAny", "a pod that a plugin nominates after its deletion, or its Binding, keeps the resources of the node",
+		[]killer{{loop, "TestPluginsNominatePendingPodsOnly"}}, rare},
 	{"OwnNominationInDryRuns", "the nomination of a pod counts against others of its class that are not nominated, or not against itself",
 		[]killer{{preemption, keptDryRuns}}, noPlans},
 	{"OwnNominationInVerdicts", "a pod gets the status of a node that another of its class has which is nominated there",

@@ -78,6 +78,8 @@ var queueMutants = []mutant{
 		[]killer{{eventhandlers, "TestInitialNodesAreAddedByName"}}, "it has no informers"},
 	{"ActivatedInTheOrderOfAMap", "one seed has two histories, since pods are activated in the order of a map",
 		[]killer{{queue, "TestActivateKeepsTheOrderOfPodsThatCompareAsEqual"}}, "each seed is played once"},
+	{"NilPodActivated", "a plugin that activates what is no pod panics",
+		[]killer{{queue, "TestTransitions"}}, "each plugin activates pods"},
 	{"InitialAttemptTimestampMissing", "a trial sorts pods without an initial attempt timestamp",
 		[]killer{{queue, "TestNewQueuedEntityHasAnInitialAttemptTimestamp"}}, noTrial},
 	{"QueueStateOutlivesProfile", "the queue keeps its state of a deleted profile that has no pods left",

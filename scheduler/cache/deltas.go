@@ -170,18 +170,21 @@ func (s *Snapshot) addPod(info *framework.PodInfo) *nodeState {
 	return n
 }
 
+// removePod removes a pod from its node. Where the node has another version of it, or two, the
+// one that the node loses is subtracted from the counts, too.
 func (s *Snapshot) removePod(info *framework.PodInfo) *nodeState {
-	pod := info.OriginalPod()
 	n := s.getOrCreateNode(info.NodeName())
 	// Each removal is recorded after its addition, so that the pod is on the
 	// node.
-	if err := n.RemovePod(klog.Background(), pod); err != nil {
-		klog.ErrorS(err, "The cache does not hold a pod on the node that it is removed from; please report this", "pod", klog.KObj(pod))
+	taken, err := n.TakePod(info.OriginalPod())
+	if err != nil {
+		klog.ErrorS(err, "The cache does not hold a pod on the node that it is removed from; please report this", "pod", klog.KObj(info.OriginalPod()))
 		return n
 	}
-	s.affinityListsValid = s.affinityListsValid && pod.Spec.Affinity == nil
+	removed := taken.(*framework.PodInfo)
+	s.affinityListsValid = s.affinityListsValid && removed.OriginalPod().Spec.Affinity == nil
 	if n.counted {
-		s.incremental.countPod(n.slot, info, -1)
+		s.incremental.countPod(n.slot, removed, -1)
 	}
 	return n
 }

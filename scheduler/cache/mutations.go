@@ -158,7 +158,7 @@ func (s *Snapshot) RemovePod(_ klog.Logger, pod *v1.Pod, node string) error {
 	if err := s.keepPods(node); err != nil {
 		return err
 	}
-	for _, info := range s.nodes[node].GetPods() {
+	for _, info := range s.nodes[node].GetPods() { // of a pod that is there twice removePod chooses one
 		if found := info.(*framework.PodInfo); found.OriginalPod().UID == pod.UID {
 			s.change(func(s *Snapshot) *nodeState { return s.removePod(found) })
 			return nil

@@ -55,8 +55,8 @@ func (h *sessionHistory) setNode(name string) {
 	h.apply(func(c *Cache) { c.SetNode(node) })
 }
 
-// setPod adds a pod, or another version of it.
-func (h *sessionHistory) setPod(i int, node string) {
+// newVersion returns a version of a pod that the caches do not have.
+func (h *sessionHistory) newVersion(i int, node string) *v1.Pod {
 	b := fixture.Pod(fmt.Sprint("p", i)).Requests("cpu", fmt.Sprint(1+h.IntN(4))).Label("app", []string{"web", "db"}[h.IntN(2)]).On(node)
 	switch i % 3 {
 	case 0:
@@ -64,7 +64,12 @@ func (h *sessionHistory) setPod(i int, node string) {
 	case 1:
 		b = b.Claim(fmt.Sprint("c", h.IntN(2)))
 	}
-	h.pods[i] = b.Obj()
+	return b.Obj()
+}
+
+// setPod adds a pod, or another version of it.
+func (h *sessionHistory) setPod(i int, node string) {
+	h.pods[i] = h.newVersion(i, node)
 	h.apply(func(c *Cache) { c.SetPod(h.pods[i]) })
 }
 
@@ -91,9 +96,16 @@ func (h *sessionHistory) meanwhile() {
 	h.update()
 }
 
-// mutate is one step of a session. It may add a version of a pod that is not the newest.
+// mutate is one step of a session. It may add a version of a pod that is not the newest, also
+// where another one is on the node.
 func (h *sessionHistory) mutate(t *testing.T) {
-	s, pod := h.cache.Snapshot(), h.pods[h.IntN(len(h.pods))]
+	i := h.IntN(len(h.pods))
+	s, pod := h.cache.Snapshot(), h.pods[i]
+	if h.IntN(4) == 0 {
+		if info, _ := framework.NewPodInfo(h.newVersion(i, pod.Spec.NodeName)); s.AddPod(info, pod.Spec.NodeName) != nil {
+			t.Fatalf("node %s does not exist", pod.Spec.NodeName)
+		}
+	}
 	if err := s.RemovePod(klog.Background(), pod, pod.Spec.NodeName); err != nil {
 		return // it is away
 	}

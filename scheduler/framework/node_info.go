@@ -187,12 +187,19 @@ func (n *NodeInfo) AddPodInfo(pod fwk.PodInfo) {
 // it. It is an error if pod has no UID or is not on the node. It visits all
 // pods of the node.
 func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
+	_, err := n.TakePod(pod)
+	return err
+}
+
+// TakePod is RemovePod, and returns what was added for the pod that it removed. Of a pod that
+// is there twice only it knows which of the two that is.
+func (n *NodeInfo) TakePod(pod *v1.Pod) (fwk.PodInfo, error) {
 	if pod.UID == "" {
-		return fmt.Errorf("pod %s/%s: metadata.uid is empty, want the UID it was added with", pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("pod %s/%s: metadata.uid is empty, want the UID it was added with", pod.Namespace, pod.Name)
 	}
 	removed := removePodByUID(&n.pods, pod.UID)
 	if removed == nil {
-		return fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
+		return nil, fmt.Errorf("pod %s/%s with UID %s is not on node %s", pod.Namespace, pod.Name, pod.UID, n.GetName())
 	}
 	if hasPodAffinity(OriginalPod(removed)) {
 		removePodByUID(&n.podsWithAffinity, pod.UID)
@@ -201,7 +208,7 @@ func (n *NodeInfo) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 		removePodByUID(&n.podsWithRequiredAntiAffinity, pod.UID)
 	}
 	n.applyPod(removed, -1)
-	return nil
+	return removed, nil
 }
 
 // PlacedPods is the pods of a NodeInfo, each list in its order, and the host ports that count

@@ -106,6 +106,8 @@ var groupMutants = []mutant{
 		[]killer{{binding, "TestAVictimThatIsPendingAgainIsNotDeleted"}}, singlePods},
 	{"FirstOfTwoRemoved", "the version of a pod that another component bound is removed from its node instead of the one that its group was decided with",
 		[]killer{{framework, "TestOfAPodThatIsThereTwiceTheOneThatWasAddedLastIsRemoved"}}, rare},
+	{"FirstOfTwoSubtracted", "the counts of a node lose the version of a pod that stays on it, and keep for good the one that was removed",
+		[]killer{{cache, "TestASessionOfMutationsLeavesNothingBehind"}}, rare},
 	{"GroupKeepsItsFirstCache", "a group goes on with a cache to which a call that hangs may still write",
 		[]killer{{loop, "TestAGroupLeavesTheCacheOfAnAttemptThatHangsBetweenItsSlices"}}, singlePods},
 	{"ChangedNodeNotChecked", "pods of a group go to nodes that changed between its slices",

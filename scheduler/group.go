@@ -144,7 +144,7 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	s.explainGroup(g, err)
 	for i, t := range g.cycles {
 		if err != nil && !g.waiting && g.slices.Over() { // nominated pods count first
-			g.slices.TakeOthers(nil)
+			g.slices.TakeOthers(nil, false)
 		}
 		memberErr := s.submitMember(withPodLogger(ctx, t.Pod), g, i, err)
 		if memberErr != nil {

@@ -26,10 +26,10 @@ type groupSlices struct {
 	// others is the time that other pods took; taken says that there were some.
 	others time.Duration
 	taken  bool
-	// counting says that pods of the group count now, and refused are the pods, by UID, that no node
-	// fitted meanwhile.
-	counting bool
-	refused  map[string]*v1.Pod
+	// holding says that pods of the group count now, or what is reserved for them, and refused are
+	// the pods, by UID, that no node fitted meanwhile.
+	holding bool
+	refused map[string]*v1.Pod
 }
 
 var _ framework.GroupSlices = &groupSlices{}
@@ -43,11 +43,29 @@ func (g *groupSlices) Over() bool {
 	return g.options.Clock.Since(g.start) >= groupSlice && g.loop.Err() == nil && g.queue.HasActivePod()
 }
 
-// TakeOthers implements framework.GroupSlices. The pods of the group count meanwhile. As long as
-// they do no pod preempts others: it might fit once the group is decided, or want victims that are
-// pending still. An eviction cannot be taken back.
-func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
-	begin, counted := g.options.Clock.Now(), make([]*framework.PodInfo, 0, len(group))
+// TakeOthers implements framework.GroupSlices. As long as pods of the group count, or what is
+// reserved for them, no pod preempts others: it might fit once the group is decided, or want victims
+// that are pending still. An eviction cannot be taken back.
+func (g *groupSlices) TakeOthers(group []*framework.PodInfo, count bool) {
+	begin, counted := g.options.Clock.Now(), []*framework.PodInfo(nil)
+	if count {
+		counted = g.count(group)
+	}
+	g.holding = len(group) > 0
+	defer func() { // also where the loop panics
+		g.holding = false
+		for _, info := range counted {
+			g.cache.ForgetPod(info.OriginalPod().UID)
+		}
+		g.cache.UpdateSnapshot()
+		g.others += g.start.Sub(begin)
+	}()
+	g.tryOthers(begin)
+}
+
+// count counts pods on their nodes, and returns those that count.
+func (g *groupSlices) count(group []*framework.PodInfo) []*framework.PodInfo {
+	counted := make([]*framework.PodInfo, 0, len(group))
 	for _, info := range group {
 		if err := g.cache.CountPod(info, info.NodeName()); err == nil {
 			// An update of the pod may have nominated it since its node was chosen. It would count
@@ -56,16 +74,7 @@ func (g *groupSlices) TakeOthers(group []*framework.PodInfo) {
 			counted = append(counted, info)
 		} // else another component has bound the pod, as its binding cycle will find out
 	}
-	g.counting = len(counted) > 0
-	defer func() { // also where the loop panics
-		g.counting = false
-		for _, info := range counted {
-			g.cache.ForgetPod(info.OriginalPod().UID)
-		}
-		g.cache.UpdateSnapshot()
-		g.others += g.start.Sub(begin)
-	}()
-	g.tryOthers(begin)
+	return counted
 }
 
 // Taken implements framework.GroupSlices.
@@ -91,14 +100,15 @@ func (g *groupSlices) tryOthers(begin time.Time) {
 
 // preempts reports whether a pod that is tried now may preempt others. g may be nil, for a pod that
 // is tried between two attempts.
-func (g *groupSlices) preempts() bool { return g == nil || !g.counting }
+func (g *groupSlices) preempts() bool { return g == nil || !g.holding }
 
-// release tries the pods again that were refused while pods of the group counted, at the end of the
-// group's attempt: they may preempt others now, and fit if pods of the group go to no node.
+// release tries the pods again that were refused while pods of the group, or what was reserved for
+// them, counted, at the end of the group's attempt: they may preempt others now, and fit if pods of
+// the group go to no node.
 func (g *groupSlices) release(ctx context.Context) {
 	if len(g.refused) > 0 {
 		g.queue.Activate(ctx, g.refused)
-		klog.FromContext(ctx).V(1).Info("Pods that were refused while pods of the group counted are tried again", "pods", len(g.refused))
+		klog.FromContext(ctx).V(1).Info("Pods that were refused while the group held resources are tried again", "pods", len(g.refused))
 	}
 }
 

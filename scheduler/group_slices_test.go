@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/test/support/fixture"
 )
 
 // slowGang takes most of a slice for each pod of gang a, and calls at for the first attempt of
@@ -223,6 +224,52 @@ func TestOtherPodsAreTriedDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
 				env.want("failed attempts", fmt.Sprint(len(failures)), "1")
 			}, nodesWithCPUs(2, 4+test.free)...)
 		})
+	}
+}
+
+// The first of a gang of two pods wants 4 CPUs, and a device or a volume, which each node has one of. It
+// fits only without one of two pods of a lower priority; the second fits nowhere, so that the gang evicts
+// nothing. Another pod, which comes at a call of Filter for the gang, wants a CPU and the same.
+func TestNoPodPreemptsDuringTheSearchForTheVictimsOfAGroup(t *testing.T) {
+	devices := []runtime.Object{fixture.DeviceClass("gpu").Obj(), fixture.ResourceClaim("b-0").Request("r", "gpu").Obj(), fixture.ResourceClaim("single").Request("r", "gpu").Obj()}
+	volumes := []runtime.Object{fixture.StorageClass("local", ""), fixture.Claim("b-0", "local").Obj(), fixture.Claim("single", "local").Obj()}
+	for _, node := range []string{"n0", "n1"} {
+		devices = append(devices, fixture.ResourceSlice(node, "gpu.example.com").Device("d0", fixture.Attributes{}).Obj())
+		volumes = append(volumes, fixture.Volume("v-"+node, "local").NodeAffinity(v1.LabelHostname, node).Obj())
+	}
+	for name, test := range map[string]struct {
+		claim   func(*v1.Pod) *v1.Pod
+		objects []runtime.Object
+		// free is how many CPUs of n0 no pod has.
+		free    int
+		deleted []string
+	}{
+		"a device, and the pod fits":                      {withDevice, devices, 1, nil},
+		"a volume, and the pod fits":                      {withVolume, volumes, 1, nil},
+		"a device, and the pod evicts what is in its way": {withDevice, devices, 0, []string{"delete low-1"}},
+		"a volume, and the pod evicts what is in its way": {withVolume, volumes, 0, []string{"delete low-1"}},
+	} {
+		for comes := range 6 {
+			t.Run(fmt.Sprint(name, " at call ", comes+1), func(t *testing.T) {
+				filters := 0
+				at := func(env *testEnv, pod string) {
+					if filters++; filters == comes+1 {
+						env.cluster.Apply(test.claim(podWithCPUs("single", 1, 5).Obj()))
+					}
+				}
+				runWithSlowGangs(t, at, func(env *testEnv) {
+					env.cluster.RunVolumeController()
+					env.create(lowPods("n0", "n1")...)
+					pods := withPriority(9, gang("b", 2, 2))
+					pods[0] = test.claim(pods[0].(*v1.Pod))
+					pods[1].(*v1.Pod).Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("6")
+					env.create(pods...)
+					env.wantBound(time.Minute, "a 0, b 0")
+					env.wantLines("deletions", env.deletions(), test.deleted...)
+					env.want("the pod is bound", fmt.Sprint(env.nodeOf("single") != ""), "true")
+				}, append(nodesOfCPUs(4+test.free, 4), test.objects...)...)
+			})
+		}
 	}
 }
 

@@ -241,7 +241,7 @@ func (s *Scheduler) runPostFilter(ctx context.Context, t *schedulingCycle, err e
 	}
 	if !t.mayPreempt {
 		t.nominatingInfo = nil // its victims may be on their way out
-		fitErr.Diagnosis.PostFilterMsg = "preemption: waits until the group is decided whose pods count meanwhile"
+		fitErr.Diagnosis.PostFilterMsg = "preemption: waits until the group is decided that holds resources meanwhile"
 		return
 	}
 	result, status := f.RunPostFilterPlugins(ctx, t.state, t.Pod, fitErr.Diagnosis.NodeToStatus)

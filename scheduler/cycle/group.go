@@ -203,7 +203,8 @@ func (c *Cycle) decideMembers(ctx context.Context, r GroupRequest, overlay *cach
 		}
 		anyScheduled = anyScheduled || m.Placement != nil && status.Code() != fwk.Unschedulable
 		if slices := r.GroupState.Slices(); slices != nil && progress.Remaining > 0 && slices.Over() {
-			changed.Insert(overlay.Suspend(slices.TakeOthers).UnsortedList()...)
+			suspended := overlay.Suspend(func(pods []*framework.PodInfo) { slices.TakeOthers(pods, true) })
+			changed.Insert(suspended.UnsortedList()...)
 		}
 	}
 	switch {

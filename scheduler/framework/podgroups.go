@@ -196,9 +196,10 @@ func (s *GroupCycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { 
 type GroupSlices interface {
 	// Over reports whether the loop has other work to take now.
 	Over() bool
-	// TakeOthers takes it. The given pods of the group, each with its node, count meanwhile
-	// for all others. It updates the snapshot.
-	TakeOthers(group []*PodInfo)
+	// TakeOthers takes it. The given pods of the group, each with its node, are decided, and what
+	// plugins have reserved for them stays reserved. If count is set, they count meanwhile for
+	// all others. It updates the snapshot.
+	TakeOthers(group []*PodInfo, count bool)
 	// Taken reports whether it has tried other pods.
 	Taken() bool
 }

@@ -14,7 +14,7 @@ var errTaken = errors.New("other pods took what the group was decided for")
 
 // searchSlices are the slices of the search for the victims of a group: the session of mutations
 // is suspended between them. The pods of the group do not count for others then, since they fit
-// only without their victims.
+// only without their victims. What plugins have reserved for them does.
 type searchSlices struct {
 	framework.GroupSlices
 	snapshot framework.MutableSnapshot
@@ -36,9 +36,9 @@ func slicesOf(r framework.GroupPreemptionRequest) *searchSlices {
 }
 
 // TakeOthers implements framework.GroupSlices.
-func (s *searchSlices) TakeOthers([]*framework.PodInfo) {
+func (s *searchSlices) TakeOthers(group []*framework.PodInfo, _ bool) {
 	s.taken = true
-	s.snapshot.SuspendMutations(func() { s.GroupSlices.TakeOthers(nil) })
+	s.snapshot.SuspendMutations(func() { s.GroupSlices.TakeOthers(group, false) })
 }
 
 // schedule decides about the group without its victims.
@@ -69,7 +69,7 @@ func (g *groupDryRun) takeOthers(ctx context.Context) error {
 		}
 		s.checked = true
 	}
-	s.TakeOthers(nil)
+	s.TakeOthers(nil, false) // nothing is reserved now
 	if !s.fit {
 		return nil
 	}

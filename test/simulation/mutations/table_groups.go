@@ -102,6 +102,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestWhatAGroupGivesBackWakesPodsThatSawIt"}}, noVolumes},
 	{"PreemptedBetweenSlices", "a pod preempts others while pods of a group count that is being decided",
 		[]killer{{loop, "TestNoPodPreemptsBetweenTheSlicesOfAGroup"}}, singlePods},
+	{"PreemptedDuringSearch", "a pod preempts others while volumes or devices are reserved for a group during the search for its victims",
+		[]killer{{loop, "TestNoPodPreemptsDuringTheSearchForTheVictimsOfAGroup"}}, noVolumes},
 	{"CountingVictimDeleted", "a victim is deleted that has failed to bind since and only counts on its node",
 		[]killer{{binding, "TestAVictimThatIsPendingAgainIsNotDeleted"}}, singlePods},
 	{"FirstOfTwoRemoved", "the version of a pod that another component bound is removed from its node instead of the one that its group was decided with",

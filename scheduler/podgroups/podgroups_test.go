@@ -207,5 +207,8 @@ func TestToActivate(t *testing.T) {
 	expect("the next attempt", "a", "c", "d")
 	s.SetPod(pod("e"))
 	s.RemovePod(pod("e"))
+	if left := s.groups[key].inactive.Len(); left > 0 {
+		t.Errorf("%d pods are left that went", left)
+	}
 	expect("one came and went")
 }

@@ -100,6 +100,7 @@ func (s *Store) RemovePod(pod *v1.Pod) {
 		delete(group.pods, pod.UID)
 		delete(group.assumed, pod.UID)
 		group.assigned.Delete(pod.UID)
+		group.inactive.Delete(pod.UID)
 		s.deleteIfEmpty(key, group)
 	}
 }

@@ -28,8 +28,9 @@ type eventServer struct {
 	mu       sync.Mutex
 	requests []string
 	stored   map[string]*eventsv1.Event
-	// answers are the results of the next requests.
+	// answers are the results of the next requests, refusal that of all in the namespace "refused".
 	answers []error
+	refusal error
 	// gate, if not nil, blocks each request until it is closed; blocked counts those
 	// requests.
 	gate    chan struct{}
@@ -37,6 +38,13 @@ type eventServer struct {
 }
 
 func (s *eventServer) Events(string) eventsclient.EventInterface { return s }
+
+// set changes the server while it may get requests.
+func (s *eventServer) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
 
 // enter records a request and returns its result.
 func (s *eventServer) enter(request string) error {
@@ -47,9 +55,10 @@ func (s *eventServer) enter(request string) error {
 	if len(s.answers) > 0 {
 		err, s.answers = s.answers[0], s.answers[1:]
 	}
+	gate := s.gate
 	s.mu.Unlock()
-	if s.gate != nil {
-		<-s.gate
+	if gate != nil {
+		<-gate
 	}
 	s.mu.Lock()
 	s.blocked--
@@ -58,11 +67,15 @@ func (s *eventServer) enter(request string) error {
 }
 
 func (s *eventServer) Create(_ context.Context, e *eventsv1.Event, _ metav1.CreateOptions) (*eventsv1.Event, error) {
-	if err := s.enter("create " + e.Regarding.Name + countOf(e.Series)); err != nil {
-		return nil, err
-	}
+	err := s.enter("create " + e.Regarding.Name + countOf(e.Series))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e.Namespace == "refused" && s.refusal != nil {
+		return nil, s.refusal
+	}
+	if err != nil {
+		return nil, err
+	}
 	s.stored[e.Name] = e
 	return e, nil
 }

@@ -63,10 +63,18 @@ type Recorder struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu      sync.Mutex
-	queue   eventQueue
-	series  seriesCache
-	writers int
+	mu    sync.Mutex
+	queue eventQueue
+	// later are Events whose write was refused, in the order of repeatAt; repetitions are those of
+	// them that are due. Together they are half of Limit at most.
+	later, repetitions eventQueue
+	series             seriesCache
+	// repeating is the number of writers with an Event from repetitions.
+	writers, repeating int
+	// repeatedLast says that the last Event to be written was one of repetitions.
+	repeatedLast bool
+	// awaitingDue says that a goroutine waits for Events in later to be due.
+	awaitingDue bool
 	// limit is how many writers may run: beside no bind one more with each Event written.
 	limit int
 	// Close sets closed and closes closing. empty is closed when all Events are written
@@ -164,7 +172,7 @@ func (r *Recorder) enqueue(e *eventEntry) bool {
 	if e == nil || e.queued || !e.due() {
 		return true
 	}
-	if r.closed || r.queue.len() >= r.options.Limit {
+	if r.closed || r.waiting() >= r.options.Limit {
 		eventsDropped.Inc()
 		return false
 	}
@@ -176,7 +184,7 @@ func (r *Recorder) enqueue(e *eventEntry) bool {
 func (r *Recorder) push(e *eventEntry) {
 	e.queued, e.queuedAt = true, r.options.Clock.Now()
 	r.queue.push(e)
-	eventsWaiting.Set(float64(r.queue.len()))
+	eventsWaiting.Set(float64(r.waiting()))
 	r.startWriters()
 }
 
@@ -208,6 +216,9 @@ func (r *Recorder) Close(ctx context.Context) {
 	if !r.closed {
 		r.closed = true
 		close(r.closing)
+		for r.later.len() > 0 {
+			r.repetitions.push(r.later.pop())
+		}
 	}
 	r.startWriters()
 	r.mu.Unlock()
@@ -218,9 +229,9 @@ func (r *Recorder) Close(ctx context.Context) {
 	r.cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if left := r.queue.len(); left > 0 {
+	if left := r.waiting(); left > 0 {
 		eventsDropped.Add(float64(left))
 		r.options.Log.Info("Events were dropped because the process ends", "events", left)
-		r.queue = eventQueue{}
+		r.queue, r.later, r.repetitions = eventQueue{}, eventQueue{}, eventQueue{}
 	}
 }

@@ -213,7 +213,7 @@ func TestCloseWritesTheEventsThatAreLeft(t *testing.T) {
 
 func TestCloseWritesTheEventThatAWriterRetries(t *testing.T) {
 	e := newTestEnv(t, nil)
-	e.server.answers = []error{apierrors.NewInternalError(fmt.Errorf("no leader"))}
+	e.server.answers = []error{fmt.Errorf("connection reset")}
 	e.recordRefusal("a")
 	eventually(t, "the writer waits after the error", e.clock.HasWaiters)
 	e.Close(context.Background())

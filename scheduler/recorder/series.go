@@ -41,6 +41,8 @@ type eventEntry struct {
 	// queued says that it waits, since queuedAt, or is being written.
 	queued   bool
 	queuedAt time.Time
+	// repeatAt is when it is written again that was refused.
+	repeatAt time.Time
 	tries    int
 }
 

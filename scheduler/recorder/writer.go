@@ -3,15 +3,12 @@ package recorder
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	restclient "k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -23,12 +20,6 @@ const (
 	// lateAfter is how long the first Event waits while binds are in flight before another writer
 	// helps, and lateStep how much longer before the next one.
 	lateAfter, lateStep = 30 * time.Second, 2 * time.Second
-	// maxTries is how often an Event is sent while the API server returns errors.
-	maxTries = 12
-	// retryDelay is how long a writer waits after an error.
-	retryDelay = 10 * time.Second
-	// closingRetryDelay is retryDelay during Close.
-	closingRetryDelay = time.Second
 	// writeTimeout bounds one request.
 	writeTimeout = 30 * time.Second
 )
@@ -60,30 +51,36 @@ func (r *Recorder) busyLimit() int {
 // startWriters starts writers up to the limit while there are Events to write, and closes
 // empty when Close was called and all are written. The caller holds the lock.
 func (r *Recorder) startWriters() {
-	for n := min(r.writerLimit(), r.writers+r.queue.len()); r.writers < n; {
+	for n := min(r.writerLimit(), r.writers+r.queue.len()+r.repeatable()); r.writers < n; {
 		r.writers++
 		r.options.Go(r.write)
 	}
-	if r.closed && r.writers == 0 && r.queue.len() == 0 {
+	if r.closed && r.writers == 0 && r.waiting() == 0 {
 		r.drained.Do(func() { close(r.empty) })
 	}
 }
 
-// write writes queued Events until the queue is empty or the limit is exceeded.
+// write writes Events until none is to be written or the limit is exceeded.
 func (r *Recorder) write() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.writers <= r.writerLimit() {
-		e := r.queue.pop()
+		e, repeats := r.next()
 		if e == nil {
 			break
 		}
-		eventsWaiting.Set(float64(r.queue.len()))
+		if repeats {
+			r.repeating++
+		}
+		eventsWaiting.Set(float64(r.waiting()))
 		event, created := e.event(r.options.Host), e.writtenCount > 0
 		count := e.count
 		r.mu.Unlock()
 		err := r.send(event, created)
 		r.mu.Lock()
+		if repeats {
+			r.repeating--
+		}
 		e.queued = false
 		if err == nil {
 			e.writtenCount, e.writtenAt, e.tries = count, r.options.Clock.Now(), 0
@@ -96,43 +93,6 @@ func (r *Recorder) write() {
 	}
 	r.writers--
 	r.startWriters()
-}
-
-// retry handles a failed write: it drops the Event if the error is final, and otherwise
-// waits and queues it again.
-func (r *Recorder) retry(e *eventEntry, err error) {
-	e.tries++
-	if !isRetriable(err) || e.tries >= maxTries {
-		r.options.Log.Error(err, "An Event is dropped", "regarding", klog.KRef(e.regarding.Namespace, e.regarding.Name),
-			"reason", e.reason, "note", e.note, "tries", e.tries)
-		eventsDropped.Inc()
-		e.writtenCount = e.count
-		return
-	}
-	r.backOff()
-	switch {
-	case e.queued, !e.due(): // it occurred again meanwhile, and another writer took it
-	case r.ctx.Err() != nil:
-		eventsDropped.Inc()
-	default:
-		r.push(e)
-	}
-}
-
-// backOff waits for retryDelay, or until Close is called. It releases the lock, which the
-// caller holds, while it waits.
-func (r *Recorder) backOff() {
-	delay, wake := retryDelay, r.closing
-	if r.closed {
-		delay, wake = closingRetryDelay, nil
-	}
-	r.mu.Unlock()
-	defer r.mu.Lock()
-	select {
-	case <-r.options.Clock.After(delay):
-	case <-wake:
-	case <-r.ctx.Done():
-	}
 }
 
 // send creates an Event, or patches the count of one that the API server has.
@@ -156,16 +116,6 @@ func (r *Recorder) send(event *eventsv1.Event, created bool) error {
 		return nil // an earlier request succeeded, and its response was lost
 	}
 	return err
-}
-
-// isRetriable reports whether the same request may succeed later: the API server was not
-// reached, is overloaded or returned an internal error.
-func isRetriable(err error) bool {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return status.Status().Code >= 500 || apierrors.IsTooManyRequests(err)
-	}
-	return !errors.As(err, new(*restclient.RequestConstructionError))
 }
 
 // eventQueue is a FIFO queue of Events.

@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -31,6 +32,8 @@ type eventServer struct {
 	// answers are the results of the next requests, refusal that of all in the namespace "refused".
 	answers []error
 	refusal error
+	// lostAnswers is how many of the next Events are stored without an answer.
+	lostAnswers int
 	// gate, if not nil, blocks each request until it is closed; blocked counts those
 	// requests.
 	gate    chan struct{}
@@ -76,7 +79,14 @@ func (s *eventServer) Create(_ context.Context, e *eventsv1.Event, _ metav1.Crea
 	if err != nil {
 		return nil, err
 	}
+	if s.stored[e.Name] != nil {
+		return nil, apierrors.NewAlreadyExists(eventsv1.Resource("events"), e.Name)
+	}
 	s.stored[e.Name] = e
+	if s.lostAnswers > 0 {
+		s.lostAnswers--
+		return nil, errors.New("connection reset")
+	}
 	return e, nil
 }
 

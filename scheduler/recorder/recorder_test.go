@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,29 @@ func TestRepeatedEventsBecomeASeries(t *testing.T) {
 				if diff := cmp.Diff(toSet(s.want), toSet(got)); diff != "" {
 					t.Fatalf("step %d (-want +got):\n%s", i, diff)
 				}
+			}
+		})
+	}
+}
+
+func TestAnEventIsWrittenOnceHoweverLongThePodsNameIs(t *testing.T) {
+	for name, length := range map[string]int{"short": 3, "too long for a name made of it": 253} {
+		t.Run(name, func(t *testing.T) {
+			pod := strings.Repeat("a", length)
+			e := newTestEnv(t, nil)
+			e.server.lostAnswers = 1
+			e.recordRefusal(pod)
+			eventually(t, "the writer waits after the lost answer", e.clock.HasWaiters)
+			e.clock.Step(retryDelay)
+			e.waitForWriters()
+			e.recordRefusal(pod)
+			e.waitForWriters()
+			want := []string{"create " + pod, "create " + pod, "patch " + pod + " x2"}
+			if diff := cmp.Diff(want, e.server.take(t, len(want))); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if got := len(e.server.stored); got != 1 {
+				t.Errorf("the API server has %d Events, want 1", got)
 			}
 		})
 	}

@@ -30,7 +30,9 @@ type identity struct {
 // eventEntry is an Event: how often it occurred, and how much of that is written.
 type eventEntry struct {
 	identity
-	note        string
+	note string
+	// name is the Event's name from its first write on: one for a long pod name is random.
+	name        string
 	first, last time.Time
 	count       int32
 	// writtenCount is the count that the API server has, since writtenAt.
@@ -52,16 +54,17 @@ func (e *eventEntry) due() bool {
 	return e.writtenCount == 0 || e.writtenCount < e.count && (e.writtenCount == 1 || e.ended || e.last.Sub(e.writtenAt) >= refreshTime)
 }
 
-// event returns the API object.
+// event returns the API object, under the same name each time. The caller holds the lock.
 func (e *eventEntry) event(host string) *eventsv1.Event {
 	namespace := e.regarding.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
+	if e.name == "" {
+		e.name = util.GenerateEventName(e.regarding.Name, e.first.UnixNano())
+	}
 	event := &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: util.GenerateEventName(e.regarding.Name, e.first.UnixNano()), Namespace: namespace,
-		},
+		ObjectMeta:          metav1.ObjectMeta{Name: e.name, Namespace: namespace},
 		EventTime:           metav1.MicroTime{Time: e.first},
 		ReportingController: e.controller,
 		ReportingInstance:   e.controller + "-" + host,

@@ -73,6 +73,8 @@ var explanationMutants = []mutant{
 		[]killer{{recorder, "TestRepetitionsOfRefusedEventsLeaveWritersForOthers"}}, noEvents},
 	{"RefusedEventsTakeAllPlaces", "Events are dropped while those that were refused fill the queue",
 		[]killer{{recorder, "TestAnEventIsWrittenAtOnceWhileOthersAreRefused"}}, noEvents},
+	{"EventRenamedByRepetition", "an Event about a pod with a long name is created again when it repeats",
+		[]killer{{recorder, "TestAnEventIsWrittenOnceHoweverLongThePodsNameIs"}}, noEvents},
 	{"LateEventsYield", "while binds never stop, Events are late by what one writer cannot write",
 		[]killer{{recorder, "TestEventsYieldToBindsAndStartSlowly"}}, noEvents},
 	{"EventsYieldForEver", "after a burst of binds only one writer writes its Events",

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cycle"
@@ -20,8 +21,12 @@ import (
 	"github.com/berthdev/berth/scheduler/profile"
 )
 
-// groupStatusRetry is the time between two tries to write the status of a PodGroup.
-const groupStatusRetry = 5 * time.Second
+// groupStatusRetry is the time between the first two tries to write the status of a PodGroup. It
+// doubles with each that fails, up to groupStatusMaxRetry.
+const (
+	groupStatusRetry    = 5 * time.Second
+	groupStatusMaxRetry = 5 * time.Minute
+)
 
 // groupStatusLag is how long the informer may lack a condition that was written.
 const groupStatusLag = time.Minute
@@ -36,6 +41,8 @@ type groupStatus struct {
 	clock  clock.WithTickerAndDelayedExecution
 	spawn  func(func())
 	log    logr.Logger
+	// podGroups are the PodGroups that exist.
+	podGroups fwk.PodGroupLister
 	// forgotten is called some time after a condition was written: the informer has it, unless another
 	// one was written since.
 	forgotten func(podgroups.Key)
@@ -44,9 +51,10 @@ type groupStatus struct {
 	inFlight *inFlight
 
 	mu sync.Mutex
-	// pending are the conditions to write, writing the PodGroups that are being written.
+	// pending are the conditions to write. writing has the PodGroups that are being written, or wait
+	// for another try, with the pause before that.
 	pending map[types.UID]groupUpdate
-	writing map[types.UID]bool
+	writing map[types.UID]time.Duration
 	// latest are the conditions that were set last, until the informer has them.
 	latest map[types.UID]metav1.Condition
 }
@@ -56,10 +64,10 @@ type groupUpdate struct {
 	condition metav1.Condition
 }
 
-func newGroupStatus(o Options, inFlight *inFlight, forgotten func(podgroups.Key)) *groupStatus {
+func newGroupStatus(o Options, podGroups fwk.PodGroupLister, inFlight *inFlight, forgotten func(podgroups.Key)) *groupStatus {
 	return &groupStatus{
-		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, inFlight: inFlight, forgotten: forgotten,
-		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]bool{}, latest: map[types.UID]metav1.Condition{},
+		client: o.Client, clock: o.Clock, spawn: o.Go, log: o.Log, podGroups: podGroups, inFlight: inFlight, forgotten: forgotten,
+		pending: map[types.UID]groupUpdate{}, writing: map[types.UID]time.Duration{}, latest: map[types.UID]metav1.Condition{},
 	}
 }
 
@@ -101,8 +109,8 @@ func (w *groupStatus) set(group *podgroups.Group, condition metav1.Condition) {
 	}
 	w.latest[podGroup.UID] = condition
 	w.pending[podGroup.UID] = groupUpdate{podGroup, condition}
-	if !w.writing[podGroup.UID] {
-		w.writing[podGroup.UID] = true
+	if _, ok := w.writing[podGroup.UID]; !ok {
+		w.writing[podGroup.UID] = groupStatusRetry
 		w.spawn(func() { w.write(podGroup.UID) })
 	}
 }
@@ -168,19 +176,15 @@ func hasQuorumOnNodes(group *podgroups.Group) bool {
 
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups/status,verbs=patch,roleName=binder-role
 
-// write writes the pending conditions of one PodGroup, and tries again what fails.
+// write writes the pending conditions of one PodGroup, and tries again what fails until the
+// PodGroup is gone: one that the role or a webhook refuses never succeeds.
 func (w *groupStatus) write(uid types.UID) {
 	for {
-		w.mu.Lock()
-		update, ok := w.pending[uid]
 		ctx := w.inFlight.ctx
-		if !ok || ctx.Err() != nil {
-			delete(w.writing, uid)
-			w.mu.Unlock()
+		update, ok := w.next(ctx, uid)
+		if !ok {
 			return
 		}
-		delete(w.pending, uid)
-		w.mu.Unlock()
 		err := w.patch(ctx, update)
 		switch {
 		case err == nil:
@@ -194,14 +198,45 @@ func (w *groupStatus) write(uid types.UID) {
 			continue
 		}
 		w.log.Error(err, "Cannot write the status of a PodGroup; it is tried again", "podGroup", update.podGroup.Namespace+"/"+update.podGroup.Name)
-		w.mu.Lock()
-		if _, newer := w.pending[uid]; !newer {
-			w.pending[uid] = update
-		}
-		w.mu.Unlock()
-		w.clock.AfterFunc(groupStatusRetry, func() { w.spawn(func() { w.write(uid) }) })
+		w.repeat(update)
 		return
 	}
+}
+
+// next removes and returns the pending condition of a PodGroup. Where there is none to write, it
+// drops all that is held of the PodGroup but a condition that was written.
+func (w *groupStatus) next(ctx context.Context, uid types.UID) (update groupUpdate, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	update, ok = w.pending[uid]
+	delete(w.pending, uid)
+	if ok && ctx.Err() == nil && w.exists(update.podGroup) {
+		return update, true
+	}
+	if ok {
+		delete(w.latest, uid)
+	}
+	delete(w.writing, uid)
+	return groupUpdate{}, false
+}
+
+// exists reports whether the informer has a PodGroup, or a newer version of it.
+func (w *groupStatus) exists(podGroup *schedulingv1beta1.PodGroup) bool {
+	known, err := w.podGroups.Get(podGroup.Namespace, podGroup.Name)
+	return err == nil && known.UID == podGroup.UID
+}
+
+// repeat has a condition that failed written again, or the newer one of its PodGroup.
+func (w *groupStatus) repeat(update groupUpdate) {
+	uid := update.podGroup.UID
+	w.mu.Lock()
+	if _, newer := w.pending[uid]; !newer {
+		w.pending[uid] = update
+	}
+	pause := w.writing[uid]
+	w.writing[uid] = min(2*pause, groupStatusMaxRetry)
+	w.mu.Unlock()
+	w.clock.AfterFunc(pause, func() { w.spawn(func() { w.write(uid) }) })
 }
 
 // forget drops a condition that was written, unless another one was set since.

@@ -3,17 +3,22 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/plugins"
+	"github.com/berthdev/berth/scheduler/podgroups"
 )
 
 // A PodGroup says that its pods are scheduled whatever the informer of PodGroups, or an earlier
@@ -60,16 +65,76 @@ func TestTheConditionOfAPodGroupWhosePodsRunIsCompleted(t *testing.T) {
 				defer env.startLeading()()
 				test.arrives(env, group)
 				synctest.Wait()
-				stored, err := env.cluster.SchedulingV1beta1().PodGroups(group.Namespace).Get(env.ctx, group.Name, metav1.GetOptions{})
-				env.must(err)
-				got := ""
-				for _, c := range stored.Status.Conditions {
-					got = fmt.Sprint(c.Status, " ", c.Reason)
-				}
-				env.want("condition", got, test.want)
+				env.want("condition", env.conditionOf(group), test.want)
 			}, slices.Concat(nodesWithCPUs(1, 32), []runtime.Object{served}, pods[:test.bound])...)
 		})
 	}
+}
+
+func TestARefusedConditionOfAPodGroupIsSentLessAndLessOften(t *testing.T) {
+	for name, test := range map[string]struct {
+		// then is called after the condition was refused for an hour; the API server gets most requests
+		// at most in the next hour, which it refuses too.
+		then func(env *testEnv, group *schedulingv1beta1.PodGroup)
+		most int
+		// want is the condition when it is permitted again.
+		want string
+	}{
+		"while the PodGroup exists": {func(*testEnv, *schedulingv1beta1.PodGroup) {}, 12, "True Scheduled"},
+		"until the PodGroup is deleted": {func(env *testEnv, group *schedulingv1beta1.PodGroup) {
+			env.must(env.cluster.SchedulingV1beta1().PodGroups(group.Namespace).Delete(env.ctx, group.Name, metav1.DeleteOptions{}))
+			time.Sleep(groupStatusMaxRetry)
+		}, 0, ""},
+		"until another PodGroup has its name": {func(env *testEnv, group *schedulingv1beta1.PodGroup) {
+			another := group.DeepCopy()
+			another.UID = "another"
+			env.updateGroup(another)
+			time.Sleep(groupStatusMaxRetry)
+		}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group, _ := nativeGang("a", 3, 3)
+			runWithGangs(t, func(env *testEnv) {
+				var permitted atomic.Bool
+				var requests atomic.Int32
+				env.cluster.Interface.(*fake.Clientset).PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+					requests.Add(1)
+					return !permitted.Load(), nil, apierrors.NewForbidden(schedulingv1beta1.Resource("podgroups"), group.Name, nil)
+				})
+				env.groupStatus.set(env.cache.Groups().Group(podgroups.KeyOfPodGroup(group)), groupCondition(nil))
+				time.Sleep(time.Hour)
+				test.then(env, group)
+				synctest.Wait()
+				before := requests.Load()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := int(requests.Load() - before); got > test.most {
+					t.Errorf("%d requests in an hour, want %d at most", got, test.most)
+				}
+				permitted.Store(true)
+				time.Sleep(groupStatusMaxRetry + 2*groupStatusLag)
+				env.want("condition", env.conditionOf(group), test.want)
+				env.groupStatus.mu.Lock()
+				defer env.groupStatus.mu.Unlock()
+				if n := len(env.groupStatus.latest) + len(env.groupStatus.pending) + len(env.groupStatus.writing); n > 0 {
+					t.Errorf("%d conditions are kept", n)
+				}
+			}, group)
+		})
+	}
+}
+
+// conditionOf returns the condition that the API server has of a PodGroup; empty for none.
+func (env *testEnv) conditionOf(group *schedulingv1beta1.PodGroup) (condition string) {
+	stored, err := env.cluster.SchedulingV1beta1().PodGroups(group.Namespace).Get(env.ctx, group.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	env.must(err)
+	for _, c := range stored.Status.Conditions {
+		condition = fmt.Sprint(c.Status, " ", c.Reason)
+	}
+	return condition
 }
 
 func (env *testEnv) createGroup(group *schedulingv1beta1.PodGroup) { env.create(group) }

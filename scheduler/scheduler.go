@@ -172,7 +172,7 @@ func New(o Options) *Scheduler {
 		Journal: s.bindingJournal(), NominationFreed: s.pendingPods.NominationFreed, Log: o.Log,
 	})
 	s.heldStatus = newHeldStatusQueue(o.Clock, holdConditions{s.queue, s.binding, o.RecorderFor})
-	s.groupStatus = newGroupStatus(o, s.inFlight, s.resumeConditionOf)
+	s.groupStatus = newGroupStatus(o, s.cache.Groups().PodGroups(), s.inFlight, s.resumeConditionOf)
 	s.explainer = &explain.Builder{Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Now: o.Clock.Now}
 	h := &hosts{
 		options: o, cache: s.cache, queue: s.queue, waitingPods: s.waitingPods, volumes: s.volumes, devices: s.devices, inPreBind: framework.NewPodsInPreBind(),

@@ -41,7 +41,7 @@ type heartbeat struct {
 	// watch times the calls of an asynchronous attempt; nil for others.
 	watch atomic.Pointer[framework.CallWatch]
 	// goroutine is the ID of the goroutine that works on the pod: the loop's, or an
-	// asynchronous attempt's.
+	// asynchronous attempt's. It may wait for one that makes an isolated call.
 	goroutine atomic.Uint64
 }
 
@@ -169,7 +169,7 @@ func formatTime(since time.Time) string { return since.UTC().Format(time.RFC3339
 
 // findLocation finds where the loop hangs from its stack, and logs the stack.
 func (w *Watchdog) findLocation(current *heartbeat) string {
-	stack := stackOf(allStacks(), current.goroutine.Load())
+	stack := workStackOf(allStacks(), current.goroutine.Load())
 	w.scheduler.options.Log.Error(nil, "The scheduling loop hangs", "pod", klog.KObj(current.pod),
 		"schedulingProfile", current.pod.Spec.SchedulerName, "since", current.start, "stack", stack)
 	if f := current.framework.Load(); f != nil {
@@ -204,6 +204,18 @@ func allStacks() string {
 	}
 }
 
+// workStackOf returns the stack of the goroutine with that ID, or, where it waits for an isolated
+// call, that of the goroutine which makes the call.
+func workStackOf(all string, goroutine uint64) string {
+	stack, creator := stackOf(all, goroutine), fmt.Sprintf(" in goroutine %d\n", goroutine)
+	for child := range strings.SplitSeq(all, "\n\n") {
+		if strings.Contains(child+"\n", creator) && framework.IsIsolated(child) {
+			return workStackOf(all, goroutineOf(child))
+		}
+	}
+	return stack
+}
+
 // stackOf returns the stack of the goroutine with that ID; empty when it has ended.
 func stackOf(all string, goroutine uint64) string {
 	head := fmt.Sprint(stackPrefix, goroutine, " ")
@@ -219,8 +231,12 @@ func stackOf(all string, goroutine uint64) string {
 // the first line of its stack.
 func goroutineID() uint64 {
 	var text [64]byte
-	head := strings.TrimPrefix(string(text[:runtime.Stack(text[:], false)]), stackPrefix)
-	number, _, _ := strings.Cut(head, " ")
+	return goroutineOf(string(text[:runtime.Stack(text[:], false)]))
+}
+
+// goroutineOf returns the ID of the goroutine with that stack.
+func goroutineOf(stack string) uint64 {
+	number, _, _ := strings.Cut(strings.TrimPrefix(stack, stackPrefix), " ")
 	id, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return 0 // no goroutine has this ID

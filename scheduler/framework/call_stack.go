@@ -33,6 +33,12 @@ func (f *Framework) CallInStack(stack string) (call Call, found bool) {
 	return call, found
 }
 
+// IsIsolated reports whether a goroutine makes a call that another goroutine waits for, from its
+// stack as runtime.Stack prints it.
+func IsIsolated(stack string) bool {
+	return strings.Contains(stack, "\ngithub.com/berthdev/berth/scheduler/framework.runIsolated(")
+}
+
 // pluginMethodIn returns the plugin and the method that a line of a stack
 // names.
 func pluginMethodIn(methods map[string]string, line string) (plugin, method string) {

@@ -166,12 +166,17 @@ func (f *Framework) runRecovered(pod *v1.Pod, state fwk.CycleState, point string
 // work ended the goroutine with runtime.Goexit, and nil where work returned.
 func (r Runtime) isolate(work func()) (stack []byte) {
 	done := make(chan struct{})
-	r.Go(func() {
-		defer close(done)
-		recordGoexit(&stack, work)
-	})
+	r.Go(func() { runIsolated(done, &stack, work) })
 	_ = r.Wait(context.Background(), done)
 	return stack
+}
+
+// runIsolated is the work of a goroutine of isolate. It is not inlined, so that IsIsolated finds it.
+//
+//go:noinline
+func runIsolated(done chan<- struct{}, stack *[]byte, work func()) {
+	defer close(done)
+	recordGoexit(stack, work)
 }
 
 // recordGoexit runs work. Where work ends the goroutine, it stores the stack.

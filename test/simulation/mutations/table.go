@@ -200,6 +200,8 @@ var generalMutants = []mutant{
 		[]killer{{cache, "TestPinnedSnapshotDoesNotChangeForAbandonedCalls"}, {loop, "TestALatePluginMayListNodes"}}, noPoison},
 	{"HungLoopIsAlive", "the liveness check passes while the loop hangs",
 		[]killer{{loop, "TestAHungLoopFailsTheLivenessCheck"}}, noEnd},
+	{"IsolatedCallUnnamed", "the liveness check names the wait for a plugin that hangs, and not the plugin",
+		[]killer{{loop, "TestACallThatHangsInTheAttemptOfAGroupFailsTheLivenessCheck"}}, noEnd},
 	{"SlowCallsAddUp", "several slow plugin calls that all return count as one that hangs",
 		[]killer{{loop, "TestASlowPluginDoesNotFailTheLivenessCheck"}}, noEnd},
 	{"BindingsEndWithTheLoop", "binding cycles are cancelled when the process is asked to end",

@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// hanging is an out-of-tree plugin that hangs at an extension point.
+type hanging struct {
+	point  string
+	unhang chan struct{}
+}
+
+func (*hanging) Name() string { return "Hanging" }
+
+func (h *hanging) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	return h.call("Filter")
+}
+
+func (h *hanging) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+
+func (h *hanging) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) { h.call("Unreserve") }
+
+func (h *hanging) Permit(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.Status, time.Duration) {
+	return h.call("Permit"), 0
+}
+
+func (h *hanging) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	h.call("PodGroupPostFilter")
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+func (h *hanging) call(point string) *fwk.Status {
+	if point == h.point {
+		<-h.unhang
+	}
+	return nil
+}
+
+// The loop abandons no call in the attempt of a group.
+func TestACallThatHangsInTheAttemptOfAGroupFailsTheLivenessCheck(t *testing.T) {
+	for point, pods := range map[string]int{"Filter": 2, "Unreserve": 3, "Permit": 2, "PodGroupPostFilter": 3} {
+		t.Run(point, func(t *testing.T) {
+			plugin := &hanging{point: point}
+			runWithPluginForGroups(t, plugin, func(env *testEnv) {
+				plugin.unhang = make(chan struct{}) // of this bubble
+				var stacks []string
+				env.options.Log = funcr.New(func(_, text string) { stacks = append(stacks, text) }, funcr.Options{})
+				dog := env.NewWatchdog(hangLimit)
+				if point == "PodGroupPostFilter" { // after that of DefaultPreemption, which has victims to try
+					env.create(lowPods("n0")...)
+				}
+				env.create(withPriority(9, gang("a", pods, pods))...)
+				time.Sleep(hangLimit + time.Second)
+				want := `in a call of plugin "Hanging" at ` + point + `; the log names the pod`
+				if err := dog.Check(); err == nil || !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("Check returns\n  %v\nwant at the end\n  %s", err, want)
+				}
+				if len(stacks) != 1 || !strings.Contains(stacks[0], "(*hanging)."+point+"(") {
+					t.Errorf("want one stack with the call in the log:\n%s", stacks)
+				}
+				close(plugin.unhang)
+				synctest.Wait()
+				if err := dog.Check(); err != nil {
+					t.Errorf("after the call returned: %v", err)
+				}
+			}, nodesOfCPUs(4, 4)...)
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/scheduler/cycle"
 	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/profile"
 )
 
 // pluginSteps are steps 4 and 5 of scheduleOne: those that call plugins. They advance c.
@@ -63,6 +64,23 @@ func (a *asyncAttempt) result() error {
 	}
 	a.generation.ResetEquivalenceCache()
 	a.generation.Framework.ReportGoexit(a.Pod, goexit)
+	return goexit
+}
+
+// isolate runs a part of a group's cycle, whose calls of plugins state tracks. The loop waits for
+// it, however long a call takes. Where the generation has out-of-tree plugins, work has a goroutine
+// of its own, and isolate returns the error of a plugin that ended that.
+func (s *Scheduler) isolate(generation *profile.Generation, state interface{ SetCallWatch(*framework.CallWatch) }, work func()) *framework.PanicError {
+	if !generation.Framework.HasOutOfTreePlugins() {
+		work()
+		return nil
+	}
+	watch := framework.NewCallWatch(s.runtime())
+	state.SetCallWatch(watch)
+	goexit := watch.Isolate(work)
+	if goexit != nil {
+		generation.ResetEquivalenceCache() // as result does
+	}
 	return goexit
 }
 

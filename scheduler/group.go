@@ -69,9 +69,7 @@ func (s *Scheduler) scheduleGroup(loop context.Context, attempt *queue.Attempt) 
 	err := invalid
 	if err == nil {
 		s.prepareGroupRequest(g, snapshot)
-		if err = s.cycle.RunGroup(ctx, g.request); err != nil {
-			g.waiting, err = s.cycle.RunGroupPostFilter(ctx, g.request, err)
-		}
+		err = s.decideGroup(ctx, g)
 		groupAlgorithmDuration.Observe(g.slices.took(g.start).Seconds())
 	}
 	s.queue.RecordLoopTime(first.Spec.SchedulerName, g.slices.took(g.start), len(g.members))
@@ -137,6 +135,30 @@ func (s *Scheduler) prepareGroupRequest(g *groupCycle, snapshot *cache.Snapshot)
 	}
 }
 
+// decideGroup is step 4. It sets the nodes of the members, or why they have none, and returns why
+// the group does not fit.
+func (s *Scheduler) decideGroup(ctx context.Context, g *groupCycle) (err error) {
+	goexit := s.isolate(g.generation, g.request.GroupState, func() {
+		if err = s.cycle.RunGroup(ctx, g.request); err != nil {
+			g.waiting, err = s.cycle.RunGroupPostFilter(ctx, g.request, err)
+		}
+	})
+	if goexit == nil {
+		return err
+	}
+	// The pod at which the plugin ended the goroutine: the one that was tried without a result. A
+	// plugin that did it in the search for victims has none.
+	for _, m := range g.members {
+		if m.Tried() && m.Placement == nil && m.Err == nil {
+			g.generation.Framework.ReportGoexit(m.Pod, goexit)
+			m.Err = goexit
+			return fmt.Errorf("failed to schedule other pod from a pod group: %w", goexit)
+		}
+	}
+	g.generation.Framework.ReportGoexit(g.members[0].Pod, goexit)
+	return goexit
+}
+
 // submitGroup begins the binding cycles of the pods of a group that fits, records the
 // failures of the others, and ends the attempt of the group. err is that of the group.
 func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
@@ -194,7 +216,10 @@ func (s *Scheduler) submitMember(ctx context.Context, g *groupCycle, i int, grou
 	case err == nil:
 		t.state.SetGroup(nil)
 		t.SetNodeChosen()
-		err = s.beginBinding(ctx, t)
+		if goexit := s.isolate(t.generation, t.state, func() { err = s.beginBinding(ctx, t) }); goexit != nil {
+			t.generation.Framework.ReportGoexit(t.Pod, goexit)
+			err = goexit
+		}
 	}
 	if err == nil {
 		t.SetBindingBegan()

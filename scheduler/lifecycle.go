@@ -113,7 +113,10 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.options.Go(func() { s.queue.Run(ctx) })
 	s.progress.goroutine = goroutineID()
 	s.progress.leading.Store(true)
-	defer s.progress.leading.Store(false)
+	defer func() {
+		s.progress.leading.Store(false)
+		s.progress.died.Store(ctx.Err() == nil)
+	}()
 	s.run(ctx)
 	s.shutDown()
 	return nil

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -20,8 +21,8 @@ import (
 // watchdog finds the plugin call that hangs in that goroutine's stack. Reads are safe
 // for concurrent use.
 type loopProgress struct {
-	// leading is true while the loop runs.
-	leading atomic.Bool
+	// leading is true while the loop runs. died says that it ended before its context.
+	leading, died atomic.Bool
 	// popped counts the pods that were popped.
 	popped atomic.Uint64
 	// goroutine is the ID of the loop's goroutine. Only the loop reads and writes it.
@@ -113,10 +114,14 @@ func (s *Scheduler) NewWatchdog(limit time.Duration) *Watchdog {
 }
 
 // Check returns nil while the loop makes progress, has nothing to do or does not lead.
-// Otherwise the error names the plugin call that hangs, and since when. It names no pod
-// and no profile, since anybody may call the probe; the log names them.
+// Otherwise the error says that the loop has ended, or names the plugin call that hangs, and
+// since when. It names no pod and no profile, since anybody may call the probe; the log names
+// them.
 func (w *Watchdog) Check() error {
 	s := w.scheduler
+	if s.progress.died.Load() {
+		return errors.New("the scheduling loop has ended, and the process still leads")
+	}
 	now, popped := s.options.Clock.Now(), s.progress.popped.Load()
 	if current := s.progress.current.Load(); current != nil {
 		w.mu.Lock()

@@ -10,6 +10,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berthdev/berth/scheduler/compile"
 )
 
 // hanging is an out-of-tree plugin that hangs at an extension point.
@@ -74,4 +76,31 @@ func TestACallThatHangsInTheAttemptOfAGroupFailsTheLivenessCheck(t *testing.T) {
 			}, nodesOfCPUs(4, 4)...)
 		})
 	}
+}
+
+// The plugin counts as in-tree, and ends the loop's own goroutine.
+func TestALoopThatEndedFailsTheLivenessCheck(t *testing.T) {
+	runWithFaultyBuiltIn(t, func(*testEnv, *compile.Blueprint) {}, func(env *testEnv, _ *faultyPlugin) {
+		dog := env.NewWatchdog(hangLimit)
+		env.create(faultyPod("a", "none"))
+		if err := dog.Check(); err != nil {
+			t.Fatalf("before: %v", err)
+		}
+		env.create(faultyPod("b", "Filter ends its goroutine"))
+		const want = "the scheduling loop has ended, and the process still leads"
+		if err := dog.Check(); err == nil || err.Error() != want {
+			t.Errorf("Check returns\n  %v\nwant\n  %s", err, want)
+		}
+	})
+}
+
+func TestALoopThatEndsWithTheLeadershipPassesTheLivenessCheck(t *testing.T) {
+	runTest(t, func(env *testEnv) {
+		env.apply("one")
+		dog := env.NewWatchdog(hangLimit)
+		env.startLeading()()
+		if err := dog.Check(); err != nil {
+			t.Error(err)
+		}
+	}, node("n1"))
 }

@@ -156,7 +156,8 @@ func (c *Cycle) RunGroup(ctx context.Context, r GroupRequest) error {
 // decideAndRevert is RunGroup without the errors of members that were not tried.
 func (c *Cycle) decideAndRevert(ctx context.Context, r GroupRequest) (err error) {
 	overlay, changed := r.Snapshot.NewOverlay(), sets.New[string]()
-	// Deferred, since the panic of a plugin that is called for a plugin's search is recovered.
+	// Deferred, since the panic of a plugin that is called for a plugin's search is recovered, and
+	// a plugin may end the goroutine.
 	defer func() {
 		if err != nil {
 			changed = nil
@@ -303,11 +304,16 @@ func reserveMember(ctx context.Context, r GroupRequest, m *GroupMember, node str
 			r.Nominations.DeleteNominatedPodIfExists(m.Pod)
 		}
 	}
+	reserved := false
+	defer func() { // also where a plugin ends the goroutine
+		if !reserved {
+			revertMember(ctx, r, m, node, overlay)
+		}
+	}()
 	status := r.Framework.RunReservePluginsReserve(ctx, m.State, m.Info.WithNode(node).GetPod(), node)
-	if status.IsSuccess() {
+	if reserved = status.IsSuccess(); reserved {
 		return nil
 	}
-	revertMember(ctx, r, m, node, overlay)
 	if !status.IsRejected() {
 		return status.AsError()
 	}
@@ -329,8 +335,15 @@ func revertMember(ctx context.Context, r GroupRequest, m *GroupMember, node stri
 // revertMembers undoes what was done for all members, the last one first. It returns an error
 // where a member on a changed node does not fit there any more, with those before it on theirs.
 func revertMembers(ctx context.Context, r GroupRequest, overlay *cache.Overlay, changed sets.Set[string]) (outdated error) {
-	for i := len(r.Members) - 1; i >= 0; i-- {
-		m := r.Members[i]
+	left := len(r.Members)
+	defer func() {
+		if r.Members = r.Members[:left]; left > 0 { // a plugin has ended the goroutine
+			_ = revertMembers(ctx, r, overlay, nil)
+		}
+	}()
+	for left > 0 {
+		left--
+		m := r.Members[left]
 		if m.Placement == nil {
 			continue
 		}

@@ -22,7 +22,7 @@ func (c *Cycle) RunGroupPostFilter(ctx context.Context, r GroupRequest, unfit er
 	}
 	schedule := func(ctx context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
 		again := r
-		again.Before, again.Decided, again.Deleted, again.GroupState, again.KeepFilterStates = nil, nil, nil, &framework.GroupCycleState{}, true
+		again.Before, again.Decided, again.Deleted, again.GroupState, again.KeepFilterStates = nil, nil, nil, r.GroupState.Again(), true
 		again.GroupState.SetSlices(framework.SlicesOf(ctx))
 		again.Members = nil
 		for _, m := range r.Members {

@@ -124,6 +124,14 @@ func (w *CallWatch) Go(work func()) {
 	})
 }
 
+// Isolate runs the work in a goroutine of its own and waits for it, however long a call takes. It
+// returns the error of a plugin that ended the goroutine, and nil if the work returned.
+func (w *CallWatch) Isolate(work func()) *PanicError {
+	defer w.End()
+	w.goexitStack = w.runtime.isolate(work)
+	return w.Goexit(Call{})
+}
+
 // Goexit returns the error of a plugin that ended the goroutine of the work: that of the
 // innermost tracked call, or of call where none is tracked. It returns nil if the work
 // returned. It is called after the work has ended.
@@ -286,16 +294,21 @@ func (w *CallWatch) end(c Call) (late bool) {
 	return w.abandoned
 }
 
-// callWatchOf returns the CallWatch of the attempt or binding cycle that state belongs
-// to, or nil.
+// callWatchOf returns the CallWatch of the attempt, of the group's or the pod's, or of the binding
+// cycle that state belongs to, or nil.
 func callWatchOf(state fwk.CycleState) *CallWatch {
-	if own, ok := state.(*CycleState); ok && own != nil {
-		return own.callWatch
+	own, ok := state.(*CycleState)
+	switch {
+	case !ok || own == nil:
+		return nil
+	case own.group != nil:
+		return own.group.callWatch
 	}
-	return nil
+	return own.callWatch
 }
 
-// SetCallWatch sets the CallWatch of the attempt or binding cycle.
+// SetCallWatch sets the CallWatch of the attempt or binding cycle. That of a group's state tracks
+// the calls for all its pods, as long as the group's cycle decides them.
 func (c *CycleState) SetCallWatch(w *CallWatch) { c.callWatch = w }
 
 // CheckAbandoned returns a *CallTimeoutError if the attempt of state was abandoned and

@@ -192,6 +192,13 @@ func (s *GroupCycleState) GetParentPlacementCycleState() fwk.PlacementCycleState
 // GetPodGroupSchedulingCycle returns the state itself.
 func (s *GroupCycleState) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return s }
 
+// Again returns an empty state for another decision about the group in the same attempt.
+func (s *GroupCycleState) Again() *GroupCycleState {
+	again := &GroupCycleState{}
+	again.callWatch = s.callWatch
+	return again
+}
+
 // GroupSlices are the parts in which the loop works on a large group.
 type GroupSlices interface {
 	// Over reports whether the loop has other work to take now.

@@ -245,10 +245,10 @@ func (g *groupDryRun) fits(ctx context.Context, assigned []fwk.ProposedAssignmen
 		if err := g.snapshot.AddPod(a.GetPodInfo(), a.GetNodeName()); err != nil {
 			return false, err
 		}
+		counted++ // before Reserve: a plugin may end the goroutine in it
 		if !g.nodeLocal {
 			handle.RunReservePluginsReserve(ctx, a.GetCycleState(), a.GetPod(), a.GetNodeName())
 		}
-		counted++
 	}
 	return true, nil
 }

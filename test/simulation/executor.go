@@ -47,6 +47,10 @@ type task struct {
 	cycle int
 	group *framework.GroupCycleState
 	seen  cache.ResourceVersions
+	// decides says that PreFilter ran in the task, inLoop that the loop waits for it at a group.
+	decides, inLoop bool
+	// parent started the task; nil once that has ended.
+	parent *task
 }
 
 func newExecutor() *executor {
@@ -55,7 +59,7 @@ func newExecutor() *executor {
 
 // start adds a task; step runs it.
 func (e *executor) start(name string, work func()) *task {
-	t := &task{name: name, replica: e.replica, work: work, resume: make(chan bool)}
+	t := &task{name: name, replica: e.replica, work: work, resume: make(chan bool), parent: e.current, inLoop: name == loopTask}
 	e.tasks = append(e.tasks, t)
 	return t
 }
@@ -98,7 +102,7 @@ func (e *executor) run(t *task) {
 		if value := recover(); value != nil {
 			e.onPanic(t, value, debug.Stack())
 		}
-		t.done = true
+		t.done, t.parent = true, nil
 		e.yielded <- struct{}{}
 	}()
 	t.work()

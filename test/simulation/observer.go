@@ -47,15 +47,18 @@ func (n *observer) Close() error {
 
 // PreFilter records what the scheduler knows: no task has run since UpdateSnapshot. An attempt
 // outside the loop is a task that was started right after UpdateSnapshot, with what was known
-// then. The members of a group are decided with what was known at the first, or after the last
-// other pod that was tried between them.
+// then, and so is the part of a group's attempt that decides about it, where a plugin is
+// out-of-tree. The members of a group are decided with what was known at the first, or after the
+// last other pod that was tried between them.
 func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	n.checkOpen("PreFilter")
 	n.sim.noteClaims(pod)
 	n.sim.noteDeviceClaims(pod)
 	group := state.(*framework.CycleState).Group()
 	current, seen := n.sim.tasks.current, n.sim.sched.Components().Cache.Snapshot().ResourceVersions()
-	if current.name != loopTask {
+	first := !current.decides && current.name != loopTask
+	current.decides, current.inLoop = true, current.inLoop || group != nil
+	if !current.inLoop {
 		return nil, nil
 	}
 	switch {
@@ -68,15 +71,25 @@ func (n *observer) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Po
 	default:
 		n.sim.count("a gang is decided in slices")
 	}
-	current.known, current.seen = n.sim.known(), seen
+	if !first && (current.name == loopTask || group == nil || seen != current.seen) {
+		current.known = n.sim.known()
+	}
+	current.seen = seen
+	for t := current.parent; t != nil; t = t.parent {
+		t.known, t.cycle = current.known, current.cycle
+	}
 	return nil, nil
 }
 
 func (n *observer) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Reserve records the placement.
+// Reserve records the placement. A task that decided nothing begins the binding of a pod of a group,
+// with what the loop knew when it was decided.
 func (n *observer) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	n.checkOpen("Reserve")
+	if current := n.sim.tasks.current; !current.decides && current.parent != nil {
+		current.known, current.cycle = current.parent.known, current.parent.cycle
+	}
 	if !isTrial(state) {
 		n.sim.recordPlacement(pod, node, n.spec)
 	}

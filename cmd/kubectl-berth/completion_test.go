@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/berthdev/berth/cmd/kubectl-berth/cluster"
+	"github.com/berthdev/berth/cmd/kubectl-berth/complete"
 	"github.com/berthdev/berth/cmd/kubectl-berth/convert"
 	"github.com/berthdev/berth/cmd/kubectl-berth/decisions"
 	"github.com/berthdev/berth/cmd/kubectl-berth/explain"
@@ -82,6 +85,18 @@ func TestNothingIsCompletedWhenTheClusterDoesNotAnswer(t *testing.T) {
 	printed := env.Run(rollback.New, cobra.ShellCompRequestCmd, "")
 	if !strings.HasPrefix(printed, ":4\n") || !strings.HasSuffix(printed, "exit 0\n") {
 		t.Error(printed)
+	}
+}
+
+// The shell waits for the connection, too.
+func TestACompletionWaitsForAnAPIServerForABoundedTime(t *testing.T) {
+	bounded := false
+	env := verb.Env{Open: func(ctx context.Context) (*cluster.Cluster, error) {
+		_, bounded = ctx.Deadline()
+		return nil, errors.New("no kubeconfig")
+	}}
+	if complete.Profiles(env, "")(profiles.New(env), nil, ""); !bounded {
+		t.Error("requests of the connection have no deadline")
 	}
 }
 

@@ -33,6 +33,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The first signal ends requests to the cluster. Something else may not end with ctx, as a read
+	// of standard input: the second signal ends the process.
+	context.AfterFunc(ctx, stop)
 	cmd := newRootCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	cmd.SetArgs(commandArgs(os.Args))
 	err := cmd.ExecuteContext(ctx)

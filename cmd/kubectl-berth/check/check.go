@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if err := o.output.Check(); err != nil {
 		return err
 	}
-	if o.cluster, err = o.Open(); err != nil {
+	if o.cluster, err = o.Open(ctx); err != nil {
 		return err
 	}
 	if o.uninstall {

@@ -20,6 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -76,17 +77,19 @@ func (f *Flags) AddFlags(to *pflag.FlagSet) {
 	to.StringVar(&f.berthNamespace, "berth-namespace", DefaultBerthNamespace, "The namespace that Berth runs in, with its Lease and its revisions")
 }
 
-// Open connects to the cluster that the flags select.
-func (f *Flags) Open() (*Cluster, error) {
+// Open connects to the cluster that the flags select. All requests of the connection end when ctx
+// ends.
+func (f *Flags) Open(ctx context.Context) (*Cluster, error) {
 	f.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
 		config.QPS, config.Burst = clientQPS, clientBurst
+		config.Wrap(endingWith(ctx))
 		return config
 	})
 	config, err := f.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
-	discovery, err := f.ToDiscoveryClient()
+	discoveryClient, err := f.ToDiscoveryClient()
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +108,7 @@ func (f *Flags) Open() (*Cluster, error) {
 	return &Cluster{
 		Client: c, Namespace: namespace, NamespaceGiven: chosen, BerthNamespace: f.berthNamespace,
 		Context: cmp.Or(*f.Context, f.kubeconfig().CurrentContext), Server: config.Host,
-		Version: func(context.Context) (*version.Info, error) { return discovery.ServerVersion() },
+		Version: discovery.ToServerVersionInterfaceWithContext(discoveryClient).ServerVersionWithContext,
 	}, nil
 }
 
@@ -159,7 +162,7 @@ func UserError(err error) error {
 		return errors.New(messageNotInstalled)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; `kubectl berth check` lists the permissions that each verb needs", err)
-	case errors.As(err, &network):
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("cannot reach the API server: %w; check --context", err)
 	}
 	return err

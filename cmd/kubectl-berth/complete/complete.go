@@ -42,7 +42,7 @@ func fromSource(env verb.Env, names source) Func {
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		c, err := env.Open()
+		c, err := env.Open(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -72,7 +72,7 @@ func (o *options) profiles(ctx context.Context, name string) ([]*v1alpha1.Schedu
 
 // clusterProfile returns a profile of the cluster.
 func (o *options) clusterProfile(ctx context.Context, name string) ([]*v1alpha1.SchedulingProfile, map[string]*v1alpha1.PluginConfig, error) {
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

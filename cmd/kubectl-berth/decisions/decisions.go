@@ -59,7 +59,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, o.output) {
 		return fmt.Errorf("-o: unsupported output format %q: must be one of: wide, json, yaml", o.output)
 	}
-	if o.cluster, err = o.Open(); err != nil {
+	if o.cluster, err = o.Open(ctx); err != nil {
 		return err
 	}
 	printEntries := o.printer()

@@ -61,7 +61,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 			return fmt.Errorf("%s: %s would be rejected: %s; `kubectl berth lint` lists all errors", object.Source, object.Title, object.Errors[0])
 		}
 	}
-	if o.cluster, err = o.Open(); err != nil {
+	if o.cluster, err = o.Open(ctx); err != nil {
 		return err
 	}
 	runs, err := o.cluster.Profiles(ctx)

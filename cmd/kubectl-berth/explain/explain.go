@@ -121,7 +121,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case o.matrix && kind.name != "Pod":
 		return fmt.Errorf("--matrix: takes one pod, as pod/NAME; `kubectl berth explain %s/%s` lists the pending ones", kind.aliases[0], name)
 	}
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

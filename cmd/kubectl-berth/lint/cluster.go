@@ -58,8 +58,8 @@ func (o *options) addClusterInfo(ctx context.Context, profiles []*v1alpha1.Sched
 	}
 }
 
-// askCluster returns the answer of ask, or an error after clusterTimeout: discovery takes no
-// context.
+// askCluster returns the answer of ask, or an error after clusterTimeout: a credential plugin
+// does not end with the context.
 func askCluster[T any](ctx context.Context, ask func(context.Context) T) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func askCluster[T any](ctx context.Context, ask func(context.Context) T) (answer
 // readCluster reads what the cluster knows; lease is the value of --other-scheduler-lease.
 func (o *options) readCluster(ctx context.Context, profiles []*v1alpha1.SchedulingProfile, lease string) (a clusterInfo) {
 	a.evidence = map[string][]string{}
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		a.unreadable = err
 		return a

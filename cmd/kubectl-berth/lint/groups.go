@@ -102,7 +102,7 @@ func (o *options) printGroupWarnings(ctx context.Context, files *manifest.Files,
 func (o *options) addProfilesOfCluster(ctx context.Context, profiles map[string]*v1alpha1.SchedulingProfile) {
 	list := &v1alpha1.SchedulingProfileList{}
 	failure, err := askCluster(ctx, func(ctx context.Context) error {
-		c, err := o.Open()
+		c, err := o.Open(ctx)
 		if err == nil {
 			err = c.Client.List(ctx, list)
 		}

@@ -58,7 +58,7 @@ func (o *options) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

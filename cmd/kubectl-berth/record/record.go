@@ -83,7 +83,7 @@ func (o *options) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--node-order: %w", err)
 		}
 	}
-	if o.cluster, err = o.Open(); err != nil {
+	if o.cluster, err = o.Open(ctx); err != nil {
 		return err
 	}
 	profile, err := o.selectProfile(ctx)

@@ -53,7 +53,7 @@ func New(env verb.Env) *cobra.Command {
 }
 
 func (o *options) run(ctx context.Context, name string) error {
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context, name string) error {
 	if o.output.Set() && !o.list {
 		return errors.New("-o: requires --list")
 	}
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

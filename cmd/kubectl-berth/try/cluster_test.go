@@ -102,7 +102,7 @@ func (c *testCluster) run(text string, args ...string) (string, int) {
 	env := verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(text), Out: &out, ErrOut: &out},
 		Now:       func() time.Time { return time.Unix(0, 0) },
-		Open: func() (*cluster.Cluster, error) {
+		Open: func(context.Context) (*cluster.Cluster, error) {
 			return &cluster.Cluster{Client: c.client(), Namespace: "shop", BerthNamespace: cluster.DefaultBerthNamespace}, nil
 		},
 	}

@@ -64,7 +64,7 @@ func (o *options) run(ctx context.Context) (err error) {
 	if len(o.files) == 0 {
 		return errors.New("-f: must specify a file, or - for standard input")
 	}
-	if o.cluster, err = o.Open(); err != nil {
+	if o.cluster, err = o.Open(ctx); err != nil {
 		return err
 	}
 	answer, err := o.evaluate(ctx)

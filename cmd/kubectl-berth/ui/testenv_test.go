@@ -63,7 +63,7 @@ func newTestEnv(t *testing.T, objects ...client.Object) *testEnv {
 func (e *testEnv) verbEnv(out io.Writer) verb.Env {
 	return verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: io.Discard},
-		Open:      func() (*cluster.Cluster, error) { return e.fake.Cluster, nil },
+		Open:      func(context.Context) (*cluster.Cluster, error) { return e.fake.Cluster, nil },
 		Now:       func() time.Time { return kubectltest.Now },
 	}
 }

@@ -75,7 +75,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.port < 0 || o.port > maxPort {
 		return fmt.Errorf("--port: Invalid value: %d: must be between 0 and %d", o.port, maxPort)
 	}
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -86,8 +86,8 @@ type Verb struct {
 // Env is what the verbs work with.
 type Env struct {
 	genericiooptions.IOStreams
-	// Open connects to the cluster. Verbs call it when they first need the cluster.
-	Open func() (*cluster.Cluster, error)
+	// Open connects to the cluster, until ctx ends. Verbs call it when they first need the cluster.
+	Open func(ctx context.Context) (*cluster.Cluster, error)
 	Now  func() time.Time
 }
 

@@ -107,7 +107,7 @@ func (o *options) run(ctx context.Context) error {
 
 // readVersions reads the versions of the API server and of Berth.
 func (o *options) readVersions(ctx context.Context, v *Versions) error {
-	c, err := o.Open()
+	c, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (s *TestEnv) Run(of func(verb.Env) *cobra.Command, args ...string) string {
 func (s *TestEnv) execute(ctx context.Context, of func(verb.Env) *cobra.Command, out, said io.Writer, args []string) error {
 	cmd := of(verb.Env{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(s.In), Out: out, ErrOut: said},
-		Open:      func() (*cluster.Cluster, error) { return s.Cluster, nil },
+		Open:      func(context.Context) (*cluster.Cluster, error) { return s.Cluster, nil },
 		Now:       func() time.Time { return Now },
 	})
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true

@@ -5,9 +5,14 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// rediscoverInterval is the time between two resets of the mapper at least.
+const rediscoverInterval = 15 * time.Second
 
 // live has what the page shows of the cluster, kept up to date by watches.
 type live struct {
@@ -27,6 +32,8 @@ type live struct {
 	notes     map[string]kindNotes
 	answered  map[string]bool
 	viewers   map[*viewer]bool
+	// rediscovered is when the mapper was reset last.
+	rediscovered time.Time
 }
 
 // kindNotes say what the page lacks of a kind, empty for nothing.
@@ -52,6 +59,22 @@ func (l *live) start(ctx context.Context) *sync.WaitGroup {
 		watches.Go(func() { s.run(ctx) })
 	}
 	return watches
+}
+
+// rediscover makes the next request ask the API server which kinds it serves: a CRD may have been
+// created since. Several kinds may not be served, for as long as the page is open, so that this
+// does nothing within rediscoverInterval after the last time.
+func (l *live) rediscover() {
+	l.mu.Lock()
+	now := time.Now()
+	due := now.Sub(l.rediscovered) >= rediscoverInterval
+	if due {
+		l.rediscovered = now
+	}
+	l.mu.Unlock()
+	if due {
+		meta.MaybeResetRESTMapper(l.client.RESTMapper()) // without mu: it waits for a discovery that runs
+	}
 }
 
 // set sets the record of a key, nil to remove it.

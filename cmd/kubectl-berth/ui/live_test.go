@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,73 @@ func TestErrorsOfWatchesGiveNotesUntilTheyWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// discoveryMapper is a mapper that knows the kinds that were served when it was reset.
+type discoveryMapper struct {
+	meta.RESTMapper
+	mu            sync.Mutex
+	served, known bool
+	resets        int
+}
+
+// Reset makes the mapper discover the kinds.
+func (m *discoveryMapper) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known = m.served
+	m.resets++
+}
+
+// serve makes the API server serve the kinds of Berth. It returns how often the mapper was reset.
+func (m *discoveryMapper) serve() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.served = true
+	return m.resets
+}
+
+// reject rejects requests for kinds of Berth that the mapper does not know.
+func (m *discoveryMapper) reject(_, kind, _ string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known || !strings.HasPrefix(kind, "Scheduling") {
+		return nil
+	}
+	return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "berth.dev", Kind: kind}}
+}
+
+func TestAPageThatWasOpenedBeforeTheCRDsExistShowsTheirObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newTestEnv(t, streamObjects()...)
+		mapper := &discoveryMapper{RESTMapper: e.client.RESTMapper()}
+		e.client.mapper = mapper
+		e.client.reject(mapper.reject)
+		defer e.watchCluster()()
+		p := newPage()
+		defer e.openStream(p)()
+		checkNotes(t, p.take(t),
+			"The API server does not serve schedulingprofiles.berth.dev: no profile is shown.",
+			"The API server does not serve schedulingdecisions.berth.dev: reasons of pending pods are not shown.")
+		const without = 10 * time.Minute
+		time.Sleep(without)
+		if most, resets := int(without/rediscoverInterval)+1, mapper.serve(); resets > most {
+			t.Errorf("the kinds were discovered %d times in %v, want at most %d times", resets, without, most)
+		}
+		time.Sleep(2 * maxBackoff)
+		synctest.Wait()
+		messages := p.take(t)
+		checkNotes(t, messages)
+		got := map[string][]string{}
+		for _, m := range messages {
+			for kind, keys := range keysOf(m) {
+				got[kind] = append(got[kind], keys...)
+			}
+		}
+		if diff := cmp.Diff(map[string][]string{"profiles": {"batch"}, "decisions": {"default/web"}}, got); diff != "" {
+			t.Errorf("(-want,+got):\n%s", diff)
+		}
+	})
 }
 
 func TestAWatchThatBreaksIsRestarted(t *testing.T) {

@@ -79,6 +79,9 @@ func (s *source) listIn(ctx context.Context, namespace string, options metav1.Li
 	err := s.live.client.List(ctx, list, &client.ListOptions{
 		Namespace: namespace, FieldSelector: s.selected, Limit: options.Limit, Continue: options.Continue,
 	})
+	if meta.IsNoMatchError(err) {
+		s.live.rediscover()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -176,6 +177,16 @@ type testClient struct {
 	rejects func(verb, kind, namespace string) error
 	// watches are the newest watches by kind.
 	watches map[string]watch.Interface
+	// mapper, if not nil, is the mapper of the client.
+	mapper meta.RESTMapper
+}
+
+// RESTMapper returns the mapper.
+func (c *testClient) RESTMapper() meta.RESTMapper {
+	if c.mapper != nil {
+		return c.mapper
+	}
+	return c.WithWatch.RESTMapper()
 }
 
 // IsWatchListSemanticsUnSupported makes the reflector list before it watches: the fake client

@@ -112,6 +112,45 @@ func TestTheVerbServesThePageUntilItIsInterrupted(t *testing.T) {
 	}
 }
 
+// The pages of a browser share six connections, and each stream keeps one.
+func TestWithTooManyPagesABrowserStillGetsAnswers(t *testing.T) {
+	const connections = 6
+	at, interrupt := startVerb(t, newTestEnv(t, streamObjects()...))
+	token, _ := strings.CutPrefix(at.Fragment, "token=")
+	browser := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections}}
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	get := func(path string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.Host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(tokenHeader, token)
+		response, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return response
+	}
+	for i := range connections - 1 {
+		if status := get("/api/stream").StatusCode; status != 200 {
+			t.Errorf("stream %d has status %d, want 200", i+1, status)
+		}
+	}
+	refused := get("/api/stream")
+	if body, err := io.ReadAll(refused.Body); err != nil || refused.StatusCode != 503 || !strings.Contains(string(body), "Too many pages are open") {
+		t.Errorf("another stream has status %d: %s, %v", refused.StatusCode, body, err)
+	}
+	if status := get("/api/session").StatusCode; status != 200 {
+		t.Errorf("a query has status %d, want 200", status)
+	}
+	if err := interrupt(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 // A server that listened on all addresses would answer on 127.0.0.2, too.
 func TestTheServerListensOnTheLoopbackInterfaceOnly(t *testing.T) {
 	listener, err := listen(t.Context(), 0)

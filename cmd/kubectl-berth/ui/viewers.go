@@ -2,8 +2,10 @@ package ui
 
 import "slices"
 
-// maxStreams is how many streams are open at a time.
-const maxStreams = 16
+// maxStreams is how many streams are open at a time. Browsers open six connections to a host for
+// all their pages, and a stream keeps one: the sixth is for everything else, also to say that there
+// are too many pages.
+const maxStreams = 5
 
 // maxObjects is how many objects a message has at most.
 const maxObjects = 2000

@@ -150,6 +150,34 @@ test('a run that has ended, and an address without its token', async () => {
   await context.close();
 });
 
+test('a page that is not visible for a while leaves its connection to others, until it is shown', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles');
+  await page.locator('.top').getByText('Live').waitFor();
+  await page.clock.install();
+  const show = (visible) => page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, !visible);
+  const streams = async (n) => {
+    for (let i = 0; i < 100 && fixture.streams.size !== n; i++) await page.waitForTimeout(20);
+    assert.equal(fixture.streams.size, n);
+  };
+  await show(false);
+  await page.clock.fastForward('04:00');
+  await show(true);
+  await page.clock.fastForward('04:00');
+  await streams(1);
+  await show(false);
+  await page.clock.fastForward('10:00');
+  await streams(0);
+  fixture.delta({ gone: { profiles: ['canary'] } });
+  await show(true);
+  await page.waitForFunction(() => document.querySelectorAll('table.profiles tbody').length === 4);
+  await page.locator('.top').getByText('Live').waitFor();
+  await streams(1);
+  await close();
+});
+
 test('loading is said', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles');
   fixture.delay = 700;

@@ -80,8 +80,11 @@ addEventListener('hashchange', () => {
   }
 });
 addEventListener('online', () => stream.retryNow());
-document.addEventListener('visibilitychange', () => {
-  if (!document.hidden) stream.retryNow();
-});
+const visibilityChanged = (): void => {
+  if (document.hidden) stream.hidden();
+  else stream.shown();
+};
+document.addEventListener('visibilitychange', visibilityChanged);
+visibilityChanged(); // a link may open a page behind another one
 listenForKeys(() => showKeys());
 render(<App />, document.getElementById('app')!);

@@ -12,6 +12,7 @@ export type Connection =
   | { status: 'connecting'; objects: number }
   | { status: 'live' }
   | { status: 'waiting'; message: string; retryAt: number }
+  | { status: 'paused' } // the page is not visible
   | { status: 'ended'; message: string };
 
 /** Topic: 'profiles', 'nodes', 'pods', 'decisions', 'notes', 'connection', 'session', or one object: 'pod:ns/name'. */

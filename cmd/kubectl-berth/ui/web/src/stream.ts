@@ -6,6 +6,8 @@ import type { StreamMessage } from './types';
 /** silenceLimit: the server sends a ping every 15 s; a connection that is silent for longer is dead. */
 const silenceLimit = 40_000;
 const maxBackoff = 15_000;
+/** hiddenLimit is how long a page that is not visible keeps its stream, in ms: a browser's pages have few connections. */
+const hiddenLimit = 5 * 60_000;
 /** workSlice is how long lines are applied before the page may paint again, in ms. */
 const workSlice = 8;
 
@@ -37,6 +39,7 @@ export class Stream {
   private attempt = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private abort: AbortController | null = null;
+  private hiddenTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly store: Store) {}
 
@@ -58,6 +61,27 @@ export class Stream {
   /** retryNow connects at once if an attempt waits for its time. */
   retryNow(): void {
     if (this.store.connection.status === 'waiting') this.start();
+  }
+
+  /** hidden ends the stream after a while, unless the page is shown before. */
+  hidden(): void {
+    clearTimeout(this.hiddenTimer);
+    this.hiddenTimer = setTimeout(() => this.pause(), hiddenLimit);
+  }
+
+  /** shown connects at once if the stream was ended since the page was hidden, or an attempt waits for its time. */
+  shown(): void {
+    clearTimeout(this.hiddenTimer);
+    if (this.store.connection.status === 'paused') this.start();
+    else this.retryNow();
+  }
+
+  private pause(): void {
+    if (this.store.connection.status === 'ended') return;
+    clearTimeout(this.timer);
+    this.abort?.abort();
+    this.abort = null;
+    this.store.setConnection({ status: 'paused' });
   }
 
   ended(): void {

@@ -97,7 +97,7 @@ function Status() {
   useTopics(['connection'], 200);
   switch (store.connection.status) {
     case 'live': return <Chip tone="ok" title="Changes of the cluster appear as they happen">Live</Chip>;
-    case 'connecting': return <Chip tone="quiet">Connecting</Chip>;
+    case 'connecting': case 'paused': return <Chip tone="quiet">Connecting</Chip>;
     case 'waiting': return <Chip tone="warn">Disconnected</Chip>;
   }
   return <Chip tone="bad">Ended</Chip>;

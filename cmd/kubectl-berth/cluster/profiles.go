@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +31,7 @@ const rewatchDelay = time.Second
 func (c *Cluster) Profiles(ctx context.Context, names ...string) ([]v1alpha1.SchedulingProfile, error) {
 	list, err := c.listProfiles(ctx)
 	if err != nil {
-		return nil, err
+		return nil, UserError(err)
 	}
 	if err := checkNames(list.Items, names); err != nil {
 		return nil, err
@@ -48,11 +50,12 @@ func (c *Cluster) Profile(ctx context.Context, name string) (*v1alpha1.Schedulin
 
 // WatchProfiles calls begin with the profiles of the given names, or all, and then change
 // for each change of one of them, until ctx ends or begin or change returns an error. change
-// may be called for a profile that did not change.
-func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func([]v1alpha1.SchedulingProfile) error, change func(p *v1alpha1.SchedulingProfile, gone bool) error) error {
+// may be called for a profile that did not change. An API server that was watched and does not
+// answer any more is asked again, for as long as that takes; notes get a line then.
+func (c *Cluster) WatchProfiles(ctx context.Context, names []string, notes io.Writer, begin func([]v1alpha1.SchedulingProfile) error, change func(p *v1alpha1.SchedulingProfile, gone bool) error) error {
 	list, err := c.listProfiles(ctx)
 	if err != nil {
-		return err
+		return UserError(err)
 	}
 	if err := checkNames(list.Items, names); err != nil {
 		return err
@@ -73,28 +76,66 @@ func (c *Cluster) WatchProfiles(ctx context.Context, names []string, begin func(
 		}
 		return change(p, gone)
 	}
-	for version := list.ResourceVersion; ctx.Err() == nil; {
-		if version, err = c.watchFrom(ctx, version, some); err != nil {
+	return c.followProfiles(ctx, list.ResourceVersion, there, &outage{notes: notes}, some)
+}
+
+// followProfiles calls change for each change since a resource version, until ctx ends or change
+// returns an error. there are the profiles at that version, which change keeps up to date.
+func (c *Cluster) followProfiles(ctx context.Context, version string, there map[string]*v1alpha1.SchedulingProfile, o *outage, change func(*v1alpha1.SchedulingProfile, bool) error) (err error) {
+	listed := true
+	for ctx.Err() == nil {
+		if !listed { // the version is too old to watch from
+			version, listed, err = c.listChanges(ctx, there, o, change)
+		}
+		if listed && err == nil {
+			version, err = c.watchFrom(ctx, version, o, change)
+			listed = version != ""
+		}
+		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(rewatchDelay):
 		}
-		if version != "" {
-			continue
-		}
-		// The resource version is too old to watch from.
-		if list, err = c.listProfiles(ctx); err != nil {
-			return err
-		}
-		if err := catchUp(there, list.Items, some); err != nil {
-			return err
-		}
-		version = list.ResourceVersion
 	}
 	return nil
+}
+
+// outage is a time in which the API server cannot be watched.
+type outage struct {
+	notes io.Writer
+	// watched: a watch began before. noted: notes have a line about this outage.
+	watched, noted bool
+}
+
+// end records that a watch began.
+func (o *outage) end() { o.watched, o.noted = true, false }
+
+// check returns the error of a request, for the user, unless the request is to be repeated: the API
+// server may be restarting.
+func (o *outage) check(err error) error {
+	if !o.watched || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return UserError(err)
+	}
+	if !o.noted {
+		o.noted = true
+		fmt.Fprintf(o.notes, "The watch is interrupted, and is tried again: %v\n", err)
+	}
+	return nil
+}
+
+// listChanges calls change for what changed while nothing was watched. It returns the resource
+// version to continue from, and whether the profiles could be listed.
+func (c *Cluster) listChanges(ctx context.Context, there map[string]*v1alpha1.SchedulingProfile, o *outage, change func(*v1alpha1.SchedulingProfile, bool) error) (version string, listed bool, err error) {
+	list, err := c.listProfiles(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return "", false, nil
+	case err != nil:
+		return "", false, o.check(err)
+	}
+	return list.ResourceVersion, true, catchUp(there, list.Items, change)
 }
 
 // catchUp calls change for the profiles that were deleted since they were there, and then for those
@@ -117,7 +158,7 @@ func catchUp(there map[string]*v1alpha1.SchedulingProfile, list []v1alpha1.Sched
 
 // watchFrom watches from a resource version on until the API server ends the watch. It
 // returns the resource version to continue from; empty if the given one is too old.
-func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1alpha1.SchedulingProfile, bool) error) (string, error) {
+func (c *Cluster) watchFrom(ctx context.Context, version string, o *outage, change func(*v1alpha1.SchedulingProfile, bool) error) (string, error) {
 	w, err := c.Client.Watch(ctx, &v1alpha1.SchedulingProfileList{}, &client.ListOptions{
 		Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true},
 	})
@@ -128,8 +169,9 @@ func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1
 		return version, nil
 	}
 	if err != nil {
-		return "", UserError(err)
+		return version, o.check(err)
 	}
+	o.end()
 	defer w.Stop()
 	for {
 		select {
@@ -157,7 +199,7 @@ func (c *Cluster) watchFrom(ctx context.Context, version string, change func(*v1
 func (c *Cluster) listProfiles(ctx context.Context) (*v1alpha1.SchedulingProfileList, error) {
 	list := &v1alpha1.SchedulingProfileList{}
 	if err := c.Client.List(ctx, list); err != nil {
-		return nil, UserError(err)
+		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.SchedulingProfile) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil

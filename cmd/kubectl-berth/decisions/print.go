@@ -101,7 +101,7 @@ func (o *options) watchDecisions(ctx context.Context, printEntries func(...entry
 		slices.SortStableFunc(all, func(a, b entry) int { return a.Time.Compare(b.Time.Time) })
 		return printEntries(all...)
 	}
-	return o.cluster.WatchProfiles(ctx, o.profiles, begin, func(p *v1alpha1.SchedulingProfile, deleted bool) error {
+	return o.cluster.WatchProfiles(ctx, o.profiles, o.ErrOut, begin, func(p *v1alpha1.SchedulingProfile, deleted bool) error {
 		if deleted {
 			delete(known, p.Name)
 			return nil

@@ -134,7 +134,7 @@ func (o *options) watchProfiles(ctx context.Context, c *cluster.Cluster, names [
 		}
 		return nil
 	}
-	return c.WatchProfiles(ctx, names, begin, change)
+	return c.WatchProfiles(ctx, names, o.ErrOut, begin, change)
 }
 
 func (o *options) printTable(profiles []v1alpha1.SchedulingProfile) error {

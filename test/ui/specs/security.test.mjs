@@ -50,6 +50,25 @@ test('the token is in no address and in the storage of the session only', async 
   await fixture.close();
 });
 
+test('a page gives its token to no other origin, and no token that was refused', async () => {
+  const fixture = await start(small()), other = await start(small());
+  const { page, context, close } = await open(browser, fixture, '#/profiles');
+  const ended = async (origin) => {
+    const opened = await context.newPage();
+    await opened.goto(origin);
+    await opened.locator('.connection-bar.bad').waitFor();
+    assert.equal(await opened.evaluate(() => sessionStorage.getItem('berth-token')), null);
+  };
+  await ended(other.origin);
+  fixture.token = 'another-run';
+  fixture.drop();
+  await page.locator('.connection-bar.bad').waitFor();
+  await ended(fixture.origin);
+  await close();
+  await fixture.close();
+  await other.close();
+});
+
 test('the page needs no more than its policy, and the policy holds', async () => {
   const fixture = await start(small());
   const response = await fetch(fixture.origin);

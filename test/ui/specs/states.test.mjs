@@ -150,6 +150,16 @@ test('a run that has ended, and an address without its token', async () => {
   await context.close();
 });
 
+test('a link that is opened in a new tab shows the same run', async () => {
+  const { page, context, close } = await open(browser, fixture, '#/profiles');
+  const [other] = await Promise.all([context.waitForEvent('page'), page.locator('nav a[href="#/map"]').click({ modifiers: ['ControlOrMeta'] })]);
+  await other.locator('.top').getByText('Live').waitFor();
+  assert.equal(await other.evaluate(() => location.hash), '#/map');
+  await other.reload();
+  await other.locator('.top').getByText('Live').waitFor();
+  await close();
+});
+
 test('a page that is not visible for a while leaves its connection to others, until it is shown', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles');
   await page.locator('.top').getByText('Live').waitFor();

@@ -39,6 +39,41 @@ export function hasToken(): boolean {
   return token !== '';
 }
 
+/** channelName is the channel on which the pages of this origin, and no others, ask each other for the token. */
+const channelName = 'berth-token';
+/** askLimit is how long a page waits for an answer, in ms. */
+const askLimit = 500;
+/** refused is the token that the server refused. */
+let refused = '';
+
+/** shareToken gives the token to pages of this origin that ask for it: a link that is opened in a new tab has none. */
+export function shareToken(): void {
+  const channel = new BroadcastChannel(channelName);
+  channel.onmessage = ({ data }: MessageEvent<unknown>) => {
+    if (data === 'ask' && token !== refused) channel.postMessage({ token });
+  };
+}
+
+/** askForToken takes the token from another page of this origin, if one answers in time. */
+export function askForToken(): Promise<void> {
+  return new Promise((resolve) => {
+    const channel = new BroadcastChannel(channelName);
+    const end = (): void => {
+      clearTimeout(timer);
+      channel.close();
+      resolve();
+    };
+    const timer = setTimeout(end, askLimit);
+    channel.onmessage = ({ data }: MessageEvent<{ token?: unknown } | string>) => {
+      if (typeof data === 'string' || typeof data.token !== 'string') return; // another page asks
+      token = data.token;
+      keep(token);
+      end();
+    };
+    channel.postMessage('ask');
+  });
+}
+
 /** ApiError is an answer that is not 2xx, or no answer (status 0). The message is a sentence. */
 export class ApiError extends Error {
   constructor(readonly status: number, message: string, readonly retryAfter = 0) {
@@ -55,15 +90,17 @@ export function whenEnded(f: () => void): void {
 
 /** request sends a request and returns the response if it is 2xx. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const sent = token;
   let response: Response;
   try {
-    response = await fetch(path, { ...init, headers: { ...init.headers, [header]: token }, cache: 'no-store', credentials: 'omit' });
+    response = await fetch(path, { ...init, headers: { ...init.headers, [header]: sent }, cache: 'no-store', credentials: 'omit' });
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, 'The server does not answer. Is kubectl berth ui still running in the terminal?');
   }
   if (response.ok) return response;
   if (response.status === 401) {
+    refused = sent;
     onEnded();
     throw new ApiError(401, endedMessage);
   }

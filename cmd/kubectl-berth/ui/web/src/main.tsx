@@ -1,7 +1,7 @@
 // The page: reads the token, starts the stream, and shows the view of the route.
 import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { readToken, whenEnded } from './api';
+import { askForToken, hasToken, readToken, shareToken, whenEnded } from './api';
 import { stream, useRoute } from './app-context';
 import { listenForKeys } from './keys';
 import { Header, KeysDialog } from './parts/header';
@@ -71,6 +71,8 @@ function View({ route }: { route: Route }) {
 
 initTheme();
 readToken();
+if (!hasToken()) await askForToken();
+shareToken();
 whenEnded(() => stream.ended());
 stream.start();
 addEventListener('hashchange', () => {

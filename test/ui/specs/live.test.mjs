@@ -69,6 +69,19 @@ test('the map marks a bind, but not with reduced motion', async () => {
   }
 });
 
+test('the legend of the map has a profile whose first pod is bound', async () => {
+  const { page, close } = await open(browser, fixture, '#/map');
+  await page.getByLabel('Colour by').selectOption('profile');
+  const legend = page.getByRole('list', { name: 'Legend' });
+  await legend.getByText('batch').waitFor();
+  assert.equal(await legend.getByText('fresh').count(), 0);
+  fixture.delta({ pods: [{ ...pendingPod('shop/first-0'), profile: 'fresh', node: 'n2', phase: 'Running', cpu: 0, memory: 0 }] });
+  await legend.getByText('fresh').waitFor({ timeout: 10000 });
+  fixture.delta({ gone: { pods: ['shop/first-0'] } });
+  await legend.getByText('fresh').waitFor({ state: 'detached', timeout: 10000 });
+  await close();
+});
+
 test('hovering a tile shows its node', async () => {
   const { page, close } = await open(browser, fixture, '#/map');
   await page.locator('.tiles canvas').hover({ position: { x: 20, y: 40 } });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hit, layout, maxPitch, natural, next } from '../src/map/layout';
+import { keepFirst } from '../src/map/resource';
 import { sideBySide } from '../src/sides';
 
 const nodes = (zones: Record<string, number>) => Object.entries(zones).flatMap(([zone, n]) => Array.from({ length: n }, (_, i) => ({ name: `${zone}-${i}`, zone })));
@@ -22,6 +23,13 @@ test('few nodes are large, many zones go below each other', () => {
   assert.equal(l.tiles.size, 90);
   assert.ok(l.height > 300);
   assert.equal(layout([], 100, 100).height, 0);
+});
+
+test('profiles keep their colours while the same ones have some', () => {
+  assert.deepEqual(keepFirst(2, [], ['a', 'b', 'c']), ['a', 'b', 'c']);
+  assert.deepEqual(keepFirst(2, ['a', 'b', 'c'], ['b', 'a', 'd', 'c']), ['a', 'b', 'd', 'c'], 'b has more pods now');
+  assert.deepEqual(keepFirst(2, ['a', 'b', 'c'], ['c', 'b', 'a']), ['b', 'c', 'a'], 'c takes the place of a');
+  assert.deepEqual(keepFirst(2, ['a', 'b'], ['b']), ['b']);
 });
 
 test('arrow keys reach every node', () => {

@@ -61,6 +61,12 @@ export function profilesByPods(store: Store): [profile: string, pods: number][] 
   return [...sums].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1));
 }
 
+/** keepFirst returns names of which the first n, whose place is their colour, are in the order that they had before. */
+export function keepFirst(n: number, before: readonly string[], names: readonly string[]): string[] {
+  const first = names.slice(0, n), kept = before.slice(0, n).filter((name) => first.includes(name));
+  return [...kept, ...first.filter((name) => !kept.includes(name)), ...names.slice(n)];
+}
+
 export function stateOf(node: Node): string {
   const parts = [];
   if (!node.ready) parts.push('not ready');

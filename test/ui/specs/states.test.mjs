@@ -160,6 +160,32 @@ test('a link that is opened in a new tab shows the same run', async () => {
   await close();
 });
 
+test('the status of a revision is read again until it is stable', async () => {
+  const { page, close } = await open(browser, fixture, '#/profiles/batch');
+  let status = 'on probation', reads = 0;
+  await page.route('**/revisions', async (route) => {
+    reads++;
+    const response = await route.fetch(), body = await response.json();
+    await route.fulfill({ response, json: { ...body, revisions: body.revisions.map((r) => ({ ...r, status })) } });
+  });
+  await page.clock.install();
+  await page.reload();
+  const table = page.getByRole('table').filter({ hasText: 'Hash' });
+  await table.getByText('on probation').first().waitFor();
+  await page.getByRole('radio', { name: 'Compare from revision 3' }).check();
+  status = 'stable';
+  await page.clock.fastForward('01:01');
+  await table.getByText('stable').first().waitFor();
+  assert.equal(await table.getByText('on probation').count(), 0);
+  assert.ok(await page.getByRole('radio', { name: 'Compare from revision 3' }).isChecked(), 'the choice stays');
+  const before = reads;
+  await page.clock.fastForward('01:01');
+  await page.clock.fastForward('01:01');
+  await go(page, '#/profiles');
+  assert.equal(reads, before);
+  await close();
+});
+
 test('a page that is not visible for a while leaves its connection to others, until it is shown', async () => {
   const { page, close } = await open(browser, fixture, '#/profiles');
   await page.locator('.top').getByText('Live').waitFor();

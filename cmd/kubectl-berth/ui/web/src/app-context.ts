@@ -59,6 +59,16 @@ export function everySecond(f: () => void): () => void {
   return () => clock.delete(f);
 }
 
+/** everyMinute calls f each minute while the page is visible. It returns a function that ends that. */
+export function everyMinute(f: () => void): () => void {
+  let last = performance.now();
+  return everySecond(() => {
+    if (performance.now() - last < 60_000) return;
+    last = performance.now();
+    f();
+  });
+}
+
 export interface Loaded<T> {
   data: T | null;
   error: ApiError | null;

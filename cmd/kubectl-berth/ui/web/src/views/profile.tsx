@@ -1,8 +1,8 @@
 // One profile: conditions, plugins, revisions, the last trial, recent decisions.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { getRevisions } from '../api';
-import { store, useLoad, useTopics } from '../app-context';
+import { everyMinute, store, useLoad, useTopics } from '../app-context';
 import { count, number } from '../format';
 import { QueueBar } from '../parts/bars';
 import { Ago, Chip, DataTable, Facts, Message, PageHead, Scroll, Section, type Tone } from '../parts/basics';
@@ -140,9 +140,12 @@ function Weight({ weight, heaviest }: { weight: number; heaviest: number }) {
   );
 }
 
+/** Revisions reads them again while the status of one, such as its probation, may change: no message of the stream tells that. */
 function Revisions({ profile }: { profile: Profile }) {
   const { data, error, reload } = useLoad(`${profile.name} ${profile.revision} ${profile.generation}`, (signal) => getRevisions(profile.name, signal));
-  if (error) return <Failed error={error} retry={reload} task={`read the revisions of ${profile.name}`} />;
+  const passing = data?.revisions?.some((r) => r.status !== 'stable') ?? false;
+  useEffect(() => passing ? everyMinute(reload) : undefined, [passing, profile.name]);
+  if (error && !data) return <Failed error={error} retry={reload} task={`read the revisions of ${profile.name}`} />;
   if (!data) return <Loading what="the revisions" />;
   const revisions = [...data.revisions ?? []].sort((a, b) => b.number - a.number);
   if (revisions.length === 0) return <p class="muted">No revision is stored: nothing has run yet.</p>;

@@ -77,6 +77,7 @@ func (s *Scheduler) isolate(generation *profile.Generation, state interface{ Set
 	}
 	watch := framework.NewCallWatch(s.runtime())
 	state.SetCallWatch(watch)
+	s.progress.current.Load().watch.Store(watch)
 	goexit := watch.Isolate(work)
 	if goexit != nil {
 		generation.ResetEquivalenceCache() // as result does

@@ -165,6 +165,7 @@ func (s *Scheduler) submitGroup(ctx context.Context, g *groupCycle, err error) {
 	var failed []error
 	s.explainGroup(g, err)
 	for i, t := range g.cycles {
+		g.slices.nextStep()
 		if err != nil && !g.waiting && g.slices.Over() { // nominated pods count first
 			g.slices.TakeOthers(nil, false)
 		}

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
 	"github.com/berthdev/berth/scheduler/plugins"
 )
 
@@ -25,10 +26,16 @@ func runWithPluginForGroups(t *testing.T, plugin fwk.Plugin, test func(env *test
 	if err != nil {
 		t.Fatal(err)
 	}
+	runForGroups(t, registry, plugin.Name(), test, objects...)
+}
+
+// runForGroups runs a test under a leader whose profile p has GangScheduling and the plugin of that
+// name.
+func runForGroups(t *testing.T, registry framework.Registry, plugin string, test func(env *testEnv), objects ...runtime.Object) {
 	runTestWith(t, registry, func(env *testEnv) {
 		env.profile("p", &v1alpha1.Plugins{
-			MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: plugin.Name()}, {Name: "GangScheduling"}}},
-			QueueSort:  v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: plugin.Name()}}},
+			MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.EnabledPlugin{{Name: plugin}, {Name: "GangScheduling"}}},
+			QueueSort:  v1alpha1.PluginSet{Disabled: []v1alpha1.DisabledPlugin{{Name: plugin}}},
 		})
 		defer env.startLeading()()
 		test(env)

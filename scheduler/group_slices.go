@@ -38,9 +38,17 @@ func (s *Scheduler) newGroupSlices(loop context.Context, h *heartbeat) *groupSli
 	return &groupSlices{Scheduler: s, loop: loop, heartbeat: h, start: h.start, refused: map[string]*v1.Pod{}}
 }
 
-// Over implements framework.GroupSlices.
+// Over implements framework.GroupSlices. It is called between two pods, or victims, of the group:
+// the loop makes progress.
 func (g *groupSlices) Over() bool {
+	g.nextStep()
 	return g.options.Clock.Since(g.start) >= groupSlice && g.loop.Err() == nil && g.queue.HasActivePod()
+}
+
+// nextStep tells the watchdog that the loop goes on.
+func (g *groupSlices) nextStep() {
+	now := g.options.Clock.Now()
+	g.heartbeat.step.Store(&now)
 }
 
 // TakeOthers implements framework.GroupSlices. As long as pods of the group count, or what is

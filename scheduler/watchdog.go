@@ -39,8 +39,10 @@ type heartbeat struct {
 	start time.Time
 	// framework runs the plugins; nil until the generation is known.
 	framework atomic.Pointer[framework.Framework]
-	// watch times the calls of an asynchronous attempt; nil for others.
+	// watch times the calls of out-of-tree plugins; nil where there are none.
 	watch atomic.Pointer[framework.CallWatch]
+	// step is when the loop went on to the next pod, or victim, of a group; nil for the first one.
+	step atomic.Pointer[time.Time]
 	// goroutine is the ID of the goroutine that works on the pod: the loop's, or an
 	// asynchronous attempt's. It may wait for one that makes an isolated call.
 	goroutine atomic.Uint64
@@ -56,7 +58,23 @@ func (p *loopProgress) begin(pod *v1.Pod, now time.Time) *heartbeat {
 func (p *loopProgress) resume(b *heartbeat, now time.Time) *heartbeat {
 	resumed := &heartbeat{pod: b.pod, start: now}
 	resumed.framework.Store(b.framework.Load())
+	resumed.watch.Store(b.watch.Load())
 	return p.enter(resumed)
+}
+
+// lastStep is when the loop last did something that ends: began with the pod, or a step of it, or
+// made a call.
+func (b *heartbeat) lastStep() time.Time {
+	last := b.start
+	if step := b.step.Load(); step != nil && step.After(last) {
+		last = *step
+	}
+	if watch := b.watch.Load(); watch != nil {
+		if call := watch.LastTransition(); call.After(last) {
+			last = call
+		}
+	}
+	return last
 }
 
 func (p *loopProgress) enter(b *heartbeat) *heartbeat {
@@ -102,9 +120,15 @@ type Watchdog struct {
 	// were active.
 	popped uint64
 	since  time.Time
-	// reported is the iteration that location belongs to.
-	reported *heartbeat
+	// reported is the step that location belongs to.
+	reported reportedStep
 	location string
+}
+
+// reportedStep is a step of an iteration, and since when it lasts.
+type reportedStep struct {
+	heartbeat *heartbeat
+	since     time.Time
 }
 
 // NewWatchdog returns a Watchdog of s that fails when one step takes longer than
@@ -144,28 +168,26 @@ func (w *Watchdog) Check() error {
 
 // checkCurrent is Check while the loop works on a pod.
 func (w *Watchdog) checkCurrent(current *heartbeat, now time.Time) error {
-	since := current.start
-	if watch := current.watch.Load(); watch != nil {
-		since = watch.LastTransition()
-	}
+	since := current.lastStep()
 	busy := now.Sub(since)
 	if busy <= w.limit {
 		return nil
 	}
-	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(current))
+	return fmt.Errorf("the loop has been at one pod since %s (%v), %s; the log names the pod", formatTime(since), busy.Round(time.Second), w.locate(current, since))
 }
 
-// locate returns where the loop hangs. It searches and logs once per iteration.
-func (w *Watchdog) locate(current *heartbeat) string {
+// locate returns where the loop hangs since a step. It searches and logs once per step.
+func (w *Watchdog) locate(current *heartbeat, since time.Time) string {
+	step := reportedStep{current, since}
 	w.mu.Lock()
 	reported, location := w.reported, w.location
 	w.mu.Unlock()
-	if reported == current {
+	if reported == step {
 		return location
 	}
-	location = w.findLocation(current)
+	location = w.findLocation(current, since)
 	w.mu.Lock()
-	w.reported, w.location = current, location
+	w.reported, w.location = step, location
 	w.mu.Unlock()
 	return location
 }
@@ -173,10 +195,10 @@ func (w *Watchdog) locate(current *heartbeat) string {
 func formatTime(since time.Time) string { return since.UTC().Format(time.RFC3339) }
 
 // findLocation finds where the loop hangs from its stack, and logs the stack.
-func (w *Watchdog) findLocation(current *heartbeat) string {
+func (w *Watchdog) findLocation(current *heartbeat, since time.Time) string {
 	stack := workStackOf(allStacks(), current.goroutine.Load())
 	w.scheduler.options.Log.Error(nil, "The scheduling loop hangs", "pod", klog.KObj(current.pod),
-		"schedulingProfile", current.pod.Spec.SchedulerName, "since", current.start, "stack", stack)
+		"schedulingProfile", current.pod.Spec.SchedulerName, "since", since, "stack", stack)
 	if f := current.framework.Load(); f != nil {
 		if call, found := f.CallInStack(stack); found {
 			return fmt.Sprintf("in a call of plugin %q at %s", call.Plugin, call.Point)

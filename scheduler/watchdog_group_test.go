@@ -9,14 +9,17 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/scheduler/compile"
+	"github.com/berthdev/berth/scheduler/plugins"
 )
 
-// hanging is an out-of-tree plugin that hangs at an extension point.
+// hanging is a plugin that hangs at an extension point, or for some time where takes is set.
 type hanging struct {
 	point  string
+	takes  time.Duration
 	unhang chan struct{}
 }
 
@@ -40,7 +43,11 @@ func (h *hanging) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fw
 }
 
 func (h *hanging) call(point string) *fwk.Status {
-	if point == h.point {
+	switch {
+	case point != h.point:
+	case h.takes > 0:
+		time.Sleep(h.takes)
+	default:
 		<-h.unhang
 	}
 	return nil
@@ -74,6 +81,45 @@ func TestACallThatHangsInTheAttemptOfAGroupFailsTheLivenessCheck(t *testing.T) {
 					t.Errorf("after the call returned: %v", err)
 				}
 			}, nodesOfCPUs(4, 4)...)
+		})
+	}
+}
+
+// Each call takes less than the loop may be at one step, and all of them more. Calls of built-in
+// plugins are not timed, nor those of extenders.
+func TestASlowPluginInTheAttemptOfAGroupDoesNotFailTheLivenessCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		inTree bool
+		point  string
+		takes  time.Duration
+		nodes  int
+	}{
+		"a pod takes longer, by calls of an out-of-tree plugin": {false, "Filter", 9 * time.Second, 10},
+		"the group takes longer, by a built-in plugin":          {true, "Filter", 9 * time.Second, 4},
+		"its submission takes longer":                           {true, "Permit", 20 * time.Second, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := &hanging{point: c.point, takes: c.takes}
+			registration := plugins.Register(plugin.Name(), func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return plugin, nil }, plugin, nil)
+			registration.InTree = c.inTree
+			registry, err := plugins.With(plugins.InTree(), registration)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runForGroups(t, registry, plugin.Name(), func(env *testEnv) {
+				dog := env.NewWatchdog(hangLimit)
+				for _, pod := range gang("a", 8, 8) {
+					env.cluster.Apply(pod)
+				}
+				for range 1000 {
+					time.Sleep(time.Second)
+					if err := dog.Check(); err != nil {
+						t.Error(err)
+						break
+					}
+				}
+				env.wantBound(time.Hour, "a 8, b 0")
+			}, nodesWithCPUs(c.nodes, 8)...)
 		})
 	}
 }

@@ -6,12 +6,29 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berthdev/berth/api/v1alpha1"
 	"github.com/berthdev/berth/scheduler/decision"
 )
+
+// outcomesAtStart is the number of outcomes that a new process reports.
+var outcomesAtStart int
+
+func init() {
+	outcomes := make(chan prometheus.Metric, 10)
+	explanationsTotal.Collect(outcomes)
+	outcomesAtStart = len(outcomes)
+}
+
+func TestANewProcessReportsAllOutcomes(t *testing.T) {
+	// Prometheus sees no increase in a series that appears with its first drops.
+	if outcomesAtStart != 5 {
+		t.Errorf("a new process reports %d outcomes in berth_explanations_total, want 5", outcomesAtStart)
+	}
+}
 
 // queueTest is an Queue on a manual clock. dropped holds the profiles of
 // dropped explanations.

@@ -197,7 +197,7 @@ func (q *Queue) notify() { framework.Notify(q.changed) }
 
 // countDropped counts an explanation of profile that is not written.
 func (q *Queue) countDropped(profile string) {
-	explanationsTotal.WithLabelValues("dropped").Inc()
+	explanationsDropped.Inc()
 	q.drops.Dropped(profile)
 }
 
@@ -245,6 +245,15 @@ var (
 		Name: "berth_explanations_total",
 		Help: "[ALPHA] Explanations by outcome: the SchedulingDecision was written (create, replace, update) or deleted (delete), or the explanation was dropped because the queue was full or the API server rejected it (dropped).",
 	}, []string{"outcome"})
+	// All outcomes are reported from the start: Prometheus sees no increase in a series that
+	// appears with its first drops.
+	explanationsDropped = explanationsTotal.WithLabelValues("dropped")
+	explanationsEnded   = map[Verb]prometheus.Counter{
+		Create:  explanationsTotal.WithLabelValues(string(Create)),
+		Replace: explanationsTotal.WithLabelValues(string(Replace)),
+		Update:  explanationsTotal.WithLabelValues(string(Update)),
+		Delete:  explanationsTotal.WithLabelValues(string(Delete)),
+	}
 )
 
 // Metrics returns the package's collectors.

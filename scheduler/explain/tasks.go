@@ -172,7 +172,7 @@ func (q *Queue) Written(task Task, object types.UID) {
 		r.objectExists, r.object, r.owner = true, object, task.UID
 		r.writtenReasons, r.writtenAt = task.item.reasons, q.now()
 	})
-	explanationsTotal.WithLabelValues(string(task.Verb)).Inc()
+	explanationsEnded[task.Verb].Inc()
 }
 
 // Deleted ends a task: there is no object any more.
@@ -180,7 +180,7 @@ func (q *Queue) Deleted(task Task) {
 	q.endTask(task, func(r *podRecord) {
 		r.markObjectDeleted()
 	})
-	explanationsTotal.WithLabelValues(string(task.Verb)).Inc()
+	explanationsEnded[task.Verb].Inc()
 }
 
 // markObjectDeleted records that there is no object. The record is then needed only while

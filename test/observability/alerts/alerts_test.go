@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -42,6 +44,19 @@ var _ = Describe("Alerts", Ordered, func() {
 		Expect(pages).To(HaveLen(len(alerts)))
 		for _, page := range pages {
 			Expect(string(index)).To(ContainSubstring("(" + filepath.Base(page) + ")"))
+		}
+	})
+
+	It("read counters that are there from the start", func(ctx SpecContext) {
+		scrape(ctx)
+		for _, a := range alerts {
+			for _, selector := range increases(a.Expr) {
+				vector, err := server.query(ctx, selector)
+				Expect(err).NotTo(HaveOccurred())
+				// Or what was not there before counts as it is.
+				Expect(len(vector) > 0 || strings.Contains(a.Expr, selector+" unless "+selector+" offset ")).To(BeTrue(),
+					"%s reads the increase of %s, which a new process does not have", a.Alert, selector)
+			}
 		}
 	})
 
@@ -132,6 +147,14 @@ var _ = Describe("Alerts", Ordered, func() {
 		})
 	}
 })
+
+// increases returns the selectors of which an expression reads the increase.
+func increases(expr string) (selectors []string) {
+	for _, call := range regexp.MustCompile(`increase\(([^\[]+)\[`).FindAllStringSubmatch(expr, -1) {
+		selectors = append(selectors, call[1])
+	}
+	return selectors
+}
 
 // unfired says what an alert lacks.
 func unfired(ctx context.Context, a *alert) string {

@@ -62,6 +62,14 @@ var states = []state{
 		})
 		return nil
 	}},
+	{"BerthProfileNotRunning", "the pods of a new profile wait for its approval", func(ctx context.Context) func(int) {
+		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: unapproved}, spec: {activation: Manual}}")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(cp.Kubectl(ctx, nil, "delete", "sprof", "unapproved")).Error().NotTo(HaveOccurred())
+		})
+		admin.Pod(ctx, fixture.Pod("default/unapproved").SchedulerName("unapproved"))
+		return nil
+	}},
 	{"BerthProfileNotReady", "a profile names a plugin that does not exist", func(ctx context.Context) func(int) {
 		apply(ctx, "{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: wrong}, spec: {plugins: {filter: {enabled: [{name: Missing}]}}}}")
 		return nil
@@ -157,6 +165,12 @@ var states = []state{
 			admin.Pod(ctx, failed(fmt.Sprint("default/stuck-", i), "Slow"))
 		}
 		return nil
+	}},
+	{"BerthRestarts", "the manager ends again and again", func(ctx context.Context) func(int) {
+		return func(int) {
+			cp.End(manager.Process)
+			startManager(ctx)
+		}
 	}},
 	{"BerthNoLeader", "another process holds the Lease", func(ctx context.Context) func(int) {
 		cp.End(manager.Process)

@@ -37,9 +37,8 @@ func allPages() ([]docs.Page, error) {
 
 // setupCommands are commands to run before those of a page, by its path.
 var setupCommands = map[string]string{
-	"docs/guide/default-scheduler.md": "kubectl create -f - <<EOF\n" +
-		"{apiVersion: berth.dev/v1alpha1, kind: SchedulingProfile, metadata: {name: default-scheduler, annotations: {berth.dev/take-over: \"true\"}}, spec: {}}\nEOF",
-	"docs/plugins/README.md": "kubectl wait --for=condition=Ready sprof/batch",
+	"docs/guide/default-scheduler.md": "kubectl annotate sprof default-scheduler berth.dev/take-over=true",
+	"docs/plugins/README.md":          "kubectl wait --for=condition=Ready sprof/batch",
 }
 
 // cleanupCommand deletes what a page leaves behind beside the objects that it shows. Berth adds

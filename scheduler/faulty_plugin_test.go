@@ -138,8 +138,11 @@ func (o *faultyPlugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-func (o *faultyPlugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (o *faultyPlugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	o.misbehave("PreFilter", pod)
+	if strings.HasPrefix(pod.Labels["odd"], "Clone ") {
+		state.Write("Odd", stateOfPlugin{func() { o.misbehave("Clone", pod) }})
+	}
 	return nil, nil
 }
 

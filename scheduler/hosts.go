@@ -52,28 +52,46 @@ type nominator struct {
 
 // AddNominatedPod does what cache.Nominator.AddNominatedPod does for a pod that is pending.
 func (n nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
-	n.nominate(pod.GetPod(), func() { n.cache.AddNominatedPod(logger, pod, info) })
+	node := pod.GetPod().Status.NominatedNodeName
+	if info.Mode() == fwk.ModeOverride {
+		node = info.NominatedNodeName
+	}
+	n.nominate(logger, pod.GetPod(), node)
 }
 
 // UpdateNominatedPod does what cache.Nominator.UpdateNominatedPod does for a pod that is pending.
 func (n nominator) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod fwk.PodInfo) {
-	n.nominate(newPod.GetPod(), func() { n.cache.UpdateNominatedPod(logger, oldPod, newPod) })
+	pod := newPod.GetPod()
+	node := pod.Status.NominatedNodeName
+	if node == "" && oldPod.Status.NominatedNodeName == "" {
+		node = n.NominatedNode(oldPod.UID)
+	}
+	if oldPod.UID != pod.UID {
+		n.DeleteNominatedPodIfExists(oldPod)
+	}
+	n.nominate(logger, pod, node)
 }
 
-// nominate calls change if the pod is pending. It looks again afterwards: the handler of the pod's
-// last event may have run before the change.
-func (n nominator) nominate(pod *v1.Pod, change func()) {
-	if n.isPending(pod) {
-		change()
+// nominate nominates a pod for a node, if the pod is pending. It looks again afterwards: the handler
+// of the pod's last event may have run before that.
+func (n nominator) nominate(logger klog.Logger, pod *v1.Pod, node string) {
+	if info := n.pendingPod(pod); info != nil {
+		n.cache.AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	}
-	if !n.isPending(pod) {
+	if n.pendingPod(pod) == nil {
 		n.DeleteNominatedPodIfExists(pod)
 	}
 }
 
-func (n nominator) isPending(pod *v1.Pod) bool {
+// pendingPod returns the present version of a pod if it is pending, and nil otherwise. The PodInfo of
+// a plugin is not kept: the loop would call its methods for the pods of all profiles.
+func (n nominator) pendingPod(pod *v1.Pod) *framework.PodInfo {
 	latest, err := n.pods.Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && latest.UID == pod.UID && latest.Spec.NodeName == ""
+	if err != nil || latest.UID != pod.UID || latest.Spec.NodeName != "" {
+		return nil
+	}
+	info, _ := framework.NewPodInfo(latest) // an error is about its affinity
+	return info
 }
 
 // activator implements framework.Activator on the queue.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -13,8 +14,9 @@ import (
 // NodeToStatus holds for each node why a pod does not fit there. Nodes that
 // were not evaluated share one status.
 type NodeToStatus struct {
-	nodes             []nodeStatus
-	byName            map[string]*fwk.Status
+	nodes []nodeStatus
+	// byName is made by the first Get: plugins may call Get from several goroutines.
+	byName            atomic.Pointer[map[string]*fwk.Status]
 	absentNodesStatus *fwk.Status
 }
 
@@ -35,7 +37,7 @@ func NewNodeToStatus() *NodeToStatus {
 // nominated one, which is evaluated first alone and then once more with all
 // others. The newer status replaces the older.
 func (r *NodeToStatus) Set(node string, status *fwk.Status) {
-	r.byName = nil
+	r.byName.Store(nil)
 	if len(r.nodes) > 0 && r.nodes[0].node == node {
 		r.nodes[0].status = status
 		return
@@ -59,15 +61,18 @@ func (r *NodeToStatus) ForEachExplicitNode(f func(node string, status *fwk.Statu
 	}
 }
 
-// Get returns a node's status.
+// Get returns a node's status. It is safe for concurrent use beside other reads.
 func (r *NodeToStatus) Get(node string) *fwk.Status {
-	if r.byName == nil {
-		r.byName = make(map[string]*fwk.Status, len(r.nodes))
+	byName := r.byName.Load()
+	if byName == nil {
+		statuses := make(map[string]*fwk.Status, len(r.nodes))
 		for _, n := range r.nodes {
-			r.byName[n.node] = n.status
+			statuses[n.node] = n.status
 		}
+		byName = &statuses
+		r.byName.Store(byName)
 	}
-	if status, ok := r.byName[node]; ok {
+	if status, ok := (*byName)[node]; ok {
 		return status
 	}
 	return r.absentNodesStatus

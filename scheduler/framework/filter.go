@@ -208,7 +208,11 @@ func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, 
 	if len(nominated) == 0 {
 		return nil, nil, nil
 	}
-	withNominated, withNominatedState := node.Snapshot(), state.Clone()
+	withNominatedState, status := f.cloneState(pod, state)
+	if !status.IsSuccess() {
+		return nil, nil, status
+	}
+	withNominated := node.Snapshot()
 	for _, other := range nominated {
 		withNominated.AddPodInfo(other)
 		if s := f.RunPreFilterExtensionAddPod(ctx, withNominatedState, pod, other, withNominated); !s.IsSuccess() {
@@ -216,6 +220,22 @@ func (f *Framework) addNominatedPods(ctx context.Context, state fwk.CycleState, 
 		}
 	}
 	return withNominated, withNominatedState, nil
+}
+
+// stateData stands for a plugin in errors of Clone: any plugin may have written the data.
+const stateData = "StateData"
+
+// cloneState returns a clone of state, or the status of an attempt in which the Clone of what a
+// plugin wrote panicked, or was abandoned.
+func (f *Framework) cloneState(pod *v1.Pod, state fwk.CycleState) (clone fwk.CycleState, status *fwk.Status) {
+	running := stateData
+	defer f.recoverPanic(pod, state, &running, "Clone", &status)
+	w := callWatchOf(state)
+	if w == nil {
+		return state.Clone(), nil
+	}
+	w.Watch(Call{stateData, "Clone"}, func() { clone = state.Clone() })
+	return clone, abandonedStatus(w)
 }
 
 // RunPostFilterPlugins calls PostFilter of one plugin after the other until one

@@ -230,10 +230,19 @@ func (f *Framework) callConstructor(ctx context.Context, registry Registry, name
 		return nil, fmt.Errorf("its arguments: %w", err)
 	}
 	plugin, err = registration.New(ctx, converted, handle)
-	if err == nil && plugin == nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case plugin == nil:
 		return nil, fmt.Errorf("its constructor returned no plugin")
+	case plugin.Name() != name:
+		// Its calls would count as those of another plugin, or of one that is in-tree.
+		if closer, ok := plugin.(io.Closer); ok {
+			_ = closer.Close()
+		}
+		return nil, fmt.Errorf("its method Name returns %q: must be %q, the name that it is registered under", plugin.Name(), name)
 	}
-	return plugin, err
+	return plugin, nil
 }
 
 // Close closes the plugins that implement io.Closer in reverse build order, and

@@ -113,9 +113,11 @@ func (f *Framework) RunPodGroupPostFilterPlugins(ctx context.Context, state fwk.
 		switch {
 		case s.IsSuccess() && r == nil:
 			return nil, fwk.AsStatus(fmt.Errorf("PodGroupPostFilter plugin %q returned success without a result", plugin.Name())).WithPlugin(plugin.Name())
+		case s == nil:
+			return r, fwk.NewStatus(fwk.Success).WithPlugin(plugin.Name())
 		case s.IsSuccess(), s.Code() == fwk.UnschedulableAndUnresolvable:
 			return r, s.WithPlugin(plugin.Name())
-		case !s.IsRejected():
+		case s.Code() != fwk.Unschedulable:
 			return nil, fwk.AsStatus(fmt.Errorf("error in %q PodGroupPostFilter plugins: %w", plugin.Name(), s.AsError())).WithPlugin(plugin.Name())
 		}
 		reasons = append(reasons, s.Reasons()...)

@@ -88,7 +88,9 @@ func profilesToFence(client metadata.Interface, o options) func(ctx context.Cont
 		if err != nil {
 			return names, err
 		}
-		list, err := revisions.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelProfile})
+		limited, cancel := context.WithTimeout(ctx, leadership.PageTimeout) // the request may be lost
+		defer cancel()
+		list, err := revisions.List(limited, metav1.ListOptions{LabelSelector: v1alpha1.LabelProfile})
 		switch {
 		case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 			return names, nil

@@ -1,11 +1,14 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,7 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientfake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -95,6 +100,42 @@ func TestProfilesThatANewLeaderFences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lostRevisions is a client whose lists of ControllerRevisions get no answer.
+type lostRevisions struct {
+	metadata.Interface
+	metadata.Getter
+}
+
+func (l lostRevisions) Resource(kind schema.GroupVersionResource) metadata.Getter {
+	if kind.Resource == "controllerrevisions" {
+		return l
+	}
+	return l.Interface.Resource(kind)
+}
+
+func (l lostRevisions) Namespace(string) metadata.ResourceInterface { return l }
+
+func (lostRevisions) List(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAListOfRevisionsThatIsLostIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		client := lostRevisions{Interface: fake.NewSimpleMetadataClient(scheme)}
+		_, err := profilesToFence(client, options{namespace: "berth-system"})(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("%v, want a deadline of the list", err)
+		}
+	})
 }
 
 func TestTheNamespaceOfTheLeaseMustExist(t *testing.T) {

@@ -119,6 +119,7 @@ func (h *History) Begin(ctx context.Context, l *ProfileHistory, s RevisionSpec) 
 	list, _ := h.memory.list(ctx, ofProfile(s.Profile))
 	inMemory := h.newProfileHistory(h.memory, s.Profile, list, NotStored{})
 	undo, _ = h.begin(ctx, inMemory, s)
+	_ = inMemory.prune(ctx, compile.RevisionName(s.Profile, s.Hash)) // memory returns no errors
 	return undo
 }
 

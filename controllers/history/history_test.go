@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -91,6 +92,19 @@ func TestTenRevisionsAreKeptIncludingTheNewestProvedOne(t *testing.T) {
 		want = append(want, fmt.Sprint("p-x", i))
 	}
 	a.wantRevisions(want...)
+}
+
+func TestTenRevisionsAreKeptInMemoryWhereTheyCannotBeStored(t *testing.T) {
+	a := newTestHistory(t)
+	a.client.PrependReactor("create", "controllerrevisions", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "", errors.New("exceeded quota"))
+	})
+	for i := range 50 {
+		a.run("p", fmt.Sprint("x", i), "", time.Second)
+	}
+	if kept := len(a.memory.entries); kept != MaxRevisions {
+		t.Errorf("%d revisions are kept, want %d", kept, MaxRevisions)
+	}
 }
 
 func TestRevisionsOutliveTheirProfileByADay(t *testing.T) {

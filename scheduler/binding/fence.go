@@ -31,6 +31,9 @@ const fenceTimeout = 15 * time.Second
 // fails.
 const maxFenceTries = 10
 
+// errNotFenced is why a pod is not fenced whose status the API server accepts.
+var errNotFenced = errors.New("the pod keeps its resource version: does a webhook undo changes of its status?")
+
 // FenceResult is the result of FencePods.
 type FenceResult struct {
 	// Fenced is the number of pods that have another resource version now.
@@ -105,9 +108,12 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		case err == nil && patched.ResourceVersion != live.ResourceVersion:
 			return nil, podStatusOf(w.options.applyTransform(patched))
 		case err == nil:
-			// lastProbeTime has this second already: API times have no fractions.
-			at = at.Add(time.Second)
-			continue
+			// lastProbeTime has this second already, since API times have no fractions, or a webhook
+			// undid the patch.
+			at, err = at.Add(time.Second), errNotFenced
+			if try == 0 {
+				continue
+			}
 		case apierrors.IsNotFound(err):
 			return nil, podStatus{}
 		case apierrors.IsConflict(err):
@@ -127,7 +133,7 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		}
 		// Where the Lease only seems to be too old, it is renewed soon; otherwise ctx ends. A pod
 		// without a fence would cost the new leader a minute.
-		again := ambiguous(err) || errors.Is(err, leadership.ErrNotLeading)
+		again := ambiguous(err) || errors.Is(err, leadership.ErrNotLeading) || errors.Is(err, errNotFenced)
 		if err != nil && (!again || try >= maxFenceTries || !w.pause(ctx)) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)

@@ -128,6 +128,42 @@ func TestARequestThatIsLostDelaysAFenceOnly(t *testing.T) {
 	}
 }
 
+// undoingWebhook is a client whose API server accepts patches that change nothing.
+type undoingWebhook struct {
+	lostRequests
+	patches int
+}
+
+func (u *undoingWebhook) CoreV1() typedcorev1.CoreV1Interface {
+	u.lostRequests.CoreV1()
+	return u
+}
+
+func (u *undoingWebhook) Pods(namespace string) typedcorev1.PodInterface {
+	u.lostRequests.Pods(namespace)
+	return u
+}
+
+func (u *undoingWebhook) Patch(ctx context.Context, name string, _ types.PatchType, _ []byte, _ metav1.PatchOptions, _ ...string) (*v1.Pod, error) {
+	u.patches++
+	return u.PodInterface.Get(ctx, name, metav1.GetOptions{})
+}
+
+func TestAWebhookThatUndoesAFenceDelaysIt(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		client := &undoingWebhook{lostRequests: lostRequests{Interface: env.cluster}}
+		env.options.Client, env.status.options.Client = client, client
+		ctx, cancel := context.WithTimeout(env.ctx, time.Minute)
+		defer cancel()
+		if diff := cmp.Diff(unfenced(env.pod), env.FencePods(ctx, []*v1.Pod{env.pod}, 3)); diff != "" {
+			t.Errorf("result (-want +got):\n%s", diff)
+		}
+		if client.patches != maxFenceTries+1 {
+			t.Errorf("%d patches, want %d", client.patches, maxFenceTries+1)
+		}
+	})
+}
+
 func fencedOnce(*v1.Pod) FenceResult { return FenceResult{Fenced: 1} }
 
 func unfenced(pod *v1.Pod) FenceResult { return FenceResult{Unfenced: []types.UID{pod.UID}} }

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// pageTimeout is how long the request of one page may take, since it may be lost. The API server
+// PageTimeout is how long the request of one page may take, since it may be lost. The API server
 // works no longer on one: its default --request-timeout.
-const pageTimeout = time.Minute
+const PageTimeout = time.Minute
 
 // ListedObject is the metadata of an object in a list.
 type ListedObject struct {
@@ -42,7 +42,7 @@ func NewQuorumLister(client metadata.Interface) QuorumLister {
 	return func(ctx context.Context, kind schema.GroupVersionResource, fields string) (ObjectList, error) {
 		var list ObjectList
 		pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
-			ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+			ctx, cancel := context.WithTimeout(ctx, PageTimeout)
 			defer cancel()
 			page, err := client.Resource(kind).List(ctx, options)
 			if err != nil {

@@ -26,7 +26,7 @@ func (lostLists) List(ctx context.Context, _ metav1.ListOptions) (*metav1.Partia
 
 func TestAPageThatIsLostIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*pageTimeout)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*PageTimeout)
 		defer cancel()
 		_, err := NewQuorumLister(lostLists{})(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "")
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {

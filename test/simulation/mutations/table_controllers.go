@@ -178,6 +178,10 @@ var controllerMutants = []mutant{
 
 	{"OverheadAddedToPod", "the overhead of a pod is added to the requests in its spec, each time these are counted",
 		[]killer{{framework, "TestAPodIsNotChangedByItsRequests"}, {framework, "FuzzRequests"}}, "its pods have no overhead"},
+	{"RevisionsInMemoryUnbounded", "revisions that cannot be stored are all kept in memory",
+		[]killer{{history, "TestTenRevisionsAreKeptInMemoryWhereTheyCannotBeStored"}}, noUsers},
+	{"LostListOfRevisionsAwaited", "a new leader waits without end for a list of revisions that is lost",
+		[]killer{{operator, "TestAListOfRevisionsThatIsLostIsAnError"}}, noUsers},
 	{"EvidenceUnbounded", "numbers in the annotations of a revision are taken as they are, negative or so large that one more is negative",
 		[]killer{{history, "FuzzRevision"}}, noUsers},
 	{"ClockAheadTrusted", "a death or a build by a clock that was ahead counts until that time has come",

@@ -75,7 +75,13 @@ func (n nominator) UpdateNominatedPod(logger klog.Logger, oldPod *v1.Pod, newPod
 // nominate nominates a pod for a node, if the pod is pending. It looks again afterwards: the handler
 // of the pod's last event may have run before that.
 func (n nominator) nominate(logger klog.Logger, pod *v1.Pod, node string) {
-	if info := n.pendingPod(pod); info != nil {
+	latest := n.pendingPod(pod)
+	if latest == nil {
+		n.DeleteNominatedPodIfExists(pod)
+		return
+	}
+	// The PodInfo of a plugin is not kept: the loop would call its methods for the pods of all profiles.
+	if info, _ := framework.NewPodInfo(latest); info != nil { // an error is about its affinity
 		n.cache.AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	}
 	if n.pendingPod(pod) == nil {
@@ -83,15 +89,13 @@ func (n nominator) nominate(logger klog.Logger, pod *v1.Pod, node string) {
 	}
 }
 
-// pendingPod returns the present version of a pod if it is pending, and nil otherwise. The PodInfo of
-// a plugin is not kept: the loop would call its methods for the pods of all profiles.
-func (n nominator) pendingPod(pod *v1.Pod) *framework.PodInfo {
+// pendingPod returns the present version of a pod if it is pending, and nil otherwise.
+func (n nominator) pendingPod(pod *v1.Pod) *v1.Pod {
 	latest, err := n.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.UID != pod.UID || latest.Spec.NodeName != "" {
 		return nil
 	}
-	info, _ := framework.NewPodInfo(latest) // an error is about its affinity
-	return info
+	return latest
 }
 
 // activator implements framework.Activator on the queue.

@@ -86,12 +86,7 @@ func TestATenantSeesOneNamespace(t *testing.T) {
 		checkNotes(t, messages,
 			"You may not list schedulingdecisions.berth.dev in all namespaces: those of namespace default are shown.",
 			"You may not list pods in all namespaces: those of namespace default are shown.")
-		got := map[string][]string{}
-		for _, m := range messages {
-			for kind, keys := range keysOf(m) {
-				got[kind] = append(got[kind], keys...)
-			}
-		}
+		got := keysOfAll(messages)
 		if len(got["nodes"]) == 0 || len(got["profiles"]) == 0 {
 			t.Errorf("after the role was granted, %v are sent", got)
 		}
@@ -235,13 +230,7 @@ func TestAPageThatWasOpenedBeforeTheCRDsExistShowsTheirObjects(t *testing.T) {
 		synctest.Wait()
 		messages := p.take(t)
 		checkNotes(t, messages)
-		got := map[string][]string{}
-		for _, m := range messages {
-			for kind, keys := range keysOf(m) {
-				got[kind] = append(got[kind], keys...)
-			}
-		}
-		if diff := cmp.Diff(map[string][]string{"profiles": {"batch"}, "decisions": {"default/web"}}, got); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"profiles": {"batch"}, "decisions": {"default/web"}}, keysOfAll(messages)); diff != "" {
 			t.Errorf("(-want,+got):\n%s", diff)
 		}
 	})
@@ -281,13 +270,7 @@ func TestAWatchThatBreaksIsRestarted(t *testing.T) {
 				synctest.Wait()
 				messages := p.take(t)
 				checkNotes(t, messages)
-				got := map[string][]string{}
-				for _, m := range messages {
-					for kind, keys := range keysOf(m) {
-						got[kind] = append(got[kind], keys...)
-					}
-				}
-				if diff := cmp.Diff(map[string][]string{"pods": {"default/new", "-default/web"}}, got); diff != "" {
+				if diff := cmp.Diff(map[string][]string{"pods": {"default/new", "-default/web"}}, keysOfAll(messages)); diff != "" {
 					t.Errorf("(-want,+got):\n%s", diff)
 				}
 			})

@@ -40,6 +40,17 @@ func keysOf(message map[string]any) map[string][]string {
 	return keys
 }
 
+// keysOfAll returns what keysOf returns of messages, in their order.
+func keysOfAll(messages []map[string]any) map[string][]string {
+	all := map[string][]string{}
+	for _, m := range messages {
+		for kind, keys := range keysOf(m) {
+			all[kind] = append(all[kind], keys...)
+		}
+	}
+	return all
+}
+
 // typesOf returns the types of messages.
 func typesOf(messages []map[string]any) (types []string) {
 	for _, m := range messages {

@@ -48,13 +48,13 @@ func (c *defaultProfileCreator) Start(ctx context.Context) error {
 func (c *defaultProfileCreator) createIfNone(ctx context.Context) error {
 	for _, reader := range []client.Reader{c.profiles, c.live} {
 		var profiles v1alpha1.SchedulingProfileList
-		if err := reader.List(ctx, &profiles); err != nil || len(profiles.Items) > 0 {
+		if err := request(ctx, func(ctx context.Context) error { return reader.List(ctx, &profiles) }); err != nil || len(profiles.Items) > 0 {
 			return err
 		}
 	}
 	profile := &v1alpha1.SchedulingProfile{}
 	profile.Name = c.name
-	err := c.creator.Create(ctx, profile)
+	err := request(ctx, func(ctx context.Context) error { return c.creator.Create(ctx, profile) })
 	if err == nil {
 		log.FromContext(ctx).Info("Created a SchedulingProfile, since the cluster had none", "schedulingProfile", c.name)
 	}

@@ -64,13 +64,14 @@ func (r *profileReconciler) servedElsewhere(ctx context.Context, p *v1alpha1.Sch
 			"or take over with: %s", takeOverCommand(p)), nil
 	}
 	lease, asked := &coordinationv1.Lease{}, r.options.Clock.Now()
-	if err := r.live.Get(ctx, *others.Lease, lease); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && r.running(p.Name) != nil {
+	err := request(ctx, func(ctx context.Context) error { return r.live.Get(ctx, *others.Lease, lease) })
+	switch {
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && r.running(p.Name) != nil:
 		return nil, fmt.Errorf("looking for another scheduler, Lease %s: %w", others.Lease, err)
-	} else if err != nil {
+	case err != nil:
 		return rejectServedElsewhere("the Lease %s does not say whether another scheduler serves pods of this name: %v; "+
 			"name another one with --other-scheduler-lease, or none where no such scheduler runs, or take over with: %s", others.Lease, err, takeOverCommand(p)), nil
-	}
-	if r.otherLease.expired(lease, asked, r.options.Clock.Now()) {
+	case r.otherLease.expired(lease, asked, r.options.Clock.Now()):
 		return nil, nil
 	}
 	return r.rejectLeaseInUse(p, lease), nil

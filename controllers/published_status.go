@@ -120,7 +120,7 @@ func recentDecision(d decision.Decision) *berthac.RecentDecisionApplyConfigurati
 func (p *publisher) resumeCounts(ctx context.Context, profiles []v1alpha1.SchedulingProfile) error {
 	if p.previous == nil {
 		var list v1alpha1.SchedulingProfileList
-		if err := p.live.List(ctx, &list); err != nil {
+		if err := request(ctx, func(ctx context.Context) error { return p.live.List(ctx, &list) }); err != nil {
 			return fmt.Errorf("reading the counts of earlier leaders: %w", err)
 		}
 		p.previous = map[profileID]*v1alpha1.SchedulingProfile{}

@@ -188,7 +188,9 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 		if first != nil {
 			first.try(u.page.Totals)
 		}
-		err := p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
+		err := request(ctx, func(ctx context.Context) error {
+			return p.client.Status().Apply(ctx, u.status(), countersFieldManager, client.ForceOwnership)
+		})
 		if err == nil && first != nil && !sameTotals(first.continued, u.page.Totals) {
 			delete(p.first, id)
 		}
@@ -196,7 +198,7 @@ func (p *publisher) write(ctx context.Context, u statusUpdate) error {
 			return err
 		}
 		var now v1alpha1.SchedulingProfile
-		if err := p.live.Get(ctx, client.ObjectKey{Name: u.name}, &now); err != nil {
+		if err := request(ctx, func(ctx context.Context) error { return p.live.Get(ctx, client.ObjectKey{Name: u.name}, &now) }); err != nil {
 			return err
 		}
 		if now.UID != u.uid {

@@ -125,12 +125,14 @@ func (w *statusWriter) write(ctx context.Context, s statusObject, updates []cond
 func (w *statusWriter) apply(ctx context.Context, s statusObject, status func(resourceVersion string) runtime.ApplyConfiguration) error {
 	resourceVersion := s.GetResourceVersion()
 	for attempt := 1; ; attempt++ {
-		err := w.client.Status().Apply(ctx, status(resourceVersion), conditionsFieldManager, client.ForceOwnership)
+		err := request(ctx, func(ctx context.Context) error {
+			return w.client.Status().Apply(ctx, status(resourceVersion), conditionsFieldManager, client.ForceOwnership)
+		})
 		if !apierrors.IsConflict(err) || attempt == maxWriteAttempts {
 			return err
 		}
 		now := s.DeepCopyObject().(client.Object)
-		if err := w.live.Get(ctx, client.ObjectKeyFromObject(s), now); err != nil {
+		if err := request(ctx, func(ctx context.Context) error { return w.live.Get(ctx, client.ObjectKeyFromObject(s), now) }); err != nil {
 			return err
 		}
 		if now.GetUID() != s.GetUID() {

@@ -38,7 +38,7 @@ const (
 	// DeletedProfileRetention is how long the revisions of a deleted profile are kept.
 	DeletedProfileRetention = 24 * time.Hour
 
-	// callTimeout bounds one call, since a swap waits for it.
+	// callTimeout bounds one request, and one call for which a swap waits.
 	callTimeout = 5 * time.Second
 	// maxFailedReads is how many reads of a profile's history may fail in a row before
 	// the profile is reconciled without it.

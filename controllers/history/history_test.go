@@ -1,10 +1,12 @@
 package history
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	v1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/berthdev/berth/api/v1alpha1"
@@ -189,5 +193,49 @@ func TestARevisionRecordsThePluginConfigsOfItsArguments(t *testing.T) {
 	}
 	if annotation, _ := begin(nil); annotation != "" {
 		t.Errorf("annotation %q of the same spec with inline arguments, want none", annotation)
+	}
+}
+
+// lostRevisions is a client of one revision whose requests with the verb lost get no answer.
+type lostRevisions struct {
+	v1.ControllerRevisionInterface
+	lost  string
+	entry appsv1.ControllerRevision
+}
+
+func (l lostRevisions) send(ctx context.Context, verb string) error {
+	if verb == l.lost {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (l lostRevisions) List(ctx context.Context, _ metav1.ListOptions) (*appsv1.ControllerRevisionList, error) {
+	return &appsv1.ControllerRevisionList{Items: []appsv1.ControllerRevision{l.entry}}, l.send(ctx, "list")
+}
+
+func (l lostRevisions) Update(ctx context.Context, r *appsv1.ControllerRevision, _ metav1.UpdateOptions) (*appsv1.ControllerRevision, error) {
+	return r, l.send(ctx, "update")
+}
+
+func (l lostRevisions) Delete(ctx context.Context, _ string, _ metav1.DeleteOptions) error {
+	return l.send(ctx, "delete")
+}
+
+func TestARequestWithoutAnAnswerDoesNotStopThePruning(t *testing.T) {
+	deletedLongAgo := map[string]string{v1alpha1.AnnotationProfileGone: "1999-01-01T00:00:00Z"}
+	for lost, annotations := range map[string]map[string]string{"list": nil, "update": nil, "delete": deletedLongAgo} {
+		t.Run(lost, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of virtual time
+				defer cancel()
+				entry := appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "p-x", Annotations: annotations}}
+				h := New(Options{Revisions: lostRevisions{lost: lost, entry: entry}, Process: "one", Clock: clock.RealClock{}})
+				err := h.PruneDeleted(ctx, func(string) bool { return false })
+				if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+					t.Errorf("pruning ended with %v, and its caller with %v: want the request alone to end", err, ctx.Err())
+				}
+			})
+		})
 	}
 }

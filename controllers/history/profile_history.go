@@ -73,8 +73,6 @@ func (l *ProfileHistory) StorableLater() bool {
 // After maxFailedReads errors in a row, or when reading is forbidden, Read returns what
 // this process has in memory.
 func (h *History) Read(ctx context.Context, profile string) (*ProfileHistory, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	if h.cluster == nil {
 		return h.readMemory(ctx, profile, NotStored{Reason: "this process was started without a namespace to store it in", Final: true}), nil
 	}
@@ -138,8 +136,6 @@ func (h *History) LoadProvedHashes(ctx context.Context, l *ProfileHistory, hash 
 	if len(unproved) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	list, err := l.store.list(ctx, withHashes(slices.Sorted(maps.Keys(unproved))))
 	if err != nil {
 		return fmt.Errorf("reading revisions of other profiles: %w", err)

@@ -39,10 +39,13 @@ func labelSelector(label string, operator selection.Operator, values ...string) 
 	return labels.NewSelector().Add(*r)
 }
 
-// clusterStore stores revisions as objects in Berth's namespace.
+// clusterStore stores revisions as objects in Berth's namespace. A request whose answer is lost
+// ends after callTimeout.
 type clusterStore struct{ v1.ControllerRevisionInterface }
 
 func (c *clusterStore) list(ctx context.Context, which labels.Selector) ([]appsv1.ControllerRevision, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	list, err := c.List(ctx, metav1.ListOptions{LabelSelector: which.String()})
 	if err != nil {
 		return nil, err
@@ -51,14 +54,20 @@ func (c *clusterStore) list(ctx context.Context, which labels.Selector) ([]appsv
 }
 
 func (c *clusterStore) create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return c.Create(ctx, r, metav1.CreateOptions{})
 }
 
 func (c *clusterStore) update(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return c.Update(ctx, r, metav1.UpdateOptions{})
 }
 
 func (c *clusterStore) delete(ctx context.Context, r *appsv1.ControllerRevision) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return c.Delete(ctx, r.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}})
 }
 

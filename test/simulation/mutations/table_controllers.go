@@ -197,4 +197,8 @@ var controllerMutants = []mutant{
 	{"DeletedProfilesStay", "a watch of profiles does not print that one was deleted while the API server had forgotten the version", []killer{{"cmd/kubectl-berth/cluster", "TestAProfileThatIsDeletedBetweenTwoWatchesIsGone"}}, noKubectl},
 	{"LongInputCut", "what is beyond 16 MiB of standard input is ignored", []killer{{"cmd/kubectl-berth/manifest", "TestMoreThanIsReadOfStandardInputIsAnError"}}, noKubectl},
 	{"LogOverwritten", "a recording that fails overwrites the log that was there", []killer{{record, "TestAFailedRecordingKeepsTheFilesThatWereThere"}}, noKubectl},
+	{"LostRequestAwaited", "a reconcile waits for as long as the connection lives for a request whose answer is lost",
+		[]killer{{controllers, "TestARequestWithoutAnAnswerEnds"}}, noUsers},
+	{"LostRevisionAwaited", "the pruning of revisions waits for as long as the connection lives for a request whose answer is lost",
+		[]killer{{history, "TestARequestWithoutAnAnswerDoesNotStopThePruning"}}, noUsers},
 }

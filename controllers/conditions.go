@@ -45,13 +45,13 @@ func falseCondition(condition v1alpha1.ConditionType, reason v1alpha1.ConditionR
 	return conditionUpdate{conditionType: condition, status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
-// withTransitionTimes turns updates about a generation into conditions. A condition
-// whose status is the same as in before keeps its lastTransitionTime.
+// withTransitionTimes turns updates about a generation into conditions, whose messages it
+// bounds. A condition whose status is the same as in before keeps its lastTransitionTime.
 func withTransitionTimes(updates []conditionUpdate, generation int64, before []metav1.Condition, now time.Time) []metav1.Condition {
 	after := make([]metav1.Condition, len(updates))
 	for i, r := range updates {
 		after[i] = metav1.Condition{
-			Type: string(r.conditionType), Status: r.status, Reason: string(r.reason), Message: r.message,
+			Type: string(r.conditionType), Status: r.status, Reason: string(r.reason), Message: truncate(r.message, maxMessage),
 			ObservedGeneration: generation,
 			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}

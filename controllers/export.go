@@ -68,7 +68,7 @@ func (v observation) exportedCondition() (conditionUpdate, bool) {
 	case v.exported.Exported():
 		return trueCondition(v1alpha1.ConditionExported, v.exported.Reason, v.exported.Message), true
 	}
-	return falseCondition(v1alpha1.ConditionExported, v.exported.Reason, truncate(v.exported.Message, maxMessage)), true
+	return falseCondition(v1alpha1.ConditionExported, v.exported.Reason, v.exported.Message), true
 }
 
 // requeueOnExportChange requeues a profile when one of its ConfigMaps changes, once

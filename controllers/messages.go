@@ -12,9 +12,14 @@ import (
 	"github.com/berthdev/berth/scheduler/decision"
 )
 
-// maxMessage bounds the message of a condition, in bytes. The API server would accept
-// twice as much; twenty errors of the length that the compiler allows fit.
-const maxMessage = 16 * 1024
+const (
+	// maxMessage bounds the message of a condition, in bytes: withTransitionTimes cuts it. The
+	// API server would accept twice as much; it refuses the whole status for a longer one.
+	maxMessage = 16 * 1024
+	// maxConfigsMessage bounds the list of PluginConfigs in a message, in bytes: what comes after
+	// two of them is why the spec does not run.
+	maxConfigsMessage = maxMessage / 4
+)
 
 // runningMessage says what runs. Every message begins with it.
 func (v observation) runningMessage() string {
@@ -39,7 +44,7 @@ func (v observation) notReadyMessage() string {
 	case v.rejection != nil:
 		return v.rejectedMessage(v.rejection)
 	case v.failure != nil:
-		return truncate(v.runningMessage()+"; "+v.pendingSpecName()+" failed: "+v.failure.Error(), maxMessage)
+		return v.runningMessage() + "; " + v.pendingSpecName() + " failed: " + v.failure.Error()
 	case v.programmed():
 		return v.runningMessage()
 	case v.verdict == history.Crashed:
@@ -61,11 +66,11 @@ func (v observation) notProgrammedMessage() string {
 		return message
 	}
 	runs := v.runningMessage()
-	return truncate(runs+"; "+truncate(v.fallbackFailure.Error(), maxMessage/4)+strings.TrimPrefix(message, runs), maxMessage)
+	return runs + "; " + truncate(v.fallbackFailure.Error(), maxMessage/4) + strings.TrimPrefix(message, runs)
 }
 
 func (v observation) rejectedMessage(rejection *compile.Rejection) string {
-	return truncate(v.runningMessage()+"; "+v.pendingSpecName()+refusedFor+rejection.Message(), maxMessage)
+	return v.runningMessage() + "; " + v.pendingSpecName() + refusedFor + rejection.Message()
 }
 
 // specName names the spec that was reconciled.
@@ -114,7 +119,7 @@ func (v observation) configsSuffix(configs []compile.ConfigGeneration) string {
 		}
 		names[i] += fmt.Sprintf(" at generation %d", c.Generation)
 	}
-	return " with PluginConfig " + strings.Join(names, ", ")
+	return truncate(" with PluginConfig "+strings.Join(names, ", "), maxConfigsMessage)
 }
 
 // sinceText returns the time since which it runs, in UTC: the time of day, with the

@@ -115,7 +115,7 @@ func (v configObservation) specName() string {
 }
 
 func (v configObservation) rejectedMessage() string {
-	return truncate(v.runningMessage()+"; "+v.specName()+refusedFor+v.rejection.Message(), maxMessage)
+	return v.runningMessage() + "; " + v.specName() + refusedFor + v.rejection.Message()
 }
 
 // runningConfig identifies what a profile runs under the name of the PluginConfig.
@@ -185,7 +185,7 @@ func (v configObservation) runningMessage() string {
 		}
 		parts = append(parts, fmt.Sprintf("%s %s in %s", text, verb, joinNames(profiles[running])))
 	}
-	return strings.Join(parts, ", ")
+	return truncate(strings.Join(parts, ", "), maxMessage/2) // the reason comes after it
 }
 
 func compareRunning(a, b runningConfig) int {

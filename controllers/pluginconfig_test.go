@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -175,6 +176,35 @@ func TestStatusListsTheProfilesThatReferenceAPluginConfig(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, written.status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheMessageOfAPluginConfigIsBoundedAndKeepsTheReason(t *testing.T) {
+	const most = 32768 // of the schema, in characters
+	var profiles []*v1alpha1.SchedulingProfile
+	for i := range 200 { // each at a generation of its own
+		profiles = append(profiles, newProfile(1, withName(longName(i)), withConfigRef("NodeResourcesFit", "binpack"), withRunningConfig("binpack", int64(i+1))))
+	}
+	for name, c := range map[string]struct {
+		rejection *compile.Rejection
+		reason    string
+	}{
+		"profiles behind":   {nil, "generation 300 does not run in 000-"},
+		"invalid arguments": {rejectionOf(noSuchPlugin), noSuchPlugin.Detail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written := reconcileConfig(t, newConfig("binpack", 300), profiles, c.rejection)
+			for _, condition := range written.status["conditions"].([]any) {
+				condition := condition.(map[string]any)
+				message := condition["message"].(string)
+				if n := utf8.RuneCountInString(message); n > most {
+					t.Errorf("the message of %s has %d characters, at most %d are accepted", condition["type"], n, most)
+				}
+				if condition["type"] == "Programmed" && !strings.Contains(message, c.reason) {
+					t.Errorf("Programmed says %q, which lacks %q", message, c.reason)
+				}
+			}
+		})
 	}
 }
 

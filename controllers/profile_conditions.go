@@ -95,8 +95,7 @@ func (v observation) degradedCondition() (conditionUpdate, bool) {
 		return conditionUpdate{}, false
 	}
 	degradations := v.running.Degradations
-	c := trueCondition(v1alpha1.ConditionDegraded, v1alpha1.ConditionReason(degradations[0].Reason),
-		truncate(strings.Join(degradations.Messages(), "; "), maxMessage))
+	c := trueCondition(v1alpha1.ConditionDegraded, v1alpha1.ConditionReason(degradations[0].Reason), strings.Join(degradations.Messages(), "; "))
 	c.degradations = degradations
 	return c, true
 }

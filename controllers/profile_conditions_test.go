@@ -2,13 +2,17 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers/history"
 	"github.com/berthdev/berth/scheduler/compile"
 	"github.com/berthdev/berth/scheduler/profile"
 )
@@ -158,5 +162,48 @@ func TestTruncateKeepsWholeCharacters(t *testing.T) {
 	got := truncate(strings.Repeat("é", maxMessage), maxMessage)
 	if len(got) > maxMessage || !strings.HasSuffix(got, "é…") {
 		t.Errorf("got %d bytes ending in %q", len(got), got[len(got)-8:])
+	}
+}
+
+// longName returns one of the longest names that an object may have.
+func longName(i int) string { return fmt.Sprintf("%03d-%s", i, strings.Repeat("x", 249)) }
+
+// The API server refuses a status one of whose conditions has a longer message, so that the
+// whole status would stay old.
+func TestTheMessageOfAConditionIsBoundedAndKeepsTheReason(t *testing.T) {
+	const most = 32768 // of the schema, in characters
+	profile, configs := newProfile(7), map[string]*v1alpha1.PluginConfig{}
+	var before []compile.ConfigGeneration
+	for i := range 64 { // as many as the schema permits
+		name := longName(i)
+		withConfigRef(fmt.Sprint("Plugin", i), name)(profile)
+		configs[name] = newConfig(name, 5)
+		before = append(before, compile.ConfigGeneration{Name: name, Generation: 4, UID: "deleted"})
+	}
+	for name, c := range map[string]struct {
+		observation observation
+		reason      string
+	}{
+		"an invalid spec":       {observation{rejection: rejectionOf(noSuchPlugin)}, noSuchPlugin.Detail},
+		"a spec that failed":    {observation{blueprint: newBlueprint(7, "new"), failure: errNoLicence}, "no licence"},
+		"a long failure":        {observation{blueprint: newBlueprint(7, "new"), failure: errors.New("no licence" + strings.Repeat(" here", most))}, "no licence"},
+		"a spec that waits":     {observation{blueprint: newBlueprint(7, "new"), deferred: errors.New("too many" + strings.Repeat(" pods", most))}, "too many"},
+		"a spec to be approved": {observation{blueprint: newBlueprint(7, "new"), verdict: history.AwaitingApproval}, "kubectl annotate sprof batch --overwrite berth.dev/approved-hash=new"},
+		"a spec that crashes":   {observation{blueprint: newBlueprint(7, "new"), verdict: history.Crashed, history: &history.ProfileHistory{}}, "kubectl berth retry batch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := c.observation
+			v.profile, v.configs, v.now = profile, configs, startTime
+			v.running = runningSince(newBlueprint(7, "old", before...), startTime)
+			conditions := withTransitionTimes(v.conditions(), 7, nil, startTime)
+			for _, condition := range conditions {
+				if n := utf8.RuneCountInString(condition.Message); n > most {
+					t.Errorf("the message of %s has %d characters, at most %d are accepted", condition.Type, n, most)
+				}
+			}
+			if ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady)); !strings.Contains(ready.Message, c.reason) {
+				t.Errorf("Ready says %q, which lacks %q", ready.Message, c.reason)
+			}
+		})
 	}
 }

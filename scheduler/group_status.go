@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berthdev/berth/scheduler/cycle"
+	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/podgroups"
 	"github.com/berthdev/berth/scheduler/profile"
 )
@@ -33,6 +34,9 @@ const groupStatusLag = time.Minute
 
 // reasonScheduled is the reason of PodGroupInitiallyScheduled while it is True.
 const reasonScheduled = "Scheduled"
+
+// maxGroupMessage is the longest message of a condition that the API server accepts, in bytes.
+const maxGroupMessage = 32 * 1024
 
 // groupStatus writes the condition PodGroupInitiallyScheduled of PodGroups, outside the
 // loop. Of one PodGroup only the newest condition is written.
@@ -75,7 +79,8 @@ func newGroupStatus(o Options, podGroups fwk.PodGroupLister, inFlight *inFlight,
 func groupCondition(err error) metav1.Condition {
 	condition := metav1.Condition{Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: reasonScheduled}
 	if err != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonSchedulerError, err.Error()
+		condition.Status, condition.Reason = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonSchedulerError
+		condition.Message = decision.TruncateBytes(err.Error(), maxGroupMessage, " ...")
 		if cycle.IsUnschedulable(err) {
 			condition.Reason = schedulingv1beta1.PodGroupReasonUnschedulable
 		}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -121,6 +123,14 @@ func TestARefusedConditionOfAPodGroupIsSentLessAndLessOften(t *testing.T) {
 				}
 			}, group)
 		})
+	}
+}
+
+func TestTheConditionOfAPodGroupIsAcceptedWhateverPluginsSay(t *testing.T) {
+	condition := groupCondition(&cycle.GroupUnschedulableError{Message: strings.Repeat("node n has no licence, ", 5000)})
+	condition.LastTransitionTime = metav1.Now()
+	if errs := metav1validation.ValidateConditions([]metav1.Condition{condition}, nil); len(errs) > 0 {
+		t.Errorf("the API server refuses it: %v", errs.ToAggregate())
 	}
 }
 

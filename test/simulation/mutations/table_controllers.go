@@ -201,4 +201,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestARequestWithoutAnAnswerEnds"}}, noUsers},
 	{"LostRevisionAwaited", "the pruning of revisions waits for as long as the connection lives for a request whose answer is lost",
 		[]killer{{history, "TestARequestWithoutAnAnswerDoesNotStopThePruning"}}, noUsers},
+	{"LongMessageRefused", "a condition has a message that is longer than the API server accepts, which refuses the whole status",
+		[]killer{{controllers, "TestTheMessageOfAConditionIsBoundedAndKeepsTheReason"}}, noUsers},
+	{"NamesHideTheReason", "the names of PluginConfigs leave no place in a message for why the spec does not run",
+		[]killer{{controllers, "TestTheMessageOfAConditionIsBoundedAndKeepsTheReason"}}, noUsers},
 }

@@ -52,6 +52,8 @@ var groupMutants = []mutant{
 		[]killer{{loop, "TestARefusedConditionOfAPodGroupIsSentLessAndLessOften"}}, noGroups},
 	{"RefusedConditionRepeatedOften", "a condition of a PodGroup that is refused is sent again each five seconds",
 		[]killer{{loop, "TestARefusedConditionOfAPodGroupIsSentLessAndLessOften"}}, noGroups},
+	{"LongGroupMessageRefused", "the condition of a PodGroup has a message that is longer than the API server accepts",
+		[]killer{{loop, "TestTheConditionOfAPodGroupIsAcceptedWhateverPluginsSay"}}, noGroups},
 	{"PodsReorderedByPreemption", "the pods of a node have another order after a group looked for victims",
 		[]killer{{cache, "TestASessionOfMutationsLeavesNothingBehind"}}, noGroups},
 	{"OverlayUnseenByTheCache", "the equivalence cache does not see the pods of the group that is decided",

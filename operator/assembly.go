@@ -9,8 +9,9 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -170,15 +171,21 @@ func (m *Manager) unservedWatch() *unserved.Reporter {
 	return unserved.New(unserved.Options{
 		Pods: pods.Lister(), Synced: pods.Informer().HasSynced, Profiles: m.sched.Profiles(), OtherSchedulers: m.otherSchedulers,
 		HoldReasons:   []string{queue.ProfileDeleted, queue.ProfilePaused, queue.NamespaceNotAllowed, queue.ProfileNotRunning},
-		ProfileExists: m.profileExists, NamesOfProfiles: profilesToFence(m.clients.meta, m.options),
+		ProfileExists: profileExists(m.clients.meta), NamesOfProfiles: profilesToFence(m.clients.meta, m.options),
 		ClosestName: compile.Suggest, Recorder: m.events.For(eventReporter), Clock: clock.RealClock{}, Log: m.log.WithName("unserved"),
 	})
 }
 
-// profileExists reads from the API server whether a profile exists.
-func (m *Manager) profileExists(ctx context.Context, name string) (bool, error) {
-	err := m.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.SchedulingProfile{})
-	return err == nil, client.IgnoreNotFound(err)
+// profileExists returns a function that reads from the API server whether a profile exists. Without
+// the CRDs none does, for which a typed client would have an error.
+func profileExists(reader metadata.Interface) func(ctx context.Context, name string) (bool, error) {
+	profiles := reader.Resource(v1alpha1.GroupVersion.WithResource("schedulingprofiles"))
+	return func(ctx context.Context, name string) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, leadership.PageTimeout) // the request may be lost
+		defer cancel()
+		_, err := profiles.Get(ctx, name, metav1.GetOptions{})
+		return err == nil, client.IgnoreNotFound(err)
+	}
 }
 
 // setupControllers adds the controllers to the manager, once their CRDs are served.

@@ -205,4 +205,6 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestTheMessageOfAConditionIsBoundedAndKeepsTheReason"}}, noUsers},
 	{"NamesHideTheReason", "the names of PluginConfigs leave no place in a message for why the spec does not run",
 		[]killer{{controllers, "TestTheMessageOfAConditionIsBoundedAndKeepsTheReason"}}, noUsers},
+	{"DeletedCRDIsUnknown", "it is not known of a profile whether it exists after its CRD was deleted",
+		[]killer{{operator, "TestWhetherAProfileExists"}}, noUsers},
 }

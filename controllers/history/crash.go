@@ -87,7 +87,7 @@ func revisionsRunBy(list []appsv1.ControllerRevision, c Crash) []*appsv1.Control
 			continue
 		}
 		profile := entry.Labels[v1alpha1.LabelProfile]
-		if last[profile] == nil || last[profile].Revision < entry.Revision {
+		if last[profile] == nil || numberOf(last[profile]) < numberOf(entry) {
 			last[profile] = entry
 		}
 	}

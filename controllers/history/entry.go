@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,13 +99,26 @@ func (h *History) markBuilding(entry *appsv1.ControllerRevision, s RevisionSpec)
 	}
 }
 
+// maxNumber is the largest number that counts. Berth counts from 1: a larger number is of another
+// writer, and the last one would leave none for the next revision.
+const maxNumber = math.MaxInt64 / 2
+
+// numberOf returns the number of an entry; 0, which makes it the oldest, for one that does not
+// count.
+func numberOf(entry *appsv1.ControllerRevision) int64 {
+	if entry.Revision > maxNumber {
+		return 0
+	}
+	return entry.Revision
+}
+
 // nextNumber returns the revision number for an entry that becomes the newest.
 func (l *ProfileHistory) nextNumber(name string) int64 {
 	highest, own := int64(0), int64(0)
 	for _, e := range l.entries {
-		highest = max(highest, e.Revision)
+		highest = max(highest, numberOf(e))
 		if e.Name == name {
-			own = e.Revision
+			own = numberOf(e)
 		}
 	}
 	if own > 0 && own == highest {
@@ -122,7 +136,7 @@ func (h *History) revisionFrom(entry *appsv1.ControllerRevision) (Revision, bool
 	}
 	p.Generation, _ = strconv.ParseInt(entry.Annotations[v1alpha1.AnnotationGeneration], 10, 64)
 	return Revision{
-		Name: entry.Name, Hash: hashOf(entry), Number: entry.Revision, Profile: p,
+		Name: entry.Name, Hash: hashOf(entry), Number: numberOf(entry), Profile: p,
 		UID:       types.UID(entry.Annotations[v1alpha1.AnnotationProfileUID]),
 		Probation: onProbation(entry), Served: entry.Annotations[v1alpha1.AnnotationServed] != "",
 		TrialOnly: entry.Annotations[v1alpha1.AnnotationOnTrial] != "",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -96,6 +97,37 @@ func TestTenRevisionsAreKeptIncludingTheNewestProvedOne(t *testing.T) {
 		want = append(want, fmt.Sprint("p-x", i))
 	}
 	a.wantRevisions(want...)
+}
+
+// Users with the right to may create a revision with any number, or change one.
+func TestARevisionWithTheLargestNumberDoesNotEndTheCounting(t *testing.T) {
+	a := newTestHistory(t)
+	a.run("p", "x0", "", Probation)
+	stored, err := a.client.AppsV1().ControllerRevisions("berth-system").Get(t.Context(), "p-x0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored.Revision = math.MaxInt64
+	if _, err := a.client.AppsV1().ControllerRevisions("berth-system").Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, hash := range []string{"x1", "x2", "x0"} {
+		a.run("p", hash, "", Probation)
+		l, err := a.Read(t.Context(), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest := l.Revisions[0]
+		for _, r := range l.Revisions {
+			if r.Number > newest.Number {
+				newest = r
+			}
+		}
+		if newest.Hash != hash || l.entries[newest.Name].Revision <= 0 {
+			t.Errorf("the newest revision is %s with number %d, want %s, which ran last", newest.Hash, l.entries[newest.Name].Revision, hash)
+		}
+	}
+	a.wantRevisions("p-x1", "p-x2", "p-x0")
 }
 
 func TestTenRevisionsAreKeptInMemoryWhereTheyCannotBeStored(t *testing.T) {

@@ -86,7 +86,7 @@ func (l *ProfileHistory) prune(ctx context.Context, runs string) error {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *appsv1.ControllerRevision) int {
-		return cmp.Or(cmp.Compare(b.Revision, a.Revision), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(numberOf(b), numberOf(a)), strings.Compare(a.Name, b.Name))
 	})
 	var errs []error
 	excess, proved := len(entries)-MaxRevisions, ""

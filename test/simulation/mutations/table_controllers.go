@@ -207,4 +207,6 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestTheMessageOfAConditionIsBoundedAndKeepsTheReason"}}, noUsers},
 	{"DeletedCRDIsUnknown", "it is not known of a profile whether it exists after its CRD was deleted",
 		[]killer{{operator, "TestWhetherAProfileExists"}}, noUsers},
+	{"AnyNumberCounts", "a revision to which a user gave the largest number makes the next number negative, which the API server refuses",
+		[]killer{{history, "TestARevisionWithTheLargestNumberDoesNotEndTheCounting"}}, noUsers},
 }

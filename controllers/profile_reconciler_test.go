@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -308,6 +309,20 @@ func TestANewProcessRepeatsNoEventsOfTheLastOne(t *testing.T) {
 	again.mustReconcile()
 	if len(again.events.events) > 0 {
 		t.Errorf("reported %v", again.events.events)
+	}
+}
+
+// Another controller may write conditions into the same list, under a field manager of its own.
+func TestANewProcessReportsTheEndOfBerthsConditionsOnly(t *testing.T) {
+	d := newTestEnv(t, newProfile(1))
+	d.mustReconcile()
+	stored := append(d.status.written[profileKey("batch")].conditions,
+		metav1.Condition{Type: "example.com/Backed-Up", Status: metav1.ConditionTrue, Reason: "Copied"},
+		metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "PluginHangs"})
+	again := newTestEnv(t, newProfile(1, func(p *v1alpha1.SchedulingProfile) { p.Status.Conditions = stored }))
+	again.mustReconcile()
+	if diff := cmp.Diff([]string{"Degraded is over"}, again.events.notes); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 

@@ -193,8 +193,9 @@ func (w *statusWriter) reportTransitions(s statusObject, updates []conditionUpda
 			w.recorder.Eventf(s.Object, nil, eventType(c), c.Reason, c.Type, "%s", note)
 		}
 	}
-	for _, old := range before {
-		if meta.FindStatusCondition(after, old.Type) == nil && old.Type != string(v1alpha1.ConditionStalled) {
+	// Other conditions that are gone are Stalled, which is derived, and those of other controllers.
+	for _, optional := range []v1alpha1.ConditionType{v1alpha1.ConditionExported, v1alpha1.ConditionDegraded} {
+		if old := meta.FindStatusCondition(before, string(optional)); old != nil && meta.FindStatusCondition(after, old.Type) == nil {
 			w.recorder.Eventf(s.Object, nil, corev1.EventTypeNormal, old.Reason, old.Type, "%s is over", old.Type)
 		}
 	}

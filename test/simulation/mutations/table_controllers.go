@@ -209,4 +209,6 @@ var controllerMutants = []mutant{
 		[]killer{{operator, "TestWhetherAProfileExists"}}, noUsers},
 	{"AnyNumberCounts", "a revision to which a user gave the largest number makes the next number negative, which the API server refuses",
 		[]killer{{history, "TestARevisionWithTheLargestNumberDoesNotEndTheCounting"}}, noUsers},
+	{"ForeignConditionsReported", "a process that starts reports the end of conditions that other controllers write",
+		[]killer{{controllers, "TestANewProcessReportsTheEndOfBerthsConditionsOnly"}}, noUsers},
 }

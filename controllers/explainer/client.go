@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,11 +68,12 @@ func (c *decisionClient) create(ctx context.Context, object *v1alpha1.Scheduling
 	return created.UID, err
 }
 
-// update replaces the status of the object of that name, in one request. The request
-// fails as Invalid when the object belongs to another pod. It returns the object's UID.
-func (c *decisionClient) update(ctx context.Context, object *v1alpha1.SchedulingDecision) (types.UID, error) {
+// update replaces the status of the object of that name, in one request. owner is the index of
+// the pod among the object's owners. The request fails as Invalid when the object belongs to
+// another pod, or the pod has another index. It returns the object's UID.
+func (c *decisionClient) update(ctx context.Context, object *v1alpha1.SchedulingDecision, owner int) (types.UID, error) {
 	body, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": ownerOf(object)},
+		{"op": "test", "path": fmt.Sprintf("/metadata/ownerReferences/%d/uid", owner), "value": ownerOf(object)},
 		{"op": "add", "path": "/status", "value": object.Status},
 	})
 	if err != nil {
@@ -135,10 +137,16 @@ func doRequest(ctx context.Context, request *restclient.Request, into any) error
 
 // ownerOf returns the UID of the pod that owns an object; empty when no pod does.
 func ownerOf(object metav1.Object) types.UID {
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.APIVersion == "v1" && owner.Kind == "Pod" {
-			return owner.UID
-		}
+	if i := ownerIndex(object); i >= 0 {
+		return object.GetOwnerReferences()[i].UID
 	}
 	return ""
+}
+
+// ownerIndex returns the index of the pod among the owners of an object; -1 when no pod owns it. A
+// webhook may have put another owner before the pod.
+func ownerIndex(object metav1.Object) int {
+	return slices.IndexFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		return owner.APIVersion == "v1" && owner.Kind == "Pod"
+	})
 }

@@ -61,6 +61,17 @@ func TestExplainer(t *testing.T) {
 			o.wantRequests(t, "POST shop", "PATCH shop/web", "GET shop/web", "DELETE shop/web", "POST shop")
 			o.wantMessage(t, "shop/web", "why else of web")
 		},
+		"an object to which a webhook adds another owner before the pod is updated": func(t *testing.T, o *testEnv) {
+			o.addObject("web", "web", func(object *v1alpha1.SchedulingDecision) {
+				object.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set"}}, object.OwnerReferences...)
+			})
+			o.explain(web, "why", time.Second)
+			o.wantRequests(t, "POST shop", "GET shop/web", "PATCH shop/web")
+			o.wantMessage(t, "shop/web", "why of web")
+			o.explain(web, "why else", time.Minute)
+			o.wantRequests(t, "PATCH shop/web", "GET shop/web", "PATCH shop/web")
+			o.wantMessage(t, "shop/web", "why else of web")
+		},
 		"an object that another client deleted is created again": func(t *testing.T, o *testEnv) {
 			o.explain(web, "why", time.Second)
 			o.remove("shop/web")

@@ -90,9 +90,15 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request, name string) 
 	case r.Method == http.MethodGet:
 		reply(w, existing.ObjectMeta)
 	case r.Method == http.MethodPatch:
-		var patch [2]struct{ Value json.RawMessage }
+		var patch [2]struct {
+			Path  string
+			Value json.RawMessage
+		}
 		must(json.Unmarshal(body, &patch))
-		if want := fmt.Sprintf("%q", ownerOf(existing)); string(patch[0].Value) != want {
+		var owner int
+		_, err := fmt.Sscanf(patch[0].Path, "/metadata/ownerReferences/%d/uid", &owner)
+		must(err)
+		if want := fmt.Sprintf("%q", existing.OwnerReferences[owner].UID); string(patch[0].Value) != want {
 			replyError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value failed", 0, false))
 			return
 		}

@@ -85,7 +85,7 @@ func (x *explainer) writeObject(ctx context.Context, e explain.Task) (types.UID,
 	object := newDecision(e, x.clock.Now())
 	switch e.Verb {
 	case explain.Update:
-		uid, err := x.decisions.update(ctx, object)
+		uid, err := x.decisions.update(ctx, object, 0)
 		switch {
 		case isGone(err): // another client deleted it
 			return x.decisions.create(ctx, object)
@@ -105,8 +105,8 @@ func (x *explainer) writeObject(ctx context.Context, e explain.Task) (types.UID,
 
 // writeOverExisting writes object where one of that name may exist: it updates the
 // object if that belongs to the same pod, and replaces it if it belongs to another.
-// updateErr is the API server's error for an update that was tried already; nil when none
-// was.
+// updateErr is the API server's error for an update that was tried already, with the pod as the
+// first owner; nil when none was.
 func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.SchedulingDecision, updateErr error) (types.UID, error) {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	existing, err := x.decisions.get(ctx, name)
@@ -114,10 +114,11 @@ func (x *explainer) writeOverExisting(ctx context.Context, object *v1alpha1.Sche
 	case err != nil && !isGone(err):
 		return "", err
 	case err == nil && ownerOf(&existing) == ownerOf(object):
-		if updateErr != nil {
+		owner := ownerIndex(&existing)
+		if updateErr != nil && owner == 0 {
 			return "", updateErr
 		}
-		return x.decisions.update(ctx, object)
+		return x.decisions.update(ctx, object, owner)
 	case err == nil:
 		if err := x.decisions.delete(ctx, name, existing.UID); err != nil && !isGone(err) {
 			return "", err

@@ -211,4 +211,6 @@ var controllerMutants = []mutant{
 		[]killer{{history, "TestARevisionWithTheLargestNumberDoesNotEndTheCounting"}}, noUsers},
 	{"ForeignConditionsReported", "a process that starts reports the end of conditions that other controllers write",
 		[]killer{{controllers, "TestANewProcessReportsTheEndOfBerthsConditionsOnly"}}, noUsers},
+	{"PodIsTheFirstOwner", "an explanation is not updated where a webhook put another owner before the pod",
+		[]killer{{explainer, "TestExplainer"}}, noWhy},
 }

@@ -4,7 +4,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -45,6 +44,9 @@ type options struct {
 	cluster                   *cluster.Cluster
 	// notes are printed at the end; gaps are what the log lacks that decisions depend on.
 	notes, gaps []string
+	// interrupted are the watches that are interrupted, and interruption is the last error.
+	interrupted  map[*source]bool
+	interruption error
 }
 
 // New returns the command.
@@ -184,8 +186,17 @@ func (o *options) watch(ctx context.Context, p *state.Profile) (*history, error)
 }
 
 // collect takes changes until the recording ends, and then those that earlier decisions had
-// observed.
+// observed. What is interrupted then is a gap.
 func (o *options) collect(ctx context.Context, h *history, events <-chan watchEvent) {
+	o.interrupted = map[*source]bool{}
+	o.collectAll(ctx, h, events)
+	if len(o.interrupted) > 0 {
+		o.gaps = append(o.gaps, "watch")
+		o.note("the recording ended early: %v", o.interruption)
+	}
+}
+
+func (o *options) collectAll(ctx context.Context, h *history, events <-chan watchEvent) {
 	var end <-chan time.Time
 	if o.duration > 0 {
 		end = time.After(o.duration)
@@ -193,11 +204,11 @@ func (o *options) collect(ctx context.Context, h *history, events <-chan watchEv
 	for decisions := 0; o.pods == 0 || decisions < o.pods; {
 		select {
 		case e := <-events:
-			if e.err != nil {
-				o.endEarly(e.err)
+			isDecision, ended := o.receive(h, e)
+			if ended {
 				return
 			}
-			if h.addChange(e.object, e.deleted) {
+			if isDecision {
 				decisions++
 			}
 			continue
@@ -207,14 +218,12 @@ func (o *options) collect(ctx context.Context, h *history, events <-chan watchEv
 		break
 	}
 	minimum, maximum := time.After(minDrain), time.After(maxDrain)
-	for drained := false; !drained || !h.complete(); {
+	for drained := false; !drained || !h.complete() || len(o.interrupted) > 0; {
 		select {
 		case e := <-events:
-			if e.err != nil {
-				o.endEarly(e.err)
+			if _, ended := o.receive(h, e); ended {
 				return
 			}
-			h.addChange(e.object, e.deleted)
 		case <-minimum:
 			drained = true
 		case <-maximum:
@@ -223,13 +232,21 @@ func (o *options) collect(ctx context.Context, h *history, events <-chan watchEv
 	}
 }
 
-// endEarly ends the recording after the error of a watch.
-func (o *options) endEarly(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
+// receive takes an event. It reports whether that is a decision of the profile, and whether the
+// recording ends, since changes are lost.
+func (o *options) receive(h *history, e watchEvent) (isDecision, ended bool) {
+	switch {
+	case e.source == nil:
+		return h.addChange(e.object, e.deleted), false
+	case e.err == nil:
+		delete(o.interrupted, e.source)
+		return false, false
 	}
-	o.gaps = append(o.gaps, "watch")
-	o.note("the recording ended early: %v", err)
+	if len(o.interrupted) == 0 && !e.lost {
+		fmt.Fprintf(o.ErrOut, "The recording is interrupted, and goes on when it can: %v\n", e.err)
+	}
+	o.interrupted[e.source], o.interruption = true, e.err
+	return false, e.lost
 }
 
 // Verb describes the verb.
@@ -258,7 +275,8 @@ has that checksum, nothing is recorded: set --node-order to the output of
 that means, and the extenders that were called: a replay does not call them. Commands, arguments, environment variables and probes of containers are left
 out, since no decision depends on them.
 
-record ends after --for, after --pods, or with ^C, and then writes the log. It is an error
+record ends after --for, after --pods, or with ^C, and then writes the log. While the API
+server cannot be reached, it waits; it ends when changes are lost meanwhile. It is an error
 if no decision can be replayed; then there is no log. When another leader takes over, the
 log ends with the last decision of the previous one.`,
 	Permissions: append([]verb.Permission{

@@ -25,11 +25,15 @@ const (
 	pageSize     = 500
 )
 
-// watchEvent is an event of a watch, or the error that ended it.
+// watchEvent is a change, or what became of a watch.
 type watchEvent struct {
 	object  state.Object
 	deleted bool
-	err     error
+	// source is the watch that was interrupted by err, or that goes on if err is nil; nil for a
+	// change. lost: it cannot go on, since changes are lost.
+	source *source
+	err    error
+	lost   bool
 }
 
 // source lists and then watches one kind.
@@ -38,6 +42,8 @@ type source struct {
 	client  client.WithWatch
 	options client.ListOptions
 	version string
+	// interrupted: the last watch ended with an error.
+	interrupted bool
 }
 
 var trim = eventhandlers.Trim(false)
@@ -76,7 +82,7 @@ func (s *source) listVersion() uint64 {
 	return n
 }
 
-// watchAll sends all changes after the list, until ctx ends.
+// watchAll sends all changes after the list, until ctx ends or changes are lost.
 func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
 	send := func(e watchEvent) {
 		select {
@@ -86,8 +92,12 @@ func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
 	}
 	for ctx.Err() == nil {
 		if err := s.watch(ctx, send); err != nil && ctx.Err() == nil {
-			send(watchEvent{err: fmt.Errorf("watching %s: %w", s.Name, cluster.UserError(err))})
-			return
+			s.interrupted = true
+			lost := cannotGoOn(err)
+			send(watchEvent{source: s, err: fmt.Errorf("watching %s: %w", s.Name, cluster.UserError(err)), lost: lost})
+			if lost {
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +106,15 @@ func (s *source) watchAll(ctx context.Context, to chan<- watchEvent) {
 	}
 }
 
-// watch sends changes until the API server ends the watch. After an error, changes are lost.
+// cannotGoOn reports whether a watch cannot go on where it ended with an error: the API server has
+// forgotten the version, or what the user may watch has changed. After other errors, it may be
+// restarting.
+func cannotGoOn(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+}
+
+// watch sends changes until the API server ends the watch.
 func (s *source) watch(ctx context.Context, send func(watchEvent)) error {
 	options := s.options
 	options.Raw = &metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true}
@@ -105,6 +123,10 @@ func (s *source) watch(ctx context.Context, send func(watchEvent)) error {
 		return err
 	}
 	defer w.Stop()
+	if s.interrupted {
+		s.interrupted = false
+		send(watchEvent{source: s})
+	}
 	for e := range w.ResultChan() {
 		if e.Type == watch.Error {
 			return apierrors.FromObject(e.Object)

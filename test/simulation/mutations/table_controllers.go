@@ -213,4 +213,6 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestANewProcessReportsTheEndOfBerthsConditionsOnly"}}, noUsers},
 	{"PodIsTheFirstOwner", "an explanation is not updated where a webhook put another owner before the pod",
 		[]killer{{explainer, "TestExplainer"}}, noWhy},
+	{"RecordingEndsWithItsWatch", "a recording ends when a connection does",
+		[]killer{{record, "TestARecordingGoesOnWhenTheAPIServerRestarts"}}, noKubectl},
 }

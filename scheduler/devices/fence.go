@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/berthdev/berth/scheduler/framework"
 )
+
+// errNotFenced is why a claim is not fenced that the API server accepts without the finalizer.
+var errNotFenced = errors.New("the claim keeps its finalizer and its resource version: does a webhook undo changes of its metadata?")
 
 const (
 	// fencesInFlight limits the claims that are fenced at a time, as binding.MaxInFlight does
@@ -34,7 +38,7 @@ const (
 // assumed as they are.
 //
 // It returns the claims that could not be fenced, in no order: the API server refused the write,
-// or there were other errors until limit or ctx ended. An earlier leader may still allocate them,
+// a webhook undid it, or there were other errors until limit or ctx ended. An earlier leader may still allocate them,
 // also after a refusal: the write of a status is another subresource, for which other rules apply.
 func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfenced []*resourceapi.ResourceClaim) {
 	claims := slices.DeleteFunc(d.claims.list(), func(claim *resourceapi.ResourceClaim) bool { return !mayBeAllocated(claim) })
@@ -86,7 +90,11 @@ func (d *Devices) fenceClaim(ctx context.Context, claim *resourceapi.ResourceCla
 		fenced := claim.DeepCopy()
 		removeFinalizer(fenced)
 		updated, err := client.Update(ctx, fenced, metav1.UpdateOptions{})
-		if err == nil {
+		switch {
+		// A claim that ended with its finalizer keeps its version, too.
+		case err == nil && updated.ResourceVersion == claim.ResourceVersion && mayBeAllocated(updated):
+			return nil, errNotFenced
+		case err == nil:
 			d.assumeWritten(updated)
 			return updated, nil
 		}

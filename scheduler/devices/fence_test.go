@@ -30,6 +30,8 @@ func TestALateAllocationByAnEarlierLeaderFails(t *testing.T) {
 		// arrives says that the write arrives while the claim is fenced, not after it.
 		arrives bool
 		fault   *fakecluster.Fault
+		// webhook changes the claim when it is written.
+		webhook func(*resourceapi.ResourceClaim)
 		// late is whether the write conflicts, unfenced what FenceClaims returns; state is the
 		// claim afterwards, and calls are those of FenceClaims.
 		late     bool
@@ -63,6 +65,17 @@ func TestALateAllocationByAnEarlierLeaderFails(t *testing.T) {
 			claim: fixture.ResourceClaim("a").Finalizer(), fault: &fakecluster.Fault{Verb: "updateclaim", Times: 1000, Err: apierrors.NewConflict(claims, "a", errRefused)},
 			unfenced: []string{"a"}, state: "d0", calls: slices.Repeat(slices.Concat(slices.Repeat([]string{"updateclaim a", "getclaim a"}, 4), []string{"updateclaim a"}), 3),
 		},
+		"unless a webhook puts the finalizer back: the claim keeps its version": {
+			claim: fixture.ResourceClaim("a").Finalizer(), webhook: addFinalizer,
+			unfenced: []string{"a"}, state: "d0", calls: threeUpdates,
+		},
+		"if a webhook that puts the finalizer back changes something else": {
+			claim: fixture.ResourceClaim("a").Finalizer(), webhook: func(claim *resourceapi.ResourceClaim) {
+				addFinalizer(claim)
+				claim.Labels = map[string]string{"is": "new"}
+			},
+			late: true, state: "free", calls: []string{"updateclaim a"},
+		},
 		"unless this leader has no right to write it: it is another right to allocate it": refused(apierrors.NewForbidden(claims, "a", errRefused)),
 		"unless a policy denies it":  refused(apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim").GroupKind(), "a", nil)),
 		"unless a webhook denies it": refused(apierrors.NewBadRequest("refused")),
@@ -73,6 +86,7 @@ func TestALateAllocationByAnEarlierLeaderFails(t *testing.T) {
 				if c.fault != nil {
 					env.cluster.Inject(*c.fault)
 				}
+				env.cluster.MutateClaims(c.webhook)
 				if c.arrives {
 					env.gate.close()
 					if err := write(env, known); err != nil {
@@ -94,6 +108,17 @@ func TestALateAllocationByAnEarlierLeaderFails(t *testing.T) {
 			}, c.claim.Request("r", "gpu").Obj())
 		})
 	}
+}
+
+func addFinalizer(claim *resourceapi.ResourceClaim) {
+	claim.Finalizers = []string{resourceapi.Finalizer}
+}
+
+func TestAClaimThatEndsWithItsFinalizerNeedsNoOtherFence(t *testing.T) {
+	runInVirtualTime(t, func(env *testEnv) {
+		env.want("unfenced claims", env.unfencedClaims(), []string(nil))
+		env.want("calls", env.cluster.TakeCalls(), []string{"updateclaim a"})
+	}, fixture.ResourceClaim("a").Finalizer().Terminating().Request("r", "gpu").Obj())
 }
 
 // unfencedClaims returns the names of the claims that cannot be fenced with three attempts.

@@ -34,6 +34,8 @@ var deviceMutants = []mutant{
 		[]killer{{devices, "TestAWriteWithUnknownOutcomeKeepsItsDevices"}, {devices, "TestALateAllocationByAnEarlierLeaderFails"}, {simulation, everyDeviceHistory}}, onlyDevices},
 	{"ClaimsNotFenced", "a late write of an earlier leader allocates a device that another claim has",
 		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}, {loop, "TestALateAllocationOfAnEarlierLeaderFails"}}, noVolumes},
+	{"ClaimThatKeepsItsVersionFenced", "a claim whose fence a webhook undoes is allocated by an earlier leader after the new one has begun to schedule",
+		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}}, noVolumes},
 	{"ClaimFencedForEver", "a new leader schedules nothing while one claim cannot be written",
 		[]killer{{devices, "TestALateAllocationByAnEarlierLeaderFails"}}, noVolumes},
 	{"FenceWithoutTimeout", "a fence without an answer is not sent again",

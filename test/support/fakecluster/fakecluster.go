@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -34,6 +35,8 @@ type Cluster struct {
 	graceful bool
 	// volumeController says that claims are bound and provisioned.
 	volumeController bool
+	// mutateClaim changes each ResourceClaim that is written; nil for none.
+	mutateClaim func(*resourceapi.ResourceClaim)
 }
 
 // Fault makes calls fail.

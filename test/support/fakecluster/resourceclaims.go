@@ -35,8 +35,9 @@ func (r resources) ResourceClaims(namespace string) resourceclient.ResourceClaim
 // updateclaimstatus, patchclaimstatus and deleteclaim. Writes are checked as in the API
 // server: UID and resource version must be those of the stored claim if they are given,
 // an update leaves the status as it is, an update of the status leaves all else, an
-// allocation does not change, only an allocated claim is reserved, and a deleted claim
-// stays until it has no finalizers.
+// allocation does not change, only an allocated claim is reserved, a deleted claim
+// stays until it has no finalizers, and a write that changes nothing, or removes the claim,
+// returns the version that was sent.
 type resourceClaims struct {
 	resourceclient.ResourceClaimInterface
 	cluster   *Cluster
@@ -130,6 +131,13 @@ func (r resourceClaims) Delete(ctx context.Context, name string, options metav1.
 	})
 }
 
+// MutateClaims calls mutate for each write of a ResourceClaim, as a webhook does.
+func (c *Cluster) MutateClaims(mutate func(*resourceapi.ResourceClaim)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mutateClaim = mutate
+}
+
 func (r resourceClaims) stored(name string) (*resourceapi.ResourceClaim, error) {
 	obj, err := r.cluster.tracker.Get(resourceClaimResource, r.namespace, name)
 	if err != nil {
@@ -149,10 +157,16 @@ func (r resourceClaims) write(ctx context.Context, verb string, claim *resourcea
 		}
 		before := stored.DeepCopy()
 		change(stored)
+		if r.cluster.mutateClaim != nil {
+			r.cluster.mutateClaim(stored)
+		}
 		if err := checkStatus(before, stored); err != nil {
 			return err
 		}
 		written = stored
+		if equality.Semantic.DeepEqual(before, stored) {
+			return nil
+		}
 		return r.store(stored)
 	})
 	if err != nil {
@@ -193,10 +207,10 @@ func checkStatus(before, after *resourceapi.ResourceClaim) error {
 
 // store stores a new version of a claim, or removes it if nothing keeps it any more.
 func (r resourceClaims) store(claim *resourceapi.ResourceClaim) error {
-	r.cluster.setResourceVersion(claim)
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
 		return r.cluster.tracker.Delete(resourceClaimResource, r.namespace, claim.Name)
 	}
+	r.cluster.setResourceVersion(claim)
 	return r.cluster.tracker.Update(resourceClaimResource, claim.DeepCopy(), r.namespace)
 }
 

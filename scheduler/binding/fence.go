@@ -27,8 +27,8 @@ const reasonLeaderHandover = "LeaderHandover"
 // default.
 const fenceTimeout = 15 * time.Second
 
-// maxFenceTries is how often the status of one pod is sent, a second apart, while the API server
-// fails.
+// maxFenceTries is how often the status of one pod is sent again while the API server fails, a second
+// apart, or others change the pod.
 const maxFenceTries = 10
 
 // errNotFenced is why a pod is not fenced whose status the API server accepts.
@@ -117,24 +117,25 @@ func (w *statusWriter) patchFence(ctx context.Context, pod *v1.Pod, epoch int64)
 		case apierrors.IsNotFound(err):
 			return nil, podStatus{}
 		case apierrors.IsConflict(err):
-			live, err = limited(ctx, func(ctx context.Context) (*v1.Pod, error) { return pods.Get(ctx, pod.Name, metav1.GetOptions{}) })
-			if err == nil {
-				switch {
-				case live.UID != pod.UID:
-					return nil, podStatus{}
-				case live.Spec.NodeName != "":
-					return live, podStatus{}
-				}
-			} else if apierrors.IsNotFound(err) {
+			var readErr error
+			live, readErr = limited(ctx, func(ctx context.Context) (*v1.Pod, error) { return pods.Get(ctx, pod.Name, metav1.GetOptions{}) })
+			switch {
+			case apierrors.IsNotFound(readErr):
 				return nil, podStatus{}
-			} else {
-				live = pod
+			case readErr != nil:
+				live, err = pod, readErr
+			case live.UID != pod.UID:
+				return nil, podStatus{}
+			case live.Spec.NodeName != "":
+				return live, podStatus{}
+			case try < maxFenceTries:
+				continue // at once: others may change the pod again
 			}
 		}
 		// Where the Lease only seems to be too old, it is renewed soon; otherwise ctx ends. A pod
 		// without a fence would cost the new leader a minute.
 		again := ambiguous(err) || errors.Is(err, leadership.ErrNotLeading) || errors.Is(err, errNotFenced)
-		if err != nil && (!again || try >= maxFenceTries || !w.pause(ctx)) {
+		if !again || try >= maxFenceTries || !w.pause(ctx) {
 			statusFailures.Inc()
 			klog.FromContext(ctx).Error(err, "Cannot fence a pending pod", "pod", klog.KObj(pod), "tries", try+1)
 			return live, podStatus{}

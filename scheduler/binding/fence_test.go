@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ func TestFencePods(t *testing.T) {
 		"a write is sent again while the API server fails": {err: internal, times: 2, want: fencedOnce, calls: 3},
 		"a pod is not fenced when the API server fails for ten seconds": {
 			err: internal, times: maxFenceTries + 1, want: unfenced, calls: maxFenceTries + 1,
+		},
+		"a pod is not fenced that changes each time before it is written": {
+			err: apierrors.NewConflict(v1.Resource("pods"), "web", errors.New("changed")), times: 100, want: unfenced, calls: 2 * (maxFenceTries + 1),
 		},
 		"a pod is not fenced when the write is rejected": {err: apierrors.NewBadRequest("no"), times: 1, want: unfenced, calls: 1},
 	} {

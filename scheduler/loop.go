@@ -276,13 +276,7 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 			s.explainPassed(t)
 		},
 	}
-	nominated := s.cache.NominatedNode(t.Pod.UID)
-	err := s.binding.Begin(ctx, t.assignment)
-	if nominated != "" && (err != nil || nominated != t.placement.Node) && s.cache.NominatedNode(t.Pod.UID) == "" {
-		// The pod does not go to its nominated node, whose resources are free for others.
-		// No update of the pod may say so: its status may keep the old name.
-		s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
-	}
+	err := s.beginAssignment(ctx, t)
 	// The event handler of the deletion may have run before the pod was assumed, or waited on
 	// Permit.
 	switch pod, exists := t.Current(); {
@@ -296,6 +290,22 @@ func (s *Scheduler) beginBinding(ctx context.Context, t *schedulingCycle) error 
 		t.assignment.Annotations = s.decisionAnnotation(t)
 		s.explainPermitWait(t)
 	}
+	return err
+}
+
+// beginAssignment is binding.Begin. It wakes the pods that may use the resources of the pod's
+// nominated node where the pod does not go there.
+func (s *Scheduler) beginAssignment(ctx context.Context, t *schedulingCycle) (err error) {
+	nominated, begun := s.cache.NominatedNode(t.Pod.UID), false
+	// Deferred, for a plugin that ends its goroutine.
+	defer func() {
+		if nominated != "" && (!begun || nominated != t.placement.Node) && s.cache.NominatedNode(t.Pod.UID) == "" {
+			// No update of the pod may say so: its status may keep the old name.
+			s.pendingPods.NominationFreed(ctx, t.Pod, nominated)
+		}
+	}()
+	err = s.binding.Begin(ctx, t.assignment)
+	begun = err == nil
 	return err
 }
 

@@ -50,12 +50,13 @@ func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		statusNode     string
 		making, ending []fakecluster.Fault
-		// reserve has a rejected on its nominated node by Reserve.
-		reserve bool
+		// reserve is what Reserve does with a on its nominated node; nil where no node fits it.
+		reserve probe.StatusFunc
 	}{
-		"that only the cache has":   {making: []fakecluster.Fault{refused}},
-		"that the status still has": {statusNode: "n1", ending: []fakecluster.Fault{refused}},
-		"by a failed Reserve":       {making: []fakecluster.Fault{refused}, reserve: true},
+		"that only the cache has":                     {making: []fakecluster.Fault{refused}},
+		"that the status still has":                   {statusNode: "n1", ending: []fakecluster.Fault{refused}},
+		"by a failed Reserve":                         {making: []fakecluster.Fault{refused}, reserve: probe.Reject("taken")},
+		"by a Reserve plugin that ends its goroutine": {making: []fakecluster.Fault{refused}, reserve: probe.Goexit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {
@@ -74,9 +75,9 @@ func TestTheEndOfANominationWakesOtherPods(t *testing.T) {
 				env.want("nominated node in the status of a", env.cluster.Pod(webPod("a")).Status.NominatedNodeName, c.statusNode)
 				env.events.take()
 				nominate("")
-				if c.reserve {
+				if c.reserve != nil {
 					env.a.SetStatus("Filter", nil)
-					env.a.SetStatus("Reserve", probe.Reject("taken"))
+					env.a.SetStatus("Reserve", c.reserve)
 				}
 				env.cluster.Inject(c.ending...)
 				env.queue.Activate(env.ctx, map[string]*v1.Pod{"a": webPod("a")})

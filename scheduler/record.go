@@ -88,6 +88,7 @@ func (s *Scheduler) handleSchedulingFailure(ctx context.Context, t *schedulingCy
 	} else {
 		t.Failed(ctx)
 	}
+	s.pendingPods.AddReleased(ctx, t.Pod)
 }
 
 // reportFailure writes a failure into the pod's condition and an Event, and keeps, sets or

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"slices"
@@ -221,6 +222,42 @@ func TestPodsThatAreLeftToAnotherSchedulerGetNothingFromBerth(t *testing.T) {
 		env.want("node", env.nodeOf("before"), "n1")
 		env.want("node", env.nodeOf("after"), "n1")
 	}, node("n1"))
+}
+
+func TestAPodInABindingCycleFindsBackToAProfileThatWasReleased(t *testing.T) {
+	for name, c := range map[string]struct {
+		comesBack       func(env *testEnv)
+		node, condition string
+	}{
+		"which runs again": {func(env *testEnv) { env.apply("one") }, "n1", "True"},
+		"which is held again": {
+			func(env *testEnv) { env.Profiles().Hold("p", "it does not run") }, "", "False ProfileNotRunning: it does not run",
+		},
+		"which stays released": {func(*testEnv) {}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(env *testEnv) {
+				fails := make(chan struct{})
+				env.a.SetStatus("PreBindPreFlight", nil)
+				env.a.SetStatus("PreBind", func() *fwk.Status {
+					<-fails
+					return fwk.AsStatus(errors.New("no"))
+				})
+				env.apply("one")
+				defer env.startLeading()()
+				env.create(webPod("a"))
+				env.Profiles().Delete("p")
+				env.Profiles().Hold("p", "it does not run")
+				env.Profiles().Release("p")
+				env.a.SetStatus("PreBind", nil)
+				c.comesBack(env)
+				close(fails)
+				synctest.Wait()
+				env.want("node", env.nodeOf("a"), c.node)
+				env.want("condition", env.podScheduled("a"), c.condition)
+			}, node("n1"))
+		})
+	}
 }
 
 // A pod that one generation admitted, and that was popped after the swap, has to pass the

@@ -83,6 +83,18 @@ func (p *PendingPods) ReleaseProfile(ctx context.Context, name string) {
 	}
 }
 
+// AddReleased adds a pod whose attempt has failed to the queue, if ReleaseProfile let the queue forget
+// it. What listed the pods of the profile since then has ignored it while it was assumed.
+func (p *PendingPods) AddReleased(ctx context.Context, pod *v1.Pod) {
+	if p.Queue.Has(pod.UID) {
+		return
+	}
+	latest, err := p.Pods.Pods(pod.Namespace).Get(pod.Name)
+	if err == nil && latest.UID == pod.UID && latest.Spec.NodeName == "" {
+		p.addListed(ctx, latest)
+	}
+}
+
 // RecheckHolds evaluates again which pods of a profile are held; with namespace,
 // only the pods of that namespace.
 func (p *PendingPods) RecheckHolds(ctx context.Context, name, namespace string) {

@@ -124,6 +124,8 @@ var controllerMutants = []mutant{
 		[]killer{{controllers, "TestPodsThatWereHeldAreLeftToTheOtherSchedulerWhenItIsBack"}}, noUsers},
 	{"ReleasedPodsAdded", "pods that come after their profile's pods were left to another scheduler are held",
 		[]killer{{queue, "TestThePodsOfAReleasedProfileAreForgotten"}, {loop, "TestPodsThatAreLeftToAnotherSchedulerGetNothingFromBerth"}}, noUsers},
+	{"ReleasedPodInFlightForgotten", "a pod whose Binding fails after its profile's pods were left to another scheduler waits for an event when the profile runs again",
+		[]killer{{loop, "TestAPodInABindingCycleFindsBackToAProfileThatWasReleased"}}, noUsers},
 	{"ReleasedPodsExplained", "pods that are left to another scheduler keep the explanation that they are held",
 		[]killer{{loop, "TestPodsThatAreLeftToAnotherSchedulerGetNothingFromBerth"}}, noUsers},
 	{"FailuresInPods", "the text of a failed trial, which names pods, is written into pods of all namespaces",

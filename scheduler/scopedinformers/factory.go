@@ -61,13 +61,32 @@ var _ informers.SharedInformerFactory = &Factory{}
 // called without a lock whenever MissedEvents changes; nil for never.
 func (p *Pool) NewFactory(onMissedEventsChange func()) *Factory {
 	f := &Factory{pool: p, onMissedEventsChange: onMissedEventsChange, informers: map[reflect.Type]*scopedInformer{}, eventSources: map[fwk.EventResource]*eventSource{}}
-	f.groups = groups{f}
+	f.groups = groups{sharing{f}}
 	return f
 }
 
-// InformerFor returns the informer of obj's kind. It calls newInformer where the kind is
-// not watched yet.
+// InformerFor returns the informer of obj's kind. Where neither Berth nor the Factory has one, it calls
+// newInformer, whose informer no other Factory uses: the constructor may select some of the objects.
 func (f *Factory) InformerFor(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return f.informerFor(obj, ownKey{f, reflect.TypeOf(obj)}, newInformer)
+}
+
+// ownKey is the key in the Pool of an informer that one Factory uses.
+type ownKey struct {
+	factory *Factory
+	kind    reflect.Type
+}
+
+// sharing is the Factory for the constructors of client-go, whose informers all Factories share.
+type sharing struct{ *Factory }
+
+// InformerFor returns the informer of obj's kind.
+func (s sharing) InformerFor(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return s.informerFor(obj, reflect.TypeOf(obj), newInformer)
+}
+
+// informerFor is InformerFor with the key of the informer in the Pool, where Berth itself has none.
+func (f *Factory) informerFor(obj runtime.Object, key any, newInformer internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	kind := reflect.TypeOf(obj)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +102,7 @@ func (f *Factory) InformerFor(obj runtime.Object, newInformer internalinterfaces
 		f.informers[kind] = empty
 		return empty
 	}
-	shared, changes, release := f.pool.acquire(obj, newInformer)
+	shared, changes, release := f.pool.acquire(obj, key, newInformer)
 	scoped := &scopedInformer{SharedIndexInformer: shared, pluginOnly: release != nil, changes: changes, log: f.pool.options.Log}
 	f.informers[kind] = scoped
 	if release != nil {
@@ -98,7 +117,7 @@ func (f *Factory) ForResource(resource schema.GroupVersionResource) (informers.G
 	if err != nil {
 		return nil, err
 	}
-	scoped := f.InformerFor(obj, newInformerFunc(resource))
+	scoped := sharing{f}.InformerFor(obj, newInformerFunc(resource))
 	return genericInformer{scoped.(*scopedInformer), resource.GroupResource()}, nil
 }
 

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
@@ -85,6 +88,55 @@ func TestClosingAFactoryRemovesItsOwnHandlersOnly(t *testing.T) {
 	}
 	if _, err := first.Core().V1().Nodes().Informer().AddEventHandler(sendNodeNames(gone)); err != ErrClosed {
 		t.Errorf("a handler after Close: %v, want ErrClosed", err)
+	}
+}
+
+// A new generation may have other arguments, and with them another selector.
+func TestAnInformerOfAPluginsOwnConstructorBelongsToItsFactory(t *testing.T) {
+	env := newTestEnv(t)
+	for _, class := range []string{"slow", "cold"} {
+		if _, err := env.client.StorageV1().StorageClasses().Create(env.Context(), &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class, Labels: map[string]string{"kind": class}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	selecting := func(kind string) internalinterfaces.NewInformerFunc {
+		return func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+			return storageinformers.NewFilteredStorageClassInformer(client, resync, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = "kind=" + kind })
+		}
+	}
+	of := func(kind string) func(*Factory) cache.SharedIndexInformer {
+		return func(f *Factory) cache.SharedIndexInformer {
+			return f.InformerFor(&storagev1.StorageClass{}, selecting(kind))
+		}
+	}
+	ofAll := func(f *Factory) cache.SharedIndexInformer { return f.Storage().V1().StorageClasses().Informer() }
+	first, second, third := env.pool.NewFactory(nil), env.pool.NewFactory(nil), env.pool.NewFactory(nil)
+	for _, c := range []struct {
+		name     string
+		factory  *Factory
+		informer func(*Factory) cache.SharedIndexInformer
+		want     []string
+	}{
+		{"a selector", first, of("slow"), []string{"slow"}},
+		{"another selector in the same generation, as in client-go", first, of("cold"), []string{"slow"}},
+		{"another selector in another generation", second, of("cold"), []string{"cold"}},
+		{"no selector", third, ofAll, []string{"cold", "fast", "slow"}},
+	} {
+		informer := c.informer(c.factory)
+		env.waitForSync(c.factory)
+		got := informer.GetStore().ListKeys()
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	for _, f := range []*Factory{first, second, third} {
+		f.Close()
+	}
+	if n := env.pool.PluginInformers(); n != 0 {
+		t.Errorf("%d informers are left", n)
 	}
 }
 

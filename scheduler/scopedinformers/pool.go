@@ -28,7 +28,7 @@ type Pool struct {
 	options Options
 
 	mu sync.Mutex
-	// pluginInformers are by Go type, or by resource where client-go has no type.
+	// pluginInformers are by Go type, by resource where client-go has no type, or by ownKey.
 	pluginInformers map[any]*pluginInformer
 	// changes tracks the stores of the watched kinds, by kind.
 	changes      map[reflect.Type]*changeTracker
@@ -115,13 +115,14 @@ func containsKind(objects []runtime.Object, kind reflect.Type) bool {
 }
 
 // acquire returns the informer of obj's kind, the changeTracker of its store, and a
-// function that releases it. That function is nil where Berth itself uses the informer.
-func (p *Pool) acquire(obj runtime.Object, newInformer internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, *changeTracker, func()) {
+// function that releases it. That function is nil where Berth itself uses the informer;
+// else key is that of pluginInformers.
+func (p *Pool) acquire(obj runtime.Object, key any, newInformer internalinterfaces.NewInformerFunc) (cache.SharedIndexInformer, *changeTracker, func()) {
 	kind := reflect.TypeOf(obj)
 	if p.isWatched(kind) {
 		return p.options.Informers.InformerFor(obj, newInformer), p.changesOf(kind), nil
 	}
-	e, release := p.acquirePluginInformer(kind, func() cache.SharedIndexInformer { return newInformer(p.options.Client, 0) })
+	e, release := p.acquirePluginInformer(key, func() cache.SharedIndexInformer { return newInformer(p.options.Client, 0) })
 	return e.informer, e.changes, release
 }
 

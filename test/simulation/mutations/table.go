@@ -384,6 +384,8 @@ var generalMutants = []mutant{
 		[]killer{{eventhandlers, "TestAnObjectThatTakesThePlaceOfAnotherIsADeletionAndAnAddition"}}, noVolumes},
 	{"ReplacedCustomResourceUpdated", "a custom resource that was deleted and created anew while no watch was open is an update",
 		[]killer{{scopedinformers, "TestACustomResourceThatTakesThePlaceOfAnotherIsADeletionAndAnAddition"}}, noVolumes},
+	{"FilteredInformerShared", "plugins get the informer that the first of them made with its own constructor, also after a change of its arguments",
+		[]killer{{scopedinformers, "TestAnInformerOfAPluginsOwnConstructorBelongsToItsFactory"}}, "its plugins make no informers"},
 	{"PodComparedByName", "a pod that waits for its volumes is compared by name, not by UID",
 		[]killer{{volumebinding, "TestPreBind"}}, noVolumes},
 	{"OtherVolumeAccepted", "a pod is bound although its claim was bound to another volume than the planned one",

@@ -94,8 +94,9 @@ func TestANewLeaderWaitsForAllocationsThatItHasNotSeen(t *testing.T) {
 		defer env.startLeading()()
 		time.Sleep(time.Minute)
 		env.want("node of a before the informer has the claim", env.nodeOf("a"), "")
+		env.must(env.allocateLate(env.claim("late")))
 		for known := env.claim("late"); known.ResourceVersion < farVersion; known = env.claim("late") {
-			env.must(env.allocateLate(known))
+			env.cluster.Replace(known)
 		}
 		time.Sleep(time.Second)
 		env.want("condition of a, whose device belongs to another claim", env.podScheduled("a"), "False Unschedulable: 0/1 nodes are available: 1 cannot allocate all claims.")

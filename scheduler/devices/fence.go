@@ -37,9 +37,10 @@ const (
 // the finalizer. It begins in the order of their names. Claims that were allocated meanwhile are
 // assumed as they are.
 //
-// It returns the claims that could not be fenced, in no order: the API server refused the write,
-// a webhook undid it, or there were other errors until limit or ctx ended. An earlier leader may still allocate them,
-// also after a refusal: the write of a status is another subresource, for which other rules apply.
+// It returns the claims that could not be fenced, in no order: the API server refused the write, a
+// webhook undid it, or there were other errors until limit or ctx ended. An earlier leader may still
+// allocate them, also after a refusal: the write of a status is another subresource, for which other
+// rules apply.
 func (d *Devices) FenceClaims(ctx context.Context, limit time.Duration) (unfenced []*resourceapi.ResourceClaim) {
 	claims := slices.DeleteFunc(d.claims.list(), func(claim *resourceapi.ResourceClaim) bool { return !mayBeAllocated(claim) })
 	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int { return strings.Compare(keyOf(a), keyOf(b)) })

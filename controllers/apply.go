@@ -17,19 +17,19 @@ import (
 // and passes its trial. Where it does not and nothing runs yet, reconcileProfile runs a
 // revision of the profile's history instead. A pause takes effect before the swap and
 // its end after it, so that no pod is placed by a Blueprint that was meant to wait. A
-// pause also takes effect when the rest of the spec is rejected, since it does not
-// depend on it.
+// pause also takes effect when the rest of the spec is rejected or a request fails, since it
+// does not depend on them.
 func (r *profileReconciler) reconcileProfile(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) (observation, error) {
 	v := observation{profile: p, configs: configs}
+	if v.paused() {
+		r.options.Applier.SetPaused(p.Name, true)
+	}
 	err := r.recordCrashes(ctx)
 	if err != nil {
 		return v, err
 	}
 	if v.history, err = r.options.History.Read(ctx, p.Name); err != nil {
 		return v, err
-	}
-	if v.paused() {
-		r.options.Applier.SetPaused(p.Name, true)
 	}
 	v.running = r.running(p.Name)
 	if v.rejection, err = r.servedElsewhere(ctx, p); err != nil {

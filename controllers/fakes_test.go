@@ -104,6 +104,14 @@ func (o fakeReader) Get(_ context.Context, key client.ObjectKey, into client.Obj
 
 func (o fakeReader) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if configs, ok := into.(*v1alpha1.PluginConfigList); ok {
+		for _, object := range o {
+			if c, ok := object.(*v1alpha1.PluginConfig); ok {
+				configs.Items = append(configs.Items, *c.DeepCopy())
+			}
+		}
+		return nil
+	}
 	profiles := into.(*v1alpha1.SchedulingProfileList)
 	for _, object := range o {
 		p, ok := object.(*v1alpha1.SchedulingProfile)

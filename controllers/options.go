@@ -86,6 +86,9 @@ type Options struct {
 	// Readiness passes when this replica may become the leader; nil when it is not
 	// used.
 	Readiness *ReadinessCheck
+	// ProfileCache is what the scheduler asks when this replica becomes the leader; nil when it
+	// asks nothing.
+	ProfileCache *ProfileCache
 	// DefaultProfile is the name of the profile that the leader creates while there is
 	// none; empty for no such profile.
 	DefaultProfile string

@@ -63,6 +63,8 @@ type profileReconciler struct {
 	// reconciled holds the names of the profiles that this process, as the leader,
 	// applied or could not apply.
 	reconciled sync.Map
+	// handled has what this process acted on last of each profile, see inputOf, by its name.
+	handled sync.Map
 	// unsettledChanges holds an unsettledChange by profile name.
 	unsettledChanges sync.Map
 	// applied holds the history.RevisionSpec that was applied last, by profile name.
@@ -82,11 +84,15 @@ func NewProfileReconciler(cluster Cluster, o Options) reconcile.Reconciler {
 }
 
 func newProfileReconciler(cluster Cluster, o Options) *profileReconciler {
-	return &profileReconciler{
+	r := &profileReconciler{
 		reader: cluster.Cache, live: cluster.Live, elected: cluster.Elected, compile: compile.Profile, options: o,
 		status:      &statusWriter{client: cluster.Status, live: cluster.Live, recorder: o.Recorder, clock: o.Clock},
 		retryDelays: workqueue.NewTypedItemExponentialFailureRateLimiter[string](initialRetryDelay, maxAttemptDelay),
 	}
+	if o.ProfileCache != nil {
+		o.ProfileCache.reconciler.Store(r)
+	}
+	return r
 }
 
 // Reconcile reconciles one profile. It returns an error when nothing is known about the
@@ -108,6 +114,7 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 		return reconcile.Result{}, err
 	}
 	r.options.Ledger.Open(p.Name, p.UID)
+	leads := r.isLeader()
 	v, err := r.reconcileProfile(ctx, p, configs)
 	if ctx.Err() != nil {
 		// The process is shutting down: an error says nothing about the profile.
@@ -121,6 +128,9 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	}
 	if r.isLeader() && v.deferred == nil {
 		r.reconciled.Store(p.Name, true)
+	}
+	if v.deferred == nil && (leads || v.verdict != history.Unproven) {
+		r.handled.Store(p.Name, inputOf(p, configs))
 	}
 	return reconcile.Result{RequeueAfter: r.report(ctx, v)}, nil
 }
@@ -167,6 +177,7 @@ func (r *profileReconciler) removeProfile(name string) {
 	r.options.Ledger.Close(name)
 	r.status.forget(profileKey(name))
 	r.reconciled.Delete(name)
+	r.handled.Delete(name)
 	r.unsettledChanges.Delete(name)
 	r.applied.Delete(name)
 	r.forgetAttempt(name)

@@ -109,14 +109,15 @@ func conditionsReport(conditions []metav1.Condition) (report []any) {
 	return report
 }
 
-// permissionChanged passes an update of the annotations that permit something. They are
-// not part of the spec.
+// permissionAnnotations are the annotations that permit something. They are not part of the
+// spec.
+var permissionAnnotations = []string{v1alpha1.AnnotationApprovedHash, v1alpha1.AnnotationTakeOver, v1alpha1.AnnotationRetry}
+
+// permissionChanged passes an update of these annotations.
 var permissionChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-		return before[v1alpha1.AnnotationApprovedHash] != after[v1alpha1.AnnotationApprovedHash] ||
-			before[v1alpha1.AnnotationTakeOver] != after[v1alpha1.AnnotationTakeOver] ||
-			before[v1alpha1.AnnotationRetry] != after[v1alpha1.AnnotationRetry]
+		return slices.ContainsFunc(permissionAnnotations, func(name string) bool { return before[name] != after[name] })
 	},
 }
 

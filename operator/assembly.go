@@ -116,7 +116,7 @@ func (m *Manager) createScheduler() error {
 		Informers: m.informers, Transform: trim, Storage: m.serverInfo.storage, PodGroups: m.serverInfo.podGroups, Devices: m.serverInfo.deviceKinds, RecorderFor: m.events.For,
 		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry), Ledger: m.ledger, Explanations: m.explanations,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
-		Handover: m.clients.handover(m.options, m.term, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),
+		Handover: m.clients.handover(m.options, m.term, &m.profileCache, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),
 		Extender: m.extenderClients(), Tracer: m.traces.tracer(),
 		CacheBytes: readContainerMemory(os.DirFS("/")).equivalenceCacheSize(&m.cacheSize.Quantity),
 	})
@@ -196,7 +196,7 @@ func (m *Manager) setupControllers(readiness *controllers.ReadinessCheck) error 
 		return err
 	}
 	return controllers.SetupWithManager(m.mgr, controllers.Options{
-		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Queue: m.sched, Version: m.version, Readiness: readiness,
+		Applier: m.sched.Profiles(), Registry: m.registry, Ledger: m.ledger, Queue: m.sched, Version: m.version, Readiness: readiness, ProfileCache: &m.profileCache,
 		DefaultProfile: m.defaultProfile, OtherSchedulers: m.otherSchedulerOptions(), Extenders: m.extenderPermissions(), FinalWrites: m.shutdown.finalWrites,
 		BindsInProgress: m.clients.bindsInProgress, Explanations: m.explanations, DecisionClient: m.clients.decisions, Pods: pods.Lister(), PodsSynced: pods.Informer().HasSynced,
 		Writes:  writes,

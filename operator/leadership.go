@@ -47,10 +47,10 @@ func (r electionRecorder) Eventf(about runtime.Object, kind, reason, message str
 }
 
 // handover returns what the scheduler calls when this process becomes the leader.
-func (c clients) handover(o options, term *leadership.Tracker, log logr.Logger) scheduler.Handover {
+func (c clients) handover(o options, term *leadership.Tracker, profiles scheduler.ProfileCache, log logr.Logger) scheduler.Handover {
 	call := leadership.NewQuorumLister(c.meta)
 	return scheduler.Handover{
-		List: call, Version: leadership.NewVersionReader(c.meta), FromStart: !o.leaderElection.LeaderElect, Profiles: profilesToFence(c.meta, o),
+		List: call, Version: leadership.NewVersionReader(c.meta), FromStart: !o.leaderElection.LeaderElect, Profiles: profilesToFence(c.meta, o), ProfileCache: profiles,
 		Leadership: func(ctx context.Context) (journal.Leadership, error) { return c.leadership(ctx, o, term) },
 		Journal: journal.New(journal.Options{
 			Client: c.journal.CoreV1().ConfigMaps(o.namespace), Holder: string(uuid.NewUUID()), Clock: clock.RealClock{},

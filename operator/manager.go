@@ -10,6 +10,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/decision"
 	"github.com/berthdev/berth/scheduler/explain"
@@ -56,6 +57,7 @@ type Manager struct {
 	informers    informers.SharedInformerFactory
 	ledger       *decision.Ledger
 	explanations *explain.Queue
+	profileCache controllers.ProfileCache
 	sched        *scheduler.Scheduler
 	// Set by addRunnables.
 	checks probeChecks

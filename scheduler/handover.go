@@ -57,6 +57,9 @@ type Handover struct {
 	// Profiles returns the names of all profiles, running here or not: a Binding of
 	// their pods may be in flight. It bounds the time of its requests, as List does.
 	Profiles func(ctx context.Context) ([]string, error)
+	// ProfileCache is what the controllers know of profiles. With nil, the profiles that run are
+	// taken for current.
+	ProfileCache ProfileCache
 }
 
 // handOver makes sure, before the first decision, that no earlier leader can take
@@ -67,7 +70,8 @@ type Handover struct {
 // The order matters: first the journal, so that no late write of an earlier leader
 // changes it; then the informers; then claims and pods are fenced that existed when the
 // Lease changed hands; then handOver waits for the pods that were bound before their fence and,
-// where one could not be fenced, until nothing that an earlier leader sent can be in flight.
+// where one could not be fenced, until nothing that an earlier leader sent can be in flight;
+// then for the profiles, by which the earlier leader may have decided until then.
 func (s *Scheduler) handOver(ctx context.Context) bool {
 	if s.options.Handover.List == nil {
 		return true
@@ -79,6 +83,9 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 	}
 	fromJournal := taken.journal
 	if fromJournal.Fence == journal.FenceNone {
+		if !s.waitForProfiles(ctx) {
+			return false
+		}
 		s.recordHandover(start, fromJournal, fencing{}, binding.FenceResult{})
 		return ctx.Err() == nil
 	}
@@ -102,6 +109,9 @@ func (s *Scheduler) handOver(ctx context.Context) bool {
 		if !s.waitForLateWrites(ctx, start) {
 			return false
 		}
+	}
+	if !s.waitForProfiles(ctx) {
+		return false
 	}
 	if ctx.Err() != nil {
 		return false // not all pods and claims were reached: the next leader has to fence them

@@ -45,7 +45,11 @@ func (c cachedProfiles) Get(_ context.Context, key crclient.ObjectKey, into crcl
 }
 
 func (c cachedProfiles) List(_ context.Context, into crclient.ObjectList, _ ...crclient.ListOption) error {
-	list := into.(*v1alpha1.SchedulingProfileList)
+	list, are := into.(*v1alpha1.SchedulingProfileList)
+	if !are {
+		return nil // there are no PluginConfigs
+	}
+	c.informer.sim.tasks.yield(c.informer.isListed)
 	for _, name := range slices.Sorted(maps.Keys(c.informer.store)) {
 		list.Items = append(list.Items, *c.informer.store[name].(*v1alpha1.SchedulingProfile).DeepCopy())
 	}

@@ -125,7 +125,7 @@ func (sim *simulation) startControllers(ledger *decision.Ledger) {
 	cluster := controllers.Cluster{Cache: cachedProfiles{c.profiles}, Live: liveProfiles{sim: sim}, Status: statusClient{sim: sim}, Elected: c.elected}
 	options := controllers.Options{
 		Applier: c.applier, Registry: sim.registry(), Ledger: ledger, Queue: sim.sched, OtherSchedulers: controllers.OtherSchedulers{None: true},
-		Version: simVersion, Clock: sim.clock, Recorder: recorder{sim: sim}, Wait: sim.pause,
+		Version: simVersion, Clock: sim.clock, Recorder: recorder{sim: sim}, Wait: sim.pause, ProfileCache: sim.profileCache,
 		History: history.New(history.Options{Revisions: revisionClient{sim: sim}, Process: fmt.Sprint("process ", sim.process), Clock: sim.clock}),
 	}
 	c.reconciler, c.publisher = controllers.NewProfileReconciler(cluster, options), controllers.NewPublisher(cluster, options)
@@ -177,7 +177,7 @@ func (c *processControllers) work(item *workItem) {
 	sim := c.sim
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: item.profile.name}}
 	for {
-		sim.tasks.yield(func() bool { return item.due && c.profiles.handler != nil && c.profiles.initialLeft == 0 })
+		sim.tasks.yield(func() bool { return item.due && c.profiles.isListed() })
 		item.due = false
 		result, err := c.reconcile(item.profile, request)
 		switch {
@@ -248,6 +248,7 @@ func (a notingApplier) SetPaused(name string, paused bool) {
 	p.paused = p.paused || paused
 	a.Applier.SetPaused(name, paused)
 	p.paused = paused
+	a.noteHeld(p)
 }
 
 func (a notingApplier) Delete(name string) {
@@ -258,6 +259,14 @@ func (a notingApplier) Delete(name string) {
 	a.Applier.Delete(name)
 	p.paused = false
 	a.noteRunning(p)
+	a.noteHeld(p)
+}
+
+// noteHeld notes that a leader holds the pods of a profile that is paused or deleted.
+func (a notingApplier) noteHeld(p *profile) {
+	if (p.spec == nil || p.spec.paused && p.paused) && a.sim.election.tracker.Err() == nil {
+		p.heldBy = a.sim.leaderEpoch() + 1
+	}
 }
 
 func (a notingApplier) noteRunning(p *profile) {

@@ -88,6 +88,9 @@ func (r registration) HasSynced() bool {
 	return true
 }
 
+// isListed says whether the first list was delivered.
+func (i *informer) isListed() bool { return i.handler != nil && i.initialLeft == 0 }
+
 func (i *informer) HasSynced() bool { return i.initialLeft == 0 }
 
 // hasUnread says whether the server has writes that the watch has not read, or the watch is

@@ -19,6 +19,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler"
 	"github.com/berthdev/berth/scheduler/binding"
 	"github.com/berthdev/berth/scheduler/journal"
@@ -147,7 +149,7 @@ func (sim *simulation) handover() scheduler.Handover {
 // handoverOf returns the handover of a process that knows its leadership.
 func (sim *simulation) handoverOf(known func(context.Context) (journal.Leadership, error)) scheduler.Handover {
 	process := sim.process
-	return scheduler.Handover{
+	handover := scheduler.Handover{
 		List: sim.list, Version: sim.version,
 		Profiles: func(context.Context) (names []string, err error) {
 			for _, p := range sim.profiles {
@@ -163,6 +165,11 @@ func (sim *simulation) handoverOf(known func(context.Context) (journal.Leadershi
 			Go: func(work func()) { sim.tasks.start("work", work).known = sim.known() }, Wait: sim.tasks.wait,
 		}),
 	}
+	if sim.controllers.on {
+		sim.profileCache = &controllers.ProfileCache{}
+		handover.ProfileCache = sim.profileCache
+	}
+	return handover
 }
 
 // list is a quorum read.
@@ -183,6 +190,15 @@ func (sim *simulation) list(ctx context.Context, kind schema.GroupVersionResourc
 			for _, claim := range all[*resourceapi.ResourceClaim](sim.server) {
 				note(claim)
 			}
+			return nil, nil
+		}
+		if kind.Resource == profilesKind {
+			for _, p := range all[*v1alpha1.SchedulingProfile](sim.server) {
+				note(p)
+			}
+			return nil, nil
+		}
+		if kind.Resource == "pluginconfigs" {
 			return nil, nil
 		}
 		for _, pod := range sim.server.sortedPods() {

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/berthdev/berth/controllers"
 	"github.com/berthdev/berth/scheduler"
 )
 
@@ -38,8 +39,9 @@ type replica struct {
 	// reconciled is in the order of the profiles.
 	reconciled []*reconciled
 
-	// manager is nil in histories without controllers.
-	manager *processControllers
+	// manager is nil in histories without controllers, and profileCache what its leader asks.
+	manager      *processControllers
+	profileCache *controllers.ProfileCache
 	// election is nil in histories without replicas.
 	election *election
 	// api is the API server that requests go to, and seen the newest resource version of each

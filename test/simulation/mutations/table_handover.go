@@ -8,6 +8,12 @@ const noLostRequests = "each of its requests ends"
 var handoverMutants = []mutant{
 	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
 		[]killer{{loop, "TestANewLeaderWaitsForWhatItHasNotSeen"}}, noLeaders},
+	{"ProfilesNotAwaited", "a new leader schedules by profiles that its cache has as they were before",
+		[]killer{{loop, "TestANewLeaderWaitsForProfiles"}}, rare},
+	{"DeletedProfileAwaited", "a new leader waits for a profile that was deleted before its cache had it",
+		[]killer{{loop, "TestANewLeaderDoesNotWaitForProfilesInVain"}}, rare},
+	{"ReconcilesAwaitedForEver", "a profile whose build hangs keeps a new leader from scheduling any pod",
+		[]killer{{loop, "TestANewLeaderDoesNotWaitForProfilesInVain"}}, "each of its builds ends"},
 	{"QuorumVersionNotAwaited", "a new leader takes its informers for current",
 		[]killer{{loop, "TestANewLeaderWaitsForTheQuorumVersion"}}, noLeaders},
 	{"VersionsOfAStartReadAgain", "a process that leads from its start takes over after its informers have listed",

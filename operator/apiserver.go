@@ -31,6 +31,9 @@ type serverInfo struct {
 	deviceKinds devices.Served
 	storage     eventhandlers.Storage
 	podGroups   eventhandlers.PodGroups
+	// hadLeader says that there was a leader before. It is queried without leader election only:
+	// with it, another process may lead until this one creates the Lease.
+	hadLeader bool
 }
 
 // waitForAPIServer queries what the API server serves, and whether a leader can be
@@ -79,6 +82,7 @@ func (m *Manager) queryAPIServer(ctx context.Context) (err error) {
 	if m.serverInfo.podGroups, err = eventhandlers.NewPodGroups(m.clients.watches.Discovery()); err != nil {
 		return fmt.Errorf("looking for the kinds of PodGroups: %w", err)
 	}
+	m.serverInfo.hadLeader = !m.leaderElection.LeaderElect && m.clients.hadLeader(ctx, m.options)
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (m *Manager) createManager() error {
 	options := m.managerOptions(m.scheme, m.log, m.shutdown)
 	options.Metrics.FilterProvider = serveRegistry(m.metricsRegistry, options.Metrics.FilterProvider)
 	var err error
-	if options.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.events); err != nil {
+	if options.LeaderElectionResourceLockInterface, err = m.lease(m.term, m.config, m.events, func(ctx context.Context) bool { return m.clients.hadLeader(ctx, m.options) }); err != nil {
 		return err
 	}
 	if m.mgr, err = ctrl.NewManager(m.config, options); err != nil {
@@ -116,7 +116,7 @@ func (m *Manager) createScheduler() error {
 		Informers: m.informers, Transform: trim, Storage: m.serverInfo.storage, PodGroups: m.serverInfo.podGroups, Devices: m.serverInfo.deviceKinds, RecorderFor: m.events.For,
 		Registry: m.registry, Unsupported: plugins.Unsupported(m.registry), Ledger: m.ledger, Explanations: m.explanations,
 		Clock: clock.RealClock{}, Log: m.log.WithName("scheduler"), Epoch: func(context.Context) int64 { return m.term.Epoch() },
-		Handover: m.clients.handover(m.options, m.term, &m.profileCache, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),
+		Handover: m.clients.handover(m.options, m.term, m.serverInfo.hadLeader, &m.profileCache, m.log), ShutdownContext: m.shutdown.bindingContext, Seed: rand.Uint64(),
 		Extender: m.extenderClients(), Tracer: m.traces.tracer(),
 		CacheBytes: readContainerMemory(os.DirFS("/")).equivalenceCacheSize(&m.cacheSize.Quantity),
 	})

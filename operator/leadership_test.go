@@ -15,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/fake"
@@ -97,6 +99,53 @@ func TestProfilesThatANewLeaderFences(t *testing.T) {
 			slices.Sort(got)
 			if diff := cmp.Diff(append([]string{}, c.want...), append([]string{}, got...)); diff != "" {
 				t.Errorf("profiles (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A Lease and a journal that were deleted do not show that there was no leader, whose Bindings may be
+// in flight: what ran shows it.
+func TestWhetherThereWasALeader(t *testing.T) {
+	profile := func(status map[string]any) runtime.Object {
+		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "batch"}, "status": status}}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("SchedulingProfile"))
+		return object
+	}
+	revision := partialObject(metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}, "berth-system", "gone-1", "gone")
+	kind := v1alpha1.GroupVersion.WithResource("schedulingprofiles")
+	for name, c := range map[string]struct {
+		profile  runtime.Object
+		revision bool
+		fails    error
+		want     bool
+	}{
+		"no profile and no revision":                   {},
+		"a profile that never ran":                     {profile: profile(map[string]any{"observedGeneration": int64(1)})},
+		"a profile that ran":                           {profile: profile(map[string]any{"programmed": map[string]any{"hash": "h"}}), want: true},
+		"a revision of a deleted profile":              {revision: true, want: true},
+		"the API server does not serve profiles":       {fails: apierrors.NewNotFound(kind.GroupResource(), "")},
+		"the API server does not answer: there may be": {fails: errors.New("busy"), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			var profiles, revisions []runtime.Object
+			if c.profile != nil {
+				profiles = append(profiles, c.profile)
+			}
+			if c.revision {
+				revisions = append(revisions, revision)
+			}
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{kind: "SchedulingProfileList"}, profiles...)
+			if c.fails != nil {
+				client.PrependReactor("list", kind.Resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
+			}
+			all := clients{dynamic: client, meta: fake.NewSimpleMetadataClient(scheme, revisions...)}
+			if got := all.hadLeader(t.Context(), options{namespace: "berth-system"}); got != c.want {
+				t.Errorf("there was a leader: %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -38,6 +38,8 @@ const (
 	electionKey = "election"
 	fenceKey    = "fence"
 	podsKey     = "pods"
+	// leaseKey is the UID of the Lease that the epoch is of. Earlier versions of Berth wrote none.
+	leaseKey = "leaseUID"
 	// closedKey is "true" where the holder sends no Bindings any more.
 	closedKey = "closed"
 )
@@ -47,10 +49,12 @@ const description = "Written by Berth before it binds pods whose status says Pod
 // content is what one version of the journal says.
 type content struct {
 	// holder is the process that wrote it, epoch the leader epoch of that process.
-	// elected says that the epoch is that of the Lease.
+	// elected says that the epoch is that of the Lease, whose UID lease is; empty where that is
+	// not known.
 	holder  string
 	epoch   int64
 	elected bool
+	lease   types.UID
 	// fence is what holder still has to fence.
 	fence Fence
 	pods  sets.Set[types.UID]
@@ -81,6 +85,9 @@ func toConfigMap(name, version string, c content) *v1.ConfigMap {
 			fenceKey: string(c.fence), podsKey: strings.Join(uids, "\n"),
 		},
 	}
+	if c.lease != "" {
+		object.Data[leaseKey] = string(c.lease)
+	}
 	if c.closed {
 		object.Data[closedKey] = "true"
 	}
@@ -91,6 +98,7 @@ func toConfigMap(name, version string, c content) *v1.ConfigMap {
 func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
 	c = content{
 		holder: object.Data[holderKey], fence: Fence(object.Data[fenceKey]), pods: sets.New[types.UID](),
+		lease:  types.UID(object.Data[leaseKey]),
 		closed: object.Data[closedKey] == "true",
 	}
 	if c.epoch, err = strconv.ParseInt(object.Data[epochKey], 10, 64); err != nil {
@@ -118,18 +126,21 @@ func fromConfigMap(object *v1.ConfigMap) (c content, err error) {
 
 // Leadership is what a new leader knows of itself.
 type Leadership struct {
-	// Elected says that the leader holds the Lease, and Epoch is the Lease's. Without
-	// an election the journal counts the epochs.
+	// Elected says that the leader holds the Lease, Epoch is the Lease's, and Lease its UID: a
+	// Lease that is deleted and created again counts from 0 again. Without an election the
+	// journal counts the epochs.
 	Elected bool
 	Epoch   int64
-	// First says that there was no Lease before this process.
+	Lease   types.UID
+	// First says that there was no leader before this process, as far as it knows without the
+	// journal.
 	First bool
 }
 
 // initialContent returns what a new leader writes first. before is what the journal
 // says, nil where there is none; err says why it cannot be read.
 func initialContent(holder string, l Leadership, before *content, err error) content {
-	c := content{holder: holder, epoch: l.Epoch, elected: l.Elected, fence: FenceAll, pods: sets.New[types.UID]()}
+	c := content{holder: holder, epoch: l.Epoch, elected: l.Elected, lease: l.Lease, fence: FenceAll, pods: sets.New[types.UID]()}
 	switch {
 	case err != nil:
 		return c
@@ -143,7 +154,7 @@ func initialContent(holder string, l Leadership, before *content, err error) con
 		c.epoch = before.epoch + 1
 	}
 	c.pods = maps.Clone(before.pods)
-	precedes := before.elected == l.Elected && before.epoch == c.epoch-1 && !(l.Elected && l.First)
+	precedes := before.elected == l.Elected && before.lease == l.Lease && before.epoch == c.epoch-1 && !(l.Elected && l.First)
 	if precedes && before.fence != FenceAll {
 		c.fence = FenceFresh
 	}

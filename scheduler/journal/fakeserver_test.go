@@ -207,6 +207,11 @@ func elected(epoch int64) Leadership {
 	return Leadership{Elected: true, Epoch: epoch, First: epoch == 0}
 }
 
+func withLease(uid types.UID, l Leadership) Leadership {
+	l.Lease = uid
+	return l
+}
+
 // leader returns the Journal of a process that has taken over.
 func leader(t *testing.T, s *fakeServer, holder string, l Leadership) *Journal {
 	t.Helper()

@@ -133,7 +133,7 @@ func (j *Journal) proceedWithout(l Leadership, t takeOverTry, unanswered bool) H
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.commitsOptional = (l.Elected || t.missing) && !unanswered
-	j.own.epoch, j.own.elected, j.own.fence = l.Epoch, l.Elected, fenceDone
+	j.own.epoch, j.own.elected, j.own.lease, j.own.fence = l.Epoch, l.Elected, l.Lease, fenceDone
 	return Handover{Fence: FenceAll, Err: t.err}
 }
 

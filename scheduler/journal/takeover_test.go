@@ -65,6 +65,15 @@ func TestWhatANewLeaderFences(t *testing.T) {
 		"every pod, if the Lease was created anew and the journal is of the old one": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, elected(0), FenceAll, []types.UID{"a", "b"},
 		},
+		"fresh pods and those in the journal, after a leader with the same Lease": {
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, withLease("one", elected(6))) }, withLease("one", elected(7)), FenceFresh, []types.UID{"a", "b"},
+		},
+		"every pod, if the Lease was deleted since, and another one counts alike": {
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, withLease("one", elected(6))) }, withLease("two", elected(7)), FenceAll, []types.UID{"a", "b"},
+		},
+		"every pod, after a version of Berth that did not write of which Lease the epoch is": {
+			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(6)) }, withLease("one", elected(7)), FenceAll, []types.UID{"a", "b"},
+		},
 		"every pod, if the leader before was elected and this one is not": {
 			func(t *testing.T, s *fakeServer) { predecessor(t, s, elected(7)) }, notElected, FenceAll, []types.UID{"a", "b"},
 		},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
@@ -41,9 +42,10 @@ type Tracker struct {
 	sentRecord metav1.Time
 	sentAt     time.Time
 	epoch      int64
+	lease      types.UID
 	noElection bool
-	// created says that this process created the Lease.
-	created bool
+	// first says that this process created the Lease, and that no leader was known before.
+	first bool
 	// holder is the holder of the Lease when it was last read or written.
 	holder string
 }
@@ -76,12 +78,19 @@ func (t *Tracker) Epoch() int64 {
 	return t.epoch
 }
 
-// CreatedLease reports whether this process created the Lease: there was no leader
-// before it.
-func (t *Tracker) CreatedLease() bool {
+// LeaseUID returns the UID of the Lease whose transitions Epoch counts: one that is deleted and
+// created again counts from 0. It is empty before this process first leads.
+func (t *Tracker) LeaseUID() types.UID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.created
+	return t.lease
+}
+
+// First reports whether this process created the Lease, and no leader was known before it.
+func (t *Tracker) First() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.first
 }
 
 // Err returns nil while this process certainly leads, else an error that wraps
@@ -135,17 +144,17 @@ func (t *Tracker) firstSent(record resourcelock.LeaderElectionRecord) time.Time 
 }
 
 // recordRenewal records a successful renewal and when it was sent.
-func (t *Tracker) recordRenewal(sent time.Time, holder string, epoch int) {
+func (t *Tracker) recordRenewal(sent time.Time, record resourcelock.LeaderElectionRecord, lease types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.renewedAt, t.holder, t.epoch = sent, holder, int64(epoch)
+	t.renewedAt, t.holder, t.epoch, t.lease = sent, record.HolderIdentity, int64(record.LeaderTransitions), lease
 }
 
-// recordCreation records that this process created the Lease.
-func (t *Tracker) recordCreation() {
+// recordCreation records that this process created the Lease, and whether it is the first leader.
+func (t *Tracker) recordCreation(first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.created = true
+	t.first = first
 }
 
 // recordLoss records that another process, or none, holds the Lease, and reports

@@ -12,8 +12,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	restclient "k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -62,9 +65,11 @@ type testEnv struct {
 func newTestEnv() *testEnv {
 	p := &testEnv{clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), lease: &fakeLease{}}
 	p.Tracker = New(p.clock, 10*time.Second, func() { p.lost++ })
-	p.lock = trackedLock{p.lease, p.Tracker, &readVersion{}}
+	p.lock = trackedLock{p.lease, p.Tracker, &readVersion{}, hadNoLeader}
 	return p
 }
+
+func hadNoLeader(context.Context) bool { return false }
 
 func (p *testEnv) renew() {
 	_ = p.lock.Update(context.Background(), resourcelock.LeaderElectionRecord{
@@ -178,6 +183,46 @@ func TestTheEpochCountsLeaderTransitions(t *testing.T) {
 	}
 }
 
+// The process may be the first leader only if it creates the Lease and nothing else says that there
+// was a leader: the Lease may have been deleted while a Binding was in flight.
+func TestWhichLeaderIsTheFirst(t *testing.T) {
+	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", UID: "held"}}
+	for name, c := range map[string]struct {
+		lease     []runtime.Object
+		hadLeader bool
+		want      bool
+	}{
+		"one that creates the Lease":                                {nil, false, true},
+		"not one that creates it where there was a leader":          {nil, true, false},
+		"not one that takes over a Lease, which counts its holders": {[]runtime.Object{held}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, client := newTestEnv(), fake.NewClientset(c.lease...)
+			client.PrependReactor("create", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).UID = "created"
+				return false, nil, nil
+			})
+			lock := p.TrackLock(&resourcelock.LeaseLock{
+				LeaseMeta: held.ObjectMeta, Client: client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: us},
+			}, func(context.Context) bool { return c.hadLeader })
+			record, acquire := resourcelock.LeaderElectionRecord{HolderIdentity: us}, lock.Update
+			if _, _, err := lock.Get(t.Context()); apierrors.IsNotFound(err) {
+				acquire = lock.Create
+			}
+			if err := acquire(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			uid := types.UID("created")
+			if c.lease != nil {
+				uid = "held"
+			}
+			if p.First() != c.want || p.LeaseUID() != uid {
+				t.Errorf("first %v, Lease %q; want %v and %q", p.First(), p.LeaseUID(), c.want, uid)
+			}
+		})
+	}
+}
+
 func TestFenceWrites(t *testing.T) {
 	var received []string
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = append(received, r.Method) }))
@@ -261,7 +306,7 @@ func (a answer) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func TestTheClientOfTheLeaseHasATimeoutOfItsOwn(t *testing.T) {
 	config := &restclient.Config{Host: "https://127.0.0.1:1", UserAgent: "manager"}
-	if _, err := newTestEnv().NewLeaseLock(config, "berth-system", "berth-manager", nil); err != nil {
+	if _, err := newTestEnv().NewLeaseLock(config, "berth-system", "berth-manager", nil, hadNoLeader); err != nil {
 		t.Fatal(err)
 	}
 	if config.Timeout != 0 || config.UserAgent != "manager" {
@@ -273,7 +318,7 @@ func TestTheClientOfTheLeaseHasATimeoutOfItsOwn(t *testing.T) {
 func TestARenewalWithTheTimesOfAnEarlierOneIsSeen(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: "berth-manager", ResourceVersion: "1"}}
 	client := fake.NewClientset(lease)
-	lock := newTestEnv().TrackLock(&resourcelock.LeaseLock{LeaseMeta: lease.ObjectMeta, Client: client.CoordinationV1()})
+	lock := newTestEnv().TrackLock(&resourcelock.LeaseLock{LeaseMeta: lease.ObjectMeta, Client: client.CoordinationV1()}, hadNoLeader)
 	read := func() string {
 		_, raw, err := lock.Get(t.Context())
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	restclient "k8s.io/client-go/rest"
@@ -16,10 +17,10 @@ import (
 
 // NewLeaseLock returns a resource lock on the Lease of that name, with a client of
 // its own, whose operations t tracks. recorder, which may be nil, gets Events about
-// changes of the leader. A request times out after half of the validity: one that
+// changes of the leader; hadLeader is that of TrackLock. A request times out after half of the validity: one that
 // hangs must not cost the leadership. The RBAC rules are in
 // config/rbac/leader_election_role.yaml.
-func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string, recorder resourcelock.EventRecorder) (resourcelock.Interface, error) {
+func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string, recorder resourcelock.EventRecorder, hadLeader func(context.Context) bool) (resourcelock.Interface, error) {
 	// AddUserAgent changes what it is given. The caller's other clients watch with config, and
 	// would end each watch at the timeout.
 	config = restclient.AddUserAgent(restclient.CopyConfig(config), "leader-election")
@@ -35,20 +36,24 @@ func (t *Tracker) NewLeaseLock(config *restclient.Config, namespace, name string
 	return t.TrackLock(&resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID()), EventRecorder: recorder},
-	}), nil
+	}, hadLeader), nil
 }
 
-// TrackLock returns lock with its operations tracked by t. It changes the client of lock.
-func (t *Tracker) TrackLock(lock *resourcelock.LeaseLock) resourcelock.Interface {
+// TrackLock returns lock with its operations tracked by t. It changes the client of lock. hadLeader
+// reports whether anything but the Lease says that there was a leader. It is called before the Lease
+// is created: after that this process may write what says so.
+func (t *Tracker) TrackLock(lock *resourcelock.LeaseLock, hadLeader func(context.Context) bool) resourcelock.Interface {
 	read := &readVersion{LeasesGetter: lock.Client}
 	lock.Client = read
-	return trackedLock{lock, t, read}
+	return trackedLock{lock, t, read, hadLeader}
 }
 
-// readVersion notes the resourceVersion of the Lease that was read last.
+// readVersion notes the resourceVersion of the Lease that was read last, and the UID of the one that
+// was read or created last.
 type readVersion struct {
 	coordinationclient.LeasesGetter
 	version string
+	uid     types.UID
 }
 
 func (r *readVersion) Leases(namespace string) coordinationclient.LeaseInterface {
@@ -63,9 +68,17 @@ type notingLeases struct {
 func (l notingLeases) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease, err := l.LeaseInterface.Get(ctx, name, o)
 	if err == nil {
-		l.read.version = lease.ResourceVersion
+		l.read.version, l.read.uid = lease.ResourceVersion, lease.UID
 	}
 	return lease, err
+}
+
+func (l notingLeases) Create(ctx context.Context, lease *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	created, err := l.LeaseInterface.Create(ctx, lease, o)
+	if err == nil {
+		l.read.uid = created.UID
+	}
+	return created, err
 }
 
 // trackedLock reports the operations of a resource lock to a Tracker. A leader
@@ -74,6 +87,8 @@ type trackedLock struct {
 	resourcelock.Interface
 	tracker *Tracker
 	read    *readVersion
+	// hadLeader is that of TrackLock.
+	hadLeader func(context.Context) bool
 }
 
 // Get reads the Lease. If another process holds it, the tracker knows at once, and
@@ -92,11 +107,12 @@ func (l trackedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 
 // Create creates the Lease.
 func (l trackedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	first := !l.hadLeader(ctx)
 	sent := l.tracker.firstSent(record)
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
-		l.tracker.recordCreation()
-		l.tracker.recordRenewal(sent, record.HolderIdentity, record.LeaderTransitions)
+		l.tracker.recordCreation(first)
+		l.tracker.recordRenewal(sent, record, l.read.uid)
 	}
 	return err
 }
@@ -114,7 +130,7 @@ func (l trackedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 	sent := l.tracker.firstSent(record)
 	err := l.Interface.Update(ctx, record)
 	if err == nil {
-		l.tracker.recordRenewal(sent, record.HolderIdentity, record.LeaderTransitions)
+		l.tracker.recordRenewal(sent, record, l.read.uid)
 	}
 	return err
 }

@@ -248,7 +248,6 @@ func (a notingApplier) SetPaused(name string, paused bool) {
 	p.paused = p.paused || paused
 	a.Applier.SetPaused(name, paused)
 	p.paused = paused
-	a.noteHeld(p)
 }
 
 func (a notingApplier) Delete(name string) {
@@ -259,14 +258,6 @@ func (a notingApplier) Delete(name string) {
 	a.Applier.Delete(name)
 	p.paused = false
 	a.noteRunning(p)
-	a.noteHeld(p)
-}
-
-// noteHeld notes that a leader holds the pods of a profile that is paused or deleted.
-func (a notingApplier) noteHeld(p *profile) {
-	if (p.spec == nil || p.spec.paused && p.paused) && a.sim.election.tracker.Err() == nil {
-		p.heldBy = a.sim.leaderEpoch() + 1
-	}
 }
 
 func (a notingApplier) noteRunning(p *profile) {

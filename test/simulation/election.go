@@ -66,7 +66,7 @@ func (sim *simulation) newElection() *election {
 		LeaseMeta:  metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseNamespace},
 		Client:     &leases{election: e},
 		LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprint("process ", sim.process)},
-	})
+	}, func(context.Context) bool { return false }) // the Lease is never deleted
 	return e
 }
 
@@ -81,7 +81,7 @@ func (sim *simulation) leaderEpoch() int64 {
 
 // leadership is what the process knows of its leadership.
 func (e *election) leadership(context.Context) (journal.Leadership, error) {
-	return journal.Leadership{Elected: true, Epoch: e.tracker.Epoch(), First: e.tracker.CreatedLease()}, nil
+	return journal.Leadership{Elected: true, Epoch: e.tracker.Epoch(), Lease: e.tracker.LeaseUID(), First: e.tracker.First()}, nil
 }
 
 // run acquires the Lease, starts the loop, and renews the Lease as long as it can. Then the

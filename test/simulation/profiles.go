@@ -51,9 +51,6 @@ type profile struct {
 	*reconciled
 	// hasRevisions says that it was built once.
 	hasRevisions bool
-	// heldBy is one more than the epoch of the last leader that held its pods since the profile is
-	// paused or deleted; 0: none has.
-	heldBy int64
 }
 
 // reconciled is what the reconciler of one process knows of a profile.
@@ -69,9 +66,6 @@ type reconciled struct {
 func (p *profile) setSpec(spec *profileSpec) {
 	p.spec = spec
 	p.generation++
-	if spec != nil && !spec.paused {
-		p.heldBy = 0
-	}
 	if spec != nil {
 		p.sim.specs[spec.number] = spec
 	}

@@ -4,6 +4,8 @@ package main
 // once.
 const noLostRequests = "each of its requests ends"
 
+const noDeletedLease = "its Lease is never deleted"
+
 // handoverMutants break how one leader takes over from another, and what informers hold.
 var handoverMutants = []mutant{
 	{"HandoverWithoutInformers", "a new leader schedules before its informers have what earlier leaders wrote",
@@ -50,6 +52,10 @@ var handoverMutants = []mutant{
 		[]killer{{loop, "TestARequestThatIsLostDelaysAHandoverOnly"}}, noLostRequests},
 	{"LostPageAwaited", "a new leader waits for the answer to a request that was lost while it listed objects",
 		[]killer{{leadership, "TestAPageThatIsLostIsAnError"}}, noLostRequests},
+	{"LeaderOfAnotherLeaseFollowed", "a journal counts as that of the leader before, although the Lease by which it counts was deleted",
+		[]killer{{journal, "TestWhatANewLeaderFences"}}, noDeletedLease},
+	{"CreatorOfTheLeaseIsFirst", "a leader that creates the Lease fences nothing, although profiles ran before",
+		[]killer{{leadership, "TestWhichLeaderIsTheFirst"}}, noDeletedLease},
 	{"IdleJournalNotProbed", "an idle journal is reported as one that cannot be written long after it can be",
 		[]killer{{journal, "TestAnIdleJournalIsReportedAsAvailableAfterAFailure"}}, "it reads no metrics"},
 	{"ProbedWithoutLeading", "a process that does not lead any more tries again and again to write its journal",

@@ -2,9 +2,12 @@ package controllers
 
 import (
 	"context"
+	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,7 +29,9 @@ func (r *profileReconciler) syncExport(ctx context.Context, v *observation) {
 		}
 		return
 	}
-	v.exported = r.options.Exporter.Sync(ctx, v.profile.Name, configMap, v.blueprintToExport())
+	v.exported = r.options.Exporter.Sync(ctx, v.profile.Name, configMap, v.blueprintToExport(), func(ctx context.Context) error {
+		return r.checkCurrent(ctx, v.profile, v.configs)
+	})
 }
 
 // deleteExport deletes the exports of a profile that does not exist any more. It
@@ -35,11 +40,37 @@ func (r *profileReconciler) deleteExport(ctx context.Context, name string) (retr
 	if r.options.Exporter == nil || !r.isLeader() {
 		return false
 	}
-	left := r.options.Exporter.Sync(ctx, name, "", nil)
+	left := r.options.Exporter.Sync(ctx, name, "", nil, func(ctx context.Context) error {
+		err := r.live.Get(ctx, types.NamespacedName{Name: name}, &v1alpha1.SchedulingProfile{})
+		if err == nil {
+			return errCacheBehind
+		}
+		return client.IgnoreNotFound(err)
+	})
 	if left != nil {
 		log.FromContext(ctx).Info("The export of a deleted profile could not be deleted", "schedulingProfile", name, "reason", left.Message)
 	}
 	return left != nil
+}
+
+// errCacheBehind says that the cache has a profile, or a PluginConfig that it references, as it was
+// before.
+var errCacheBehind = errors.New("the cache does not have the newest version of the profile and of its PluginConfigs yet")
+
+// checkCurrent returns errCacheBehind unless the API server has the profile and its PluginConfigs as
+// they were reconciled. The cache of a new leader may lag behind that of its predecessor.
+func (r *profileReconciler) checkCurrent(ctx context.Context, p *v1alpha1.SchedulingProfile, configs map[string]*v1alpha1.PluginConfig) error {
+	live := &v1alpha1.SchedulingProfile{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(p), live); apierrors.IsNotFound(err) {
+		return errCacheBehind
+	} else if err != nil {
+		return err
+	}
+	liveConfigs, err := getPluginConfigs(ctx, r.live, live)
+	if err == nil && inputOf(live, liveConfigs) != inputOf(p, configs) {
+		err = errCacheBehind
+	}
+	return err
 }
 
 // blueprintToExport returns what the export holds; nil when nothing runs.

@@ -67,7 +67,7 @@ func (c *ProfileCache) Unreconciled(ctx context.Context) ([]string, error) {
 	for i := range profiles.Items {
 		p := &profiles.Items[i]
 		exists[p.Name] = true
-		configs, err := r.getPluginConfigs(ctx, p)
+		configs, err := getPluginConfigs(ctx, r.reader, p)
 		if err != nil {
 			return nil, err
 		}

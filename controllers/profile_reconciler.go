@@ -109,7 +109,7 @@ func (r *profileReconciler) Reconcile(ctx context.Context, req reconcile.Request
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	configs, err := r.getPluginConfigs(ctx, p)
+	configs, err := getPluginConfigs(ctx, r.reader, p)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -157,11 +157,11 @@ func (r *profileReconciler) report(ctx context.Context, v observation) time.Dura
 
 // getPluginConfigs returns the PluginConfigs that p references, by name. It leaves out
 // those that do not exist: the compiler reports them with their field paths.
-func (r *profileReconciler) getPluginConfigs(ctx context.Context, p *v1alpha1.SchedulingProfile) (map[string]*v1alpha1.PluginConfig, error) {
+func getPluginConfigs(ctx context.Context, reader client.Reader, p *v1alpha1.SchedulingProfile) (map[string]*v1alpha1.PluginConfig, error) {
 	found := map[string]*v1alpha1.PluginConfig{}
 	for _, name := range configRefNames(p) {
 		cfg := &v1alpha1.PluginConfig{}
-		switch err := r.reader.Get(ctx, types.NamespacedName{Name: name}, cfg); {
+		switch err := reader.Get(ctx, types.NamespacedName{Name: name}, cfg); {
 		case err == nil:
 			found[name] = cfg
 		case !apierrors.IsNotFound(err):

@@ -100,7 +100,7 @@ func (k *readinessChecker) checkProfiles(ctx context.Context) (failed bool, err 
 	byReason := map[string]*v1alpha1.SchedulingProfile{}
 	for i := range profiles.Items {
 		p := &profiles.Items[i]
-		configs, err := k.reconciler.getPluginConfigs(ctx, p)
+		configs, err := getPluginConfigs(ctx, k.reconciler.reader, p)
 		if err != nil {
 			return true, err
 		}

@@ -138,7 +138,7 @@ func TestAProcessThatDoesNotLeadWritesEventsOnly(t *testing.T) {
 	}
 	ctx, deletion := t.Context(), metav1.DeleteOptions{}
 	revisions := c.newHistory("berth-system", "crashed", 0)
-	exported := c.newExporter("berth-system", nil).Sync(ctx, "batch", "for-autoscaler", &compile.Blueprint{Name: "batch"})
+	exported := c.newExporter("berth-system", nil).Sync(ctx, "batch", "for-autoscaler", &compile.Blueprint{Name: "batch"}, func(context.Context) error { return nil })
 	for name, err := range map[string]error{
 		"pods":        c.writes.CoreV1().Pods("shop").Delete(ctx, "web", deletion),
 		"volumes":     c.volumes.CoreV1().PersistentVolumes().Delete(ctx, "v1", deletion),

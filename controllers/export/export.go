@@ -72,12 +72,15 @@ func (o *Outcome) Exported() bool { return o.Reason == v1alpha1.ReasonExported }
 // Sync writes runs, a running Blueprint, into the ConfigMap of that name, and deletes
 // the profile's other ConfigMaps. An empty name means no export; runs is nil when
 // nothing runs. The Outcome is nil when there is no export and no ConfigMap is left.
-func (e *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
+//
+// Before each write, and after the ConfigMap was read that it replaces, Sync calls current. It
+// writes nothing after an error: what runs here may be older than what an earlier leader wrote.
+func (e *Exporter) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint, current func(context.Context) error) *Outcome {
 	for _, other := range e.knownFor(profile) {
 		if other == name {
 			continue
 		}
-		if err := e.remove(ctx, profile, other); err != nil {
+		if err := e.remove(ctx, profile, other, current); err != nil {
 			return e.failed(other, "could not be deleted", err)
 		}
 	}
@@ -91,7 +94,7 @@ func (e *Exporter) Sync(ctx context.Context, profile, name string, runs *compile
 	if err != nil {
 		return e.failed(name, "could not be made", err)
 	}
-	if conflict, err := e.write(ctx, profile, name, text); err != nil {
+	if conflict, err := e.write(ctx, profile, name, text, current); err != nil {
 		return e.failed(name, "could not be written", err)
 	} else if conflict != "" {
 		return &Outcome{Reason: v1alpha1.ReasonConfigMapConflict, Message: fmt.Sprintf("ConfigMap %s/%s is left alone: %s; name another, or delete it", e.namespace, name, conflict), Retry: true}
@@ -114,11 +117,14 @@ func (e *Exporter) failed(name, what string, err error) *Outcome {
 
 // write writes text into a ConfigMap. conflict says why it may not: the ConfigMap is
 // not the profile's.
-func (e *Exporter) write(ctx context.Context, profile, name, text string) (conflict string, err error) {
+func (e *Exporter) write(ctx context.Context, profile, name, text string, current func(context.Context) error) (conflict string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	existing, err := e.maps.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		if err := current(ctx); err != nil {
+			return "", err
+		}
 		// Create and not Apply, which could change a ConfigMap that another client creates now.
 		_, err = e.maps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelsFor(profile)}, Data: map[string]string{Key: text},
@@ -141,6 +147,9 @@ func (e *Exporter) write(ctx context.Context, profile, name, text string) (confl
 	if existing.Data[Key] == text {
 		return "", nil
 	}
+	if err := current(ctx); err != nil {
+		return "", err
+	}
 	wanted := corev1ac.ConfigMap(name, e.namespace).WithResourceVersion(existing.ResourceVersion).
 		WithLabels(labelsFor(profile)).WithData(map[string]string{Key: text})
 	_, err = e.maps.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
@@ -148,11 +157,14 @@ func (e *Exporter) write(ctx context.Context, profile, name, text string) (confl
 }
 
 // remove deletes a ConfigMap if it is still the profile's.
-func (e *Exporter) remove(ctx context.Context, profile, name string) error {
+func (e *Exporter) remove(ctx context.Context, profile, name string, current func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	existing, err := e.maps.Get(ctx, name, metav1.GetOptions{})
 	if err == nil && ownerOf(existing) == profile {
+		if err := current(ctx); err != nil {
+			return err
+		}
 		err = e.maps.Delete(ctx, name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion},
 		})

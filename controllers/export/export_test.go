@@ -27,11 +27,18 @@ type testEnv struct {
 	*Exporter
 	t      *testing.T
 	client *fake.Clientset
+	// outdated is the error of the check whether what runs is current.
+	outdated error
+}
+
+// Sync is Exporter.Sync.
+func (o *testEnv) Sync(ctx context.Context, profile, name string, runs *compile.Blueprint) *Outcome {
+	return o.Exporter.Sync(ctx, profile, name, runs, func(context.Context) error { return o.outdated })
 }
 
 func newTestEnv(t *testing.T, objects ...runtime.Object) *testEnv {
 	client := fake.NewClientset(objects...)
-	return &testEnv{NewExporter(client, testNamespace, plugins.InTree()), t, client}
+	return &testEnv{Exporter: NewExporter(client, testNamespace, plugins.InTree()), t: t, client: client}
 }
 
 // newBlueprint compiles a profile.
@@ -149,6 +156,30 @@ func TestSyncDeletesConfigMapsThatAreNoLongerNamed(t *testing.T) {
 	}
 	if held := o.storedData(); len(held) != 1 || held["theirs"] == "" {
 		t.Errorf("stored %v, want the other profile's alone", held)
+	}
+}
+
+// A new leader whose cache is behind runs an older spec than the one that its predecessor exported.
+func TestNothingIsWrittenFromAnOlderSpec(t *testing.T) {
+	for name, configMap := range map[string]string{
+		"the ConfigMap is not replaced":                           "autoscaler",
+		"another ConfigMap is not created, nor the first deleted": "another",
+		"the ConfigMap is not deleted":                            "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newTestEnv(t)
+			o.Sync(t.Context(), "batch", "autoscaler", newBlueprint(t, "batch"))
+			want := o.storedData()
+			o.outdated = errors.New("the cache is behind")
+			older := newBlueprint(t, "batch", func(s *v1alpha1.SchedulingProfileSpec) { s.PercentageOfNodesToScore = 30 })
+			got := o.Sync(t.Context(), "batch", configMap, older)
+			if got == nil || got.Reason != v1alpha1.ReasonExportFailed || !got.Retry || !strings.HasSuffix(got.Message, ": the cache is behind") {
+				t.Errorf("outcome %+v", got)
+			}
+			if diff := cmp.Diff(want, o.storedData()); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,6 +147,26 @@ func TestWhetherThereWasALeader(t *testing.T) {
 			all := clients{dynamic: client, meta: fake.NewSimpleMetadataClient(scheme, revisions...)}
 			if got := all.hadLeader(t.Context(), options{namespace: "berth-system"}); got != c.want {
 				t.Errorf("there was a leader: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhoIsTheFirstLeaderWithoutAnElection(t *testing.T) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "berth-system", Name: leaseName}}
+	for name, c := range map[string]struct {
+		objects   []runtime.Object
+		hadLeader bool
+		want      bool
+	}{
+		"one where nothing ran and there is no Lease": {want: true},
+		"not one where a profile ran":                 {hadLeader: true},
+		"not one where there is a Lease":              {objects: []runtime.Object{lease}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := clients{watches: clientfake.NewClientset(c.objects...)}
+			if got, err := all.leadership(t.Context(), options{namespace: "berth-system"}, nil, c.hadLeader); got.First != c.want || err != nil {
+				t.Errorf("first %v, error %v; want %v", got.First, err, c.want)
 			}
 		})
 	}

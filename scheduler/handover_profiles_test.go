@@ -121,13 +121,20 @@ func TestANewLeaderDoesNotWaitForProfilesInVain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(env *testEnv) {
 				env.apply("one")
-				listed, cache := map[schema.GroupVersionResource]leadership.ObjectList{profileKinds[0]: listOf("p1")}, &fakeProfileCache{}
+				cache := &fakeProfileCache{}
 				if c.unreconciled != nil {
 					cache.set(map[types.UID]string{"p1": "20"}, c.unreconciled...)
 				}
-				env.setProfiles(listed, cache)
+				env.setProfiles(map[schema.GroupVersionResource]leadership.ObjectList{profileKinds[0]: listOf("p1")}, cache)
+				list, isListed := env.options.Handover.List, false
+				env.options.Handover.List = func(ctx context.Context, kind schema.GroupVersionResource, fields string) (leadership.ObjectList, error) {
+					if kind == profileKinds[0] && isListed {
+						return c.again, nil
+					}
+					isListed = isListed || kind == profileKinds[0]
+					return list(ctx, kind, fields)
+				}
 				defer env.startLeading()()
-				listed[profileKinds[0]] = c.again
 				time.Sleep(reconcileTimeout + time.Second)
 				env.want("node of a", env.nodeOf("a"), "n")
 			}, node("n"), webPod("a"))

@@ -138,6 +138,7 @@ var Rows = []Row{
 	{Point: at("scheduler/devices/fence.go", "(*Devices).fenceClaim", "Update", "resourceclaims"), Scenario: handover},
 	{Point: journalPut, Scenario: handover},
 	{Point: at("scheduler/leadership/lock.go", "(trackedLock).Create", "Create", "leases"), Scenario: firstLeader},
+	{Point: at("scheduler/leadership/lock.go", "(notingLeases).Create", "Create", "leases"), Why: "it is the request of (trackedLock).Create"},
 	{Point: at("scheduler/journal/write.go", "(*Journal).putContent", "Create", "configmaps"), Scenario: firstLeader},
 
 	{Point: at("controllers/options.go", "(*Options).setDefaults", "Record", "events"), Why: "the manager gives Options.Recorder"},

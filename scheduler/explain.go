@@ -41,8 +41,10 @@ func (s *Scheduler) explainedAttempt(t *schedulingCycle, err error) explain.Atte
 // putExplanation adds the explanation of a pending pod to the explanation queue, unless the
 // pod was deleted: another pod of its name may be explained by now. It does not wait and does
 // no I/O.
-func (s *Scheduler) putExplanation(e decision.Explanation) {
-	s.queue.IfHas(e.UID, func() { s.options.Explanations.Put(e) })
+func (s *Scheduler) putExplanation(pod *v1.Pod, e decision.Explanation) {
+	if s.pendingPods.Exists(pod) { // the events of its creation and its deletion may come late
+		s.queue.IfHas(e.UID, func() { s.options.Explanations.Put(e) })
+	}
 }
 
 // explainInCycle builds the explanation of a failed cycle while the snapshot does not
@@ -85,7 +87,7 @@ func (s *Scheduler) explainFailure(t *schedulingCycle, err error) {
 		s.explainer.AddMessage(t.explanation, a, err)
 	}
 	t.explanation.Status.Group = t.group
-	s.putExplanation(*t.explanation)
+	s.putExplanation(t.Pod, *t.explanation)
 }
 
 // explainPermitWait explains a pod that waits on Permit.
@@ -97,7 +99,7 @@ func (s *Scheduler) explainPermitWait(t *schedulingCycle) {
 	if waiting == nil {
 		return
 	}
-	s.putExplanation(s.explainer.WaitingOnPermit(s.explainedAttempt(t, nil), waiting.GetPendingPlugins()))
+	s.putExplanation(t.Pod, s.explainer.WaitingOnPermit(s.explainedAttempt(t, nil), waiting.GetPendingPlugins()))
 }
 
 // explainPassed tells the explanation queue that a pod has passed its scheduling cycle and
@@ -135,7 +137,9 @@ func (s *Scheduler) explainHeld(c queue.HoldChange) {
 // putHoldExplanation puts the explanation of a pod that is still held or gated. Otherwise an
 // attempt may have put its own already.
 func (s *Scheduler) putHoldExplanation(c queue.HoldChange, e decision.Explanation) {
-	s.queue.IfUnchanged(c, func() { s.options.Explanations.Put(e) })
+	if s.pendingPods.Exists(c.Pod) { // as in putExplanation
+		s.queue.IfUnchanged(c, func() { s.options.Explanations.Put(e) })
+	}
 }
 
 // explainGate explains a pod that a PreEnqueue plugin gates, or that waits with a group one of

@@ -7,9 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berthdev/berth/api/v1alpha1"
+	"github.com/berthdev/berth/scheduler/framework"
+	"github.com/berthdev/berth/scheduler/plugins/defaultbinder"
 	"github.com/berthdev/berth/test/support/fixture"
 	"github.com/berthdev/berth/test/support/probe"
 )
@@ -242,4 +246,58 @@ func TestAPodThatIsDeletedIsExplainedNoMore(t *testing.T) {
 		synctest.Wait()
 		env.wantStatus("c", nil)
 	}, node("n1"))
+}
+
+// podGate is a plugin that refuses all nodes, and whose PreEnqueue depends on the pod.
+type podGate struct {
+	*probe.Plugin
+	preEnqueue func(pod *v1.Pod) *fwk.Status
+}
+
+func (g podGate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status { return g.preEnqueue(pod) }
+
+// While a handler of an informer is busy, the informer's store goes on. A profile that begins to run
+// lists the pods of the store, and the events of earlier pods of their names come after that.
+func TestLateEventsOfADeletedPodLeaveTheExplanationOfItsSuccessor(t *testing.T) {
+	for name, ofFirst := range map[string]*fwk.Status{
+		"the deleted pod is tried": nil,
+		"the deleted pod is gated": fwk.NewStatus(fwk.Unschedulable, "later"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusing := &probe.Plugin{PluginName: "A", Log: &probe.CallLog{}, Statuses: map[string]probe.StatusFunc{"Filter": probe.Reject("no")}}
+			gate := podGate{refusing, func(pod *v1.Pod) *fwk.Status {
+				switch {
+				case pod.UID == "first":
+					return ofFirst
+				case pod.Name != "e":
+					time.Sleep(5 * time.Second)
+				}
+				return nil
+			}}
+			registry := framework.Registry{
+				"A":                {Name: "A", New: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return gate, nil }},
+				defaultbinder.Name: {Name: defaultbinder.Name, New: defaultbinder.New},
+			}
+			runTestWith(t, registry, func(env *testEnv) {
+				env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+				defer env.startLeading()()
+				env.create(webPod("slow"))
+				first := fixture.Pod("e").SchedulerName("p").UID("first").Obj()
+				env.create(first, webPod("slow-too"))
+				env.cluster.DeletePod(webPod("slow-too"))
+				env.cluster.DeletePod(webPod("slow"))
+				env.cluster.DeletePod(first)
+				env.create(fixture.Pod("e").SchedulerName("p").UID("second").Obj())
+				env.Profiles().Delete("p")
+				env.explained(v1alpha1.ExplainRefusals, v1alpha1.DetailReasons)
+				time.Sleep(time.Second)
+				for _, when := range []string{"before", "after"} {
+					if why := env.status("e"); why == nil || why.Result != v1alpha1.ResultUnschedulable {
+						t.Errorf("%s the events of the first pod: %+v", when, why)
+					}
+					time.Sleep(time.Minute)
+				}
+			}, node("n"))
+		})
+	}
 }

@@ -4,6 +4,10 @@ package main
 var explanationMutants = []mutant{
 	{"DeletedPodExplainedBriefly", "the explanation of a pod that was deleted replaces that of another pod of its name",
 		[]killer{{loop, "TestAPodThatIsDeletedIsExplainedNoMore"}}, onlyExplained},
+	{"LateAttemptExplained", "a pod whose creation and deletion are handled late takes the explanation of the next pod of its name with it, after an attempt",
+		[]killer{{loop, "TestLateEventsOfADeletedPodLeaveTheExplanationOfItsSuccessor"}}, onlyExplained},
+	{"LateGatedPodExplained", "a pod whose creation and deletion are handled late takes the explanation of the next pod of its name with it, as it is gated",
+		[]killer{{loop, "TestLateEventsOfADeletedPodLeaveTheExplanationOfItsSuccessor"}}, onlyExplained},
 	{"TaintUpdatesNotExplained", "explanations do not say that changed taints of a node wake a pod",
 		[]killer{{why, "TestClosestNodesNameAllThatIsMissing"}}, noWhy},
 	{"WithdrawnForGood", "a pod whose explanation was withdrawn is not explained again",

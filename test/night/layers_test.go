@@ -156,6 +156,10 @@ func TestWhatTheGuidedSimulationPrintsIsRead(t *testing.T) {
 			outcome{err: errors.New("exit status 1"), output: []byte(ended + "    guided_test.go:120: history 77: a pod is lost\n")},
 			reading{counts: map[string]uint64{"histories": 512}, findings: []finding{{What: "history 77: a pod is lost", Seed: "corpus/failed/1000000000-77.json"}}},
 		},
+		"a cell that cannot be met": {
+			outcome{err: errors.New("exit status 1"), output: []byte("    guided_test.go:82: 96 histories, 0 failures\n" + ended + "    guided_test.go:49: met although it cannot happen: Held × kill (it is held), met in history 7\n")},
+			reading{counts: map[string]uint64{"histories": 512}, findings: []finding{{What: "met although it cannot happen: Held × kill (it is held), met in history 7"}}},
+		},
 		"a crash": {outcome{err: errors.New("exit status 2"), output: []byte("panic: boom\n")}, reading{findings: []finding{{What: "panic: boom"}}}},
 	} {
 		t.Run(sentence, func(t *testing.T) {

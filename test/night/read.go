@@ -94,12 +94,16 @@ func readGuided(s step, o outcome) reading {
 		seed := fmt.Sprintf("corpus/failed/%d-%s.json", s.from, match[1])
 		done.findings = append(done.findings, finding{What: clip(fmt.Sprintf("history %s: %s", match[1], match[2])), Seed: seed})
 	}
+	for _, match := range metImpossible.FindAllSubmatch(o.output, findingsLimit) {
+		done.findings = append(done.findings, finding{What: clip(string(match[1]))})
+	}
 	return done
 }
 
 var (
 	guided        = regexp.MustCompile(`(?m): (\d+) histories in `)
 	failedHistory = regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: history (\d+): (.*)$`)
+	metImpossible = regexp.MustCompile(`(?m)^ +\S+_test\.go:\d+: (met although it cannot happen: .*)$`)
 )
 
 // readFuzzing reads the result of test/fuzzing, which has the targets that have ended.

@@ -3,8 +3,6 @@ package simulation
 import (
 	"slices"
 	"strings"
-
-	"github.com/berthdev/berth/scheduler/queue"
 )
 
 // Why cells of the table cannot be met. A run that meets one fails: its reason is wrong, or has
@@ -13,8 +11,6 @@ const (
 	sameState       = "a pod that stays in a state does not go there"
 	newUID          = "a pod that is created again has another UID"
 	deletedByItself = "the deletion of a pod is a step of its own, and the queue hears of it in a later one"
-	answerFirst     = "the caller waits for the response"
-	attemptFirst    = "a binding cycle runs in a task of its own, after the step that popped the pod"
 	aboutNoPod      = "such a request is about no pod"
 	noSuchPod       = "the API server has no such pod"
 	boundOnce       = "the API server binds no pod that has a node"
@@ -25,9 +21,8 @@ const (
 	notStarted      = "nothing is tried before the informers have listed"
 )
 
-// unplaced are the states of a pod whose attempt has not begun.
-var unplaced = []string{stateAdded, string(queue.Active), string(queue.Backoff), string(queue.Unschedulable), string(queue.Gated), string(queue.Held)}
-
+// impossibleTransition says nothing of Bindings on their way: a Binding of an earlier attempt that was
+// given up, or of an earlier pod of the name, may be on its way in each state.
 func impossibleTransition(from, to string) string {
 	queued := slices.Contains(queuedStates, from)
 	switch {
@@ -37,10 +32,6 @@ func impossibleTransition(from, to string) string {
 		return newUID
 	case queued && to == stateDeleted, !queued && !isGone(from) && isGone(to) && to != stateDeleted, queued && isGone(to) && to != inQueue(from)+deletedMark:
 		return deletedByItself
-	case (from == stateBindingSent || from == stateBindingTaken) && slices.Contains(unplaced, to), from == stateBindingSent && inQueue(to) == stateTried && to != stateBindingTaken:
-		return answerFirst
-	case slices.Contains(unplaced, from) && (to == stateBindingSent || to == stateBindingTaken):
-		return attemptFirst
 	}
 	return ""
 }

@@ -265,11 +265,12 @@ func (sim *simulation) checkNames(what, text string, spec *profileSpec, node str
 	}
 }
 
-// wasDeleted says whether a node or pod of that name was ever deleted. Berth redacts the names of
-// those that the informer has, and an attempt may have seen one that is gone meanwhile.
+// wasDeleted says whether a node or pod of that name was ever deleted, or has ended. Berth redacts the
+// names of those that the informer has, and an attempt may have seen one that is gone meanwhile.
 func (sim *simulation) wasDeleted(name string) bool {
 	return slices.ContainsFunc(sim.server.log, func(c change) bool {
-		return c.old != nil && c.new == nil && c.old.GetName() == name
+		_, isPod := c.new.(*v1.Pod)
+		return c.old != nil && c.old.GetName() == name && (c.new == nil || isPod && !isLivePod(c.new))
 	})
 }
 

@@ -260,15 +260,23 @@ func (s *Scheduler) deletedNodes(list leadership.ObjectList) []leadership.Listed
 	if err != nil {
 		s.options.Log.Error(err, "Cannot list nodes")
 	}
+	var known []leadership.ListedObject
+	for _, node := range append(nodes, s.nodesOfSnapshot()...) {
+		known = append(known, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
+	}
+	return unlisted(known, list)
+}
+
+// unlisted returns the known objects that the list lacks and that are not newer than it: they were
+// deleted.
+func unlisted(known []leadership.ListedObject, list leadership.ObjectList) (deleted []leadership.ListedObject) {
 	listed := map[types.UID]bool{}
 	for _, l := range list.Objects {
 		listed[l.UID] = true
 	}
-	nodes = append(nodes, s.nodesOfSnapshot()...)
-	var deleted []leadership.ListedObject
-	for _, node := range nodes {
-		if !listed[node.UID] && !atLeast(node.ResourceVersion, list.ResourceVersion) {
-			deleted = append(deleted, leadership.ListedObject{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion})
+	for _, k := range known {
+		if !listed[k.UID] && !atLeast(k.ResourceVersion, list.ResourceVersion) {
+			deleted = append(deleted, k)
 		}
 	}
 	return deleted

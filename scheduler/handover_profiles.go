@@ -73,7 +73,11 @@ func (s *Scheduler) waitForProfileCache(ctx context.Context, kind schema.GroupVe
 	}) {
 		return false
 	}
-	return s.waitForObjects(ctx, unlisted(cached(), list), func(deleted []leadership.ListedObject) []leadership.ListedObject {
+	var known []leadership.ListedObject
+	for uid, version := range cached() {
+		known = append(known, leadership.ListedObject{UID: uid, ResourceVersion: version})
+	}
+	return s.waitForObjects(ctx, unlisted(known, list), func(deleted []leadership.ListedObject) []leadership.ListedObject {
 		versions := cached()
 		return slices.DeleteFunc(deleted, func(l leadership.ListedObject) bool { return versions[l.UID] == "" })
 	})
@@ -100,18 +104,6 @@ func (s *Scheduler) withoutDeleted(ctx context.Context, kind schema.GroupVersion
 	return slices.DeleteFunc(listed, func(l leadership.ListedObject) bool {
 		return !slices.ContainsFunc(now.Objects, func(other leadership.ListedObject) bool { return other.UID == l.UID })
 	})
-}
-
-// unlisted returns the cached objects that the list lacks and that are not newer than it: they
-// were deleted.
-func unlisted(cached map[types.UID]string, list leadership.ObjectList) (deleted []leadership.ListedObject) {
-	for uid, version := range cached {
-		listed := slices.ContainsFunc(list.Objects, func(l leadership.ListedObject) bool { return l.UID == uid })
-		if !listed && !atLeast(version, list.ResourceVersion) {
-			deleted = append(deleted, leadership.ListedObject{UID: uid, ResourceVersion: version})
-		}
-	}
-	return deleted
 }
 
 // waitForReconciles waits until the profiles are reconciled, for reconcileTimeout at most. It
